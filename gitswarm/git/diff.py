@@ -1,0 +1,70 @@
+"""Differences between trees, without attributes, drivers or hooks of any checkout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pygit2
+
+Change = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed"]
+
+_CHANGES: dict[str, Change] = {
+    "A": "added",
+    "M": "modified",
+    "D": "deleted",
+    "R": "renamed",
+    "C": "copied",
+    "T": "type_changed",
+}
+_RENAME_LIMIT = 400  # similarity is O(n²) in the files that came and went
+
+
+@dataclass(frozen=True, slots=True)
+class FileDelta:
+    """One changed path. Line counts are None for binary files and for blobs that are not here."""
+
+    path: str
+    change: Change
+    old_path: str | None
+    insertions: int | None
+    deletions: int | None
+
+
+class Diffs:
+    def __init__(self, repository: pygit2.Repository) -> None:
+        self._repository = repository
+
+    def between(self, old_tree: str, new_tree: str) -> list[FileDelta]:
+        """What turns one tree into the other, in path order, renames found when there are not too many."""
+        if old_tree == new_tree:
+            return []
+        old, new = self._tree(old_tree), self._tree(new_tree)
+        diff = old.diff_to_tree(new, context_lines=0, swap=False)
+        if len(diff) <= _RENAME_LIMIT:
+            diff.find_similar()
+        found = [self._delta(diff, index, delta) for index, delta in enumerate(diff.deltas)]
+        return sorted(found, key=lambda item: item.path)
+
+    def _tree(self, tree_id: str) -> pygit2.Tree:
+        tree = self._repository[tree_id]
+        if not isinstance(tree, pygit2.Tree):
+            raise KeyError(tree_id)
+        return tree
+
+    def _delta(self, diff: pygit2.Diff, index: int, delta: pygit2.DiffDelta) -> FileDelta:
+        letter = delta.status_char()
+        old_path = delta.old_file.path if letter in ("R", "C") else None
+        path = delta.old_file.path if letter == "D" else delta.new_file.path
+        lines = self._line_counts(diff, index)
+        return FileDelta(path, _CHANGES.get(letter, "modified"), old_path, *lines)
+
+    def _line_counts(self, diff: pygit2.Diff, index: int) -> tuple[int | None, int | None]:
+        try:
+            patch = diff[index]
+        except (KeyError, pygit2.GitError):
+            return None, None  # a partial clone may lack the old blob
+        if patch is None or patch.delta.is_binary:
+            return None, None
+        _context, insertions, deletions = patch.line_stats
+        return insertions, deletions

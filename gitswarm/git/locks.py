@@ -1,0 +1,166 @@
+"""Locks: one per run for its owner's life, one per repository for worktrees, and git's own gc lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from gitswarm.errors import RunHeldError, SwarmError
+
+_REPO_LOCK_WAIT_S = 120
+_PROBE_WAIT_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that owns a run. `started` tells a reused pid from the real one."""
+
+    pid: int
+    host: str
+    started: str
+
+
+def _read_owner(path: Path) -> Owner | None:
+    try:
+        return Owner(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+class Locks:
+    """The locks of one repository, below `<common dir>/swarm/locks`."""
+
+    def __init__(self, common_dir: Path) -> None:
+        self._common_dir = common_dir
+        self._folder = common_dir / "swarm" / "locks"
+
+    @contextmanager
+    def own_run(self, run_id: str, started: str) -> Iterator[None]:
+        """Owns a run; the kernel gives the lock back when the process dies, however it dies.
+
+        :raises RunHeldError: a live process owns it.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._run_lock(run_id))
+        try:
+            # Whoever asks for the owner holds the lock for an instant: that is not an owner.
+            lock.acquire(timeout=_PROBE_WAIT_S, poll_interval=0.02)
+        except Timeout as error:
+            raise self._held(run_id) from error
+        # filelock truncates its file on every attempt, a failed one too: the owner is written beside it.
+        owner_file = self._owner_file(run_id)
+        try:
+            owner = Owner(os.getpid(), socket.gethostname(), started)
+            owner_file.write_text(json.dumps(asdict(owner)), encoding="utf-8")
+            with self._holding_gc():
+                yield
+        finally:
+            owner_file.unlink(missing_ok=True)
+            lock.release()
+
+    def owner(self, run_id: str) -> Owner | None:
+        """Who owns a run right now; None when nobody alive does."""
+        path = self._run_lock(run_id)
+        if not path.exists():
+            return None
+        probe = FileLock(path)
+        try:
+            probe.acquire(timeout=0)
+        except Timeout:
+            return _read_owner(self._owner_file(run_id)) or Owner(0, "unknown", "")
+        probe.release()
+        return None
+
+    @contextmanager
+    def repository(self) -> Iterator[None]:
+        """Guards `git worktree add|remove|prune` and files that runs share; never held across a step."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(self._folder / "repository.lock", timeout=_REPO_LOCK_WAIT_S, poll_interval=0.01):
+                yield
+        except Timeout as error:
+            raise SwarmError(
+                f"another git-swarm process holds the repository lock for over {_REPO_LOCK_WAIT_S} s",
+                hint="git swarm list",
+            ) from error
+
+    def _held(self, run_id: str) -> RunHeldError:
+        owner = _read_owner(self._owner_file(run_id))
+        who = f"process {owner.pid} on {owner.host} since {owner.started}" if owner else "another process"
+        return RunHeldError(f"{run_id} is executed by {who}", hint=f"git swarm status {run_id}")
+
+    def _run_lock(self, run_id: str) -> Path:
+        return self._folder / f"{run_id}.lock"
+
+    def _owner_file(self, run_id: str) -> Path:
+        return self._folder / f"{run_id}.owner"
+
+    @contextmanager
+    def _holding_gc(self) -> Iterator[None]:
+        """Keeps a foreign `git gc --prune=now` waiting, in git's own way: `gc.pid` names a live process.
+
+        Several runs share the file: whoever leaves hands it to another live owner.
+        """
+        with self.repository():
+            self.hold_gc()
+        try:
+            yield
+        finally:
+            with self.repository():
+                self._hand_gc_on()
+
+    def hold_gc(self) -> None:
+        """Takes `gc.pid` if no live process has it, else only keeps it young (git ignores it after 12 h)."""
+        path = self._common_dir / "gc.pid"
+        holder = _gc_holder(path)
+        if holder is None:
+            _write_gc(path, os.getpid())
+        elif holder == os.getpid():
+            os.utime(path)
+
+    def _hand_gc_on(self) -> None:
+        path = self._common_dir / "gc.pid"
+        if _gc_holder(path) != os.getpid():
+            return
+        for owner_file in self._folder.glob("*.owner"):
+            owner = _read_owner(owner_file)
+            if owner and owner.pid != os.getpid() and _alive(owner):
+                _write_gc(path, owner.pid)
+                return
+        path.unlink(missing_ok=True)
+
+
+def _write_gc(path: Path, pid: int) -> None:
+    staged = path.with_suffix(f".pid.{os.getpid()}")
+    staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
+    staged.replace(path)
+
+
+def _gc_holder(path: Path) -> int | None:
+    """Pid of the live process (on this host) that holds gc; a foreign host's counts as live: -1."""
+    try:
+        pid, host = path.read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return None
+    if host != socket.gethostname():
+        return -1
+    return int(pid) if pid.isdigit() and _alive(Owner(int(pid), host, "")) else None
+
+
+def _alive(owner: Owner) -> bool:
+    if owner.host != socket.gethostname():
+        return True
+    try:
+        os.kill(owner.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,48 @@
+"""Notes that we write ourselves: libgit2 never fans a notes tree out, so big runs would crawl."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gitswarm.git.objects import NewCommit, Objects, Person
+from gitswarm.git.refs import Refs
+
+
+class Notes:
+    """One notes ref with a fan-out of two hex digits. A single writer: the run's owner."""
+
+    def __init__(self, objects: Objects, refs: Refs, ref: str) -> None:
+        self._objects = objects
+        self._refs = refs
+        self.ref = ref
+
+    @property
+    def tip(self) -> str | None:
+        return self._refs.read(self.ref)
+
+    def blob_of(self, commit_id: str) -> str | None:
+        """Id of the note on a commit, or None."""
+        tip = self.tip
+        if tip is None:
+            return None
+        tree = self._objects.commit(tip).tree
+        path = f"{commit_id[:2]}/{commit_id[2:]}"
+        return self._objects.entry(tree, path) or self._objects.entry(tree, commit_id)
+
+    def read(self, commit_id: str) -> bytes | None:
+        blob_id = self.blob_of(commit_id)
+        return None if blob_id is None else self._objects.read_blob(blob_id)
+
+    def write(self, commit_id: str, blob_id: str, *, by: Person, when: datetime) -> None:
+        """Makes `blob_id` the note on a commit. Repeating it changes nothing.
+
+        :raises RefMovedError: somebody else wrote to this run's notes.
+        """
+        tip = self.tip
+        tree = self._objects.commit(tip).tree if tip else None
+        new_tree = self._objects.with_files(tree, {f"{commit_id[:2]}/{commit_id[2:]}": blob_id})
+        if new_tree == tree:
+            return
+        parents = (tip,) if tip else ()
+        new = NewCommit(new_tree, parents, "Notes added by git-swarm\n", by, by, when)
+        self._refs.swap(self.ref, tip, self._objects.write_commit(new), why="note")

@@ -1,0 +1,179 @@
+"""Objects of a repository: blobs, trees, commits. Written without hooks, signatures or filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pygit2
+
+FILE = 0o100644
+EXECUTABLE = 0o100755
+_DIRECTORY = 0o040000
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+    author: Person
+    committer: Person
+    when: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A stored commit. Ids are 40 hex digits."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+
+
+class Objects:
+    """Reads and writes the object store."""
+
+    def __init__(self, repository: pygit2.Repository) -> None:
+        self._repository = repository
+
+    def write_blob(self, content: bytes) -> str:
+        return str(self._repository.create_blob(content))
+
+    def read_blob(self, blob_id: str) -> bytes:
+        """
+        :raises KeyError: no such blob.
+        """
+        found = self._repository[blob_id]
+        if not isinstance(found, pygit2.Blob):
+            raise KeyError(blob_id)
+        return found.data
+
+    def write_commit(self, new: NewCommit) -> str:
+        offset = new.when.utcoffset()
+        minutes = int(offset.total_seconds() // 60) if offset else 0
+        seconds = int(new.when.timestamp())
+        author = pygit2.Signature(new.author.name, new.author.email, seconds, minutes, "utf-8")
+        committer = pygit2.Signature(new.committer.name, new.committer.email, seconds, minutes, "utf-8")
+        parents: list[Any] = [pygit2.Oid(hex=parent) for parent in new.parents]
+        tree = pygit2.Oid(hex=new.tree)
+        return str(self._repository.create_commit(None, author, committer, new.message, tree, parents))
+
+    def commit(self, commit_id: str) -> Commit:
+        """
+        :raises KeyError: no such commit.
+        """
+        found = self._repository[commit_id]
+        if not isinstance(found, pygit2.Commit):
+            raise KeyError(commit_id)
+        parents = tuple(str(parent) for parent in found.parent_ids)
+        return Commit(str(found.id), str(found.tree_id), parents, found.message)
+
+    def has(self, object_id: str) -> bool:
+        return object_id in self._repository
+
+    def entry(self, tree_id: str, path: str) -> str | None:
+        """Id of what lies at `path` (slashes) in a tree, or None."""
+        current = tree_id
+        for part in path.split("/"):
+            tree = self._repository[current]
+            if not isinstance(tree, pygit2.Tree) or part not in tree:
+                return None
+            current = str(tree[part].id)
+        return current
+
+    def file(self, tree_id: str, path: str) -> bytes | None:
+        """Content of the file at `path` in a tree; None when there is none."""
+        found = self.entry(tree_id, path)
+        if found is None:
+            return None
+        item = self._repository[found]
+        return item.data if isinstance(item, pygit2.Blob) else None
+
+    def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
+        """(path, blob id) of every file below `folder`, paths relative to the tree."""
+        start = self.entry(tree_id, folder) if folder else tree_id
+        if start is None:
+            return
+        tree = self._repository[start]
+        if not isinstance(tree, pygit2.Tree):
+            return
+        for entry in tree:
+            path = f"{folder}/{entry.name}" if folder else str(entry.name)
+            if entry.filemode == _DIRECTORY:
+                yield from self.files(tree_id, path)
+            elif entry.filemode in (FILE, EXECUTABLE):
+                yield path, str(entry.id)
+
+    def submodules(self, tree_id: str) -> Iterator[str]:
+        """Paths of the submodules that a tree's `.gitmodules` names."""
+        content = self.file(tree_id, ".gitmodules")
+        for line in (content or b"").decode(errors="replace").splitlines():
+            key, equals, value = line.partition("=")
+            if equals and key.strip() == "path":
+                yield value.strip()
+
+    def with_files(self, tree_id: str | None, files: Mapping[str, str]) -> str:
+        """A tree like `tree_id` (None: empty) in which each path holds the given blob."""
+        here: dict[str, str] = {}
+        below: dict[str, dict[str, str]] = {}
+        for path, blob_id in files.items():
+            head, slash, rest = path.partition("/")
+            if slash:
+                below.setdefault(head, {})[rest] = blob_id
+            else:
+                here[head] = blob_id
+        builder = self._builder(tree_id)
+        for name, blob_id in here.items():
+            builder.insert(name, pygit2.Oid(hex=blob_id), pygit2.enums.FileMode.BLOB)
+        for name, inner in below.items():
+            subtree = self.with_files(self._subtree(tree_id, name), inner)
+            builder.insert(name, pygit2.Oid(hex=subtree), pygit2.enums.FileMode.TREE)
+        return str(builder.write())
+
+    def with_subtree(self, tree_id: str, path: str, subtree: str | None) -> str:
+        """A tree like `tree_id` in which `path` is the tree `subtree`; None removes it.
+
+        A folder that would become empty is removed too, as git does not know empty folders.
+        """
+        head, slash, rest = path.partition("/")
+        replaced = subtree
+        if slash:
+            inner = self._subtree(tree_id, head)
+            if inner is None and subtree is None:
+                return tree_id
+            replaced = self.with_subtree(inner or self._empty(), rest, subtree)
+            replaced = None if replaced == EMPTY_TREE else replaced
+        builder = self._builder(tree_id)
+        if replaced is not None:
+            builder.insert(head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
+        elif builder.get(head) is not None:
+            builder.remove(head)
+        return str(builder.write())
+
+    def _empty(self) -> str:
+        return str(self._repository.TreeBuilder().write())
+
+    def _builder(self, tree_id: str | None) -> Any:
+        if tree_id is None:
+            return self._repository.TreeBuilder()
+        return self._repository.TreeBuilder(self._repository[tree_id])
+
+    def _subtree(self, tree_id: str | None, name: str) -> str | None:
+        if tree_id is None:
+            return None
+        tree = self._repository[tree_id]
+        if not isinstance(tree, pygit2.Tree) or name not in tree:
+            return None
+        entry = tree[name]
+        return str(entry.id) if entry.filemode == _DIRECTORY else None

@@ -1,0 +1,92 @@
+"""Starts `git`. Every call gets its directories explicitly and runs nothing that a repository configures."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.errors import GitFailedError, SwarmError
+
+# An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
+_NEUTRAL = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+_LOCK_WAIT_S = 10.0
+_LOCKED = (b".lock': File exists", b"Unable to create")
+
+
+def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` without `GIT_*`, in the C locale, with no way to ask a person anything."""
+    clean = {name: value for name, value in env.items() if not name.startswith("GIT_")}
+    return clean | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """How to call git for one checkout. `work_tree` None: the repository only."""
+
+    env: Mapping[str, str]
+    git_dir: Path | None = None
+    work_tree: Path | None = None
+
+    def argv(self, *arguments: str) -> list[str]:
+        place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
+        place += [f"--work-tree={self.work_tree}"] if self.work_tree else []
+        return ["git", *_NEUTRAL, *place, *arguments]
+
+    def run(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        cwd: Path | None = None,
+        extra_env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The finished process, whatever its exit code.
+
+        :raises SwarmError: git is not installed.
+        """
+        try:
+            return subprocess.run(
+                self.argv(*arguments),
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                check=False,
+                cwd=cwd or self.work_tree or self.git_dir,
+                env={**self.env, **(extra_env or {})},
+            )
+        except FileNotFoundError as error:
+            raise SwarmError(
+                f"cannot start git: {error.filename} is missing",
+                hint="install git 2.38 or newer and see that it is on PATH",
+            ) from error
+
+    def output(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        cwd: Path | None = None,
+        extra_env: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Standard output of a call that must succeed. A lock that somebody else holds is waited for.
+
+        :raises GitFailedError: git ended non-zero; the message is git's own.
+        """
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        pause = 0.01
+        while True:
+            done = self.run(*arguments, stdin=stdin, cwd=cwd, extra_env=extra_env)
+            if done.returncode == 0:
+                return done.stdout
+            locked = all(sign in done.stderr for sign in _LOCKED)
+            if not locked or time.monotonic() > deadline:
+                raise _failure(arguments, done.stderr)
+            time.sleep(pause)
+            pause = min(pause * 2, 0.5)
+
+
+def _failure(arguments: tuple[str, ...], stderr: bytes) -> GitFailedError:
+    said = stderr.decode(errors="replace").strip() or "no message"
+    verb = next((word for word in arguments if not word.startswith("-")), "git")
+    return GitFailedError(f"git {verb} failed: {said}")

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+Clock = Callable[[], datetime]
+"""Returns the current time, timezone-aware."""
+
+
+class Record(BaseModel):
+    """A frozen value that is written to or read from git."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def to_json(self) -> bytes:
+        """Pretty UTF-8 JSON with a final newline; the field order is the class's."""
+        return pretty_json(self.model_dump(mode="json"))
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        return cls.model_validate_json(content)
+
+
+def pretty_json(value: object) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def timestamp(moment: datetime) -> str:
+    """ISO 8601 in UTC with milliseconds and `Z`, the form of every time in the contracts."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def shorten(text: str, limit: int) -> str:
+    """The first line of `text`, at most `limit` characters, cut with an ellipsis."""
+    line = text.strip().splitlines()[0].strip() if text.strip() else ""
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

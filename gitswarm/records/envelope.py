@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from gitswarm.records.base import Record
+from gitswarm.records.outcome import Status
+
+
+def _yes_no(value: object) -> object:
+    return {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+
+
+YesNo = Annotated[Literal["yes", "no"], BeforeValidator(_yes_no)]
+Confidence = Literal["high", "medium", "low"]
+
+
+class FileChange(Record):
+    path: str
+    change: Literal["added", "modified", "deleted", "renamed", "copied", "type_changed"]
+
+
+class Assumption(Record):
+    statement: str
+    rationale: str = ""
+    impact_if_wrong: str = ""
+    confidence: Confidence = "medium"
+
+
+class DecisionEntry(Record):
+    subject: str
+    decision: str
+    rationale: str = ""
+
+
+class Handoff(Record):
+    """What an agent says when it finishes: the part of the envelope that is the agent's own claim."""
+
+    status: Status = Status.UNVERIFIED
+    summary: str = ""
+    can_further_iteration_help: YesNo | None = None
+    artifacts: tuple[str, ...] = ()
+    file_changes: tuple[FileChange, ...] = ()
+    concerns: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
+    decisions: tuple[DecisionEntry, ...] = ()
+    observations: tuple[str, ...] = ()
+    confidence: Confidence | None = None
+
+
+class Envelope(Handoff):
+    """`<flow>/handoff/<step>.json`: the handoff with the execution that it belongs to.
+
+    `status_reason` says why the status is what it is when the agent did not say so itself.
+    """
+
+    run_id: str
+    flow_key: str
+    step_id: str
+    agent_key: str
+    iteration: int = Field(ge=1)
+    status_reason: str | None = None

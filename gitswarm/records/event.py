@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from gitswarm.records.base import Record
+
+
+class EventKind(StrEnum):
+    """Event kinds of seeds 000 and 001, and those that the design adds."""
+
+    RUN_CREATED = "run_created"
+    RUN_STARTED = "run_started"
+    RUN_COMPLETED = "run_completed"
+    RUN_STOPPED = "run_stopped"
+    RUN_PAUSED = "run_paused"
+    RUN_RESUMED = "run_resumed"
+    STEP_START = "step_start"
+    STEP_END = "step_end"
+    STEP_ERROR = "step_error"
+    TOOL_START = "tool_start"
+    TOOL_END = "tool_end"
+    FILE_CHANGES = "file_changes"
+    ROUTE_DECISION = "route_decision"
+    EVIDENCE_TAMPERING = "evidence_tampering"
+    REPOSITORY_QUARANTINED = "repository_quarantined"
+    EXTERNAL = "external"
+
+
+TERMINAL_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_STOPPED, EventKind.RUN_PAUSED})
+"""A run's event stream ends with one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened, as its producer tells it; the ledger adds when and where."""
+
+    kind: EventKind
+    payload: Mapping[str, JsonValue]
+
+
+class LoggedEvent(Record):
+    """One line of an events file or a journal.
+
+    `seq` counts from 1 within one file and is never reused. `origin` is the inbox file that an outside
+    writer's event came from.
+    """
+
+    run_id: str
+    seq: int
+    ts: str
+    kind: EventKind
+    flow_key: str | None = None
+    step_id: str | None = None
+    iteration: int | None = None
+    agent_key: str | None = None
+    origin: str | None = None
+    payload: dict[str, JsonValue]
+
+    def to_line(self) -> bytes:
+        return self.model_dump_json(exclude_none=True).encode() + b"\n"

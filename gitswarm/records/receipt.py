@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import JsonValue, NonNegativeInt
+
+from gitswarm.records.base import Record, pretty_json
+
+LoopDecision = Literal["loop", "advance", "terminate", "pending"]
+
+
+class Tokens(Record):
+    prompt: NonNegativeInt = 0
+    completion: NonNegativeInt = 0
+    total: NonNegativeInt = 0
+
+    @classmethod
+    def of(cls, prompt: int, completion: int) -> Tokens:
+        return cls(prompt=prompt, completion=completion, total=prompt + completion)
+
+
+class ToolCall(Record):
+    """One tool call of a step, the same shape for every transport (seed 003, PR7)."""
+
+    tool: str
+    input: dict[str, JsonValue]
+    source: Literal["native", "script", "command"]
+    success: bool
+    blocked: bool = False
+    blocked_reason: str | None = None
+    output: str = ""
+    duration_ms: NonNegativeInt = 0
+
+
+class ReceiptRouting(Record):
+    """What the microloop rules say about a critic's own execution (seed 000)."""
+
+    loop_iteration: NonNegativeInt
+    max_iterations: int
+    decision: LoopDecision
+    reason: str
+
+
+class Receipt(Record):
+    """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md)."""
+
+    engine: str
+    mode: str
+    provider: str
+    model: str
+    step_id: str
+    flow_key: str
+    run_id: str
+    agent_key: str
+    started_at: str
+    completed_at: str
+    duration_ms: NonNegativeInt
+    status: Literal["succeeded", "failed"]
+    tokens: Tokens
+    transcript_path: str
+    error: str | None = None
+    routing: ReceiptRouting | None = None
+    tools_allowed: tuple[str, ...] | None = None
+    iteration: int
+    station: str | None
+    transport: str
+    cost_usd: float | None
+    tool_calls: tuple[ToolCall, ...]
+    prompt_hash: str
+    commit_before: str
+    skipped: bool
+
+    def to_json(self) -> bytes:
+        """Optional fields of seed 000 are absent, not null; an unknown cost is null, never 0."""
+        absent = {name for name in ("error", "routing", "tools_allowed") if getattr(self, name) is None}
+        return pretty_json(self.model_dump(mode="json", exclude=absent))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+
+from gitswarm.records.base import Record
+from gitswarm.records.routing import RoutingMode
+
+RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
+
+BRANCH_PREFIX = "shadow/"
+
+
+def new_run_id(now: datetime, entropy: bytes) -> str:
+    """`run-YYYYMMDD-HHMMSS-xxxxxx` (UTC would surprise people: local time); `entropy` has 3 bytes."""
+    return f"run-{now:%Y%m%d-%H%M%S}-{entropy.hex()}"
+
+
+class EngineChoice(Record):
+    """Which engine executes, in which mode, with which model (None: the station's or the mode's own)."""
+
+    engine: str
+    mode: str
+    provider: str
+    model: str | None = None
+
+
+class FrozenSettings(Record):
+    """What configuration said when the run was created; edits after that change nothing in it."""
+
+    default_engine: EngineChoice
+    flow_engines: dict[str, EngineChoice] = {}
+    step_engines: dict[str, EngineChoice] = {}
+    commands: dict[str, str | None] = {}
+    command_timeout_s: int = 1800
+    copy_patterns: tuple[str, ...] = ()
+    setup: str | None = None
+    setup_timeout_s: int = 600
+    durability: str = "fast"
+
+
+class RunSpec(Record):
+    """`spec.json`: what was asked for. Holds no absolute path, so that a run can move machines."""
+
+    format: int = 1
+    run_id: str
+    created_at: str
+    flows: tuple[str, ...]
+    base: str
+    base_ref: str | None
+    task: str
+    routing_mode: RoutingMode
+    allow_stub: bool
+    scripted: bool
+    initiator: str
+    settings: FrozenSettings
+
+    @property
+    def branch(self) -> str:
+        return BRANCH_PREFIX + self.run_id

@@ -1,0 +1,176 @@
+"""A flow: steps of stations and commands, and how one leads to the next (design section 7)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from gitswarm.records.base import Record
+
+SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")
+
+_IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+
+
+def _check_identifier(value: str) -> str:
+    if not _IDENTIFIER.fullmatch(value):
+        raise ValueError(f"'{value}' is not an id: a lower-case letter, then letters, digits, '-' or '_'")
+    return value
+
+
+Identifier = Annotated[str, AfterValidator(_check_identifier)]
+
+
+class OffroadPolicy(Record):
+    justified: tuple[str, ...] = ()
+    not_justified: tuple[str, ...] = ()
+
+
+class Charter(Record):
+    goal: str
+    question: str = ""
+    exit_criteria: tuple[str, ...] = ()
+    non_goals: tuple[str, ...] = ()
+    prime_directive: str = ""
+    offroad_policy: OffroadPolicy = OffroadPolicy()
+
+
+class Teaching(Record):
+    """Teaching notes of a step. `inputs` and `outputs` are artifacts or code patterns (specs/artifacts)."""
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    emphasizes: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+class Condition(Record):
+    """`if` is a CEL expression over receipt, envelope, evidence and run."""
+
+    if_: str = Field(alias="if")
+    next: str
+
+
+class Linear(Record):
+    kind: Literal["linear"] = "linear"
+    next: str | None = None
+
+
+class Microloop(Record):
+    """A critic that sends its author back until it is content, cannot help, or may not ask again."""
+
+    kind: Literal["microloop"]
+    loop_target: str
+    loop_condition_field: str = "status"
+    loop_success_values: tuple[str, ...] = ("VERIFIED",)
+    max_iterations: int = Field(default=5, ge=1)
+    next: str | None = None
+
+
+class Branch(Record):
+    """The first condition that holds decides, else `default`; at its maximum the flow goes on to `next`."""
+
+    kind: Literal["branch"]
+    when: tuple[Condition, ...] = Field(min_length=1)
+    default: str | None = None
+    max_iterations: int = Field(default=5, ge=1)
+    next: str | None = None
+
+
+class Terminal(Record):
+    kind: Literal["terminal"]
+
+
+Routing = Annotated[Linear | Microloop | Branch | Terminal, Field(discriminator="kind")]
+
+
+class ShellCommand(Record):
+    run: str
+    timeout_s: int | None = Field(default=None, ge=1)
+
+
+class Step(Record):
+    """Either a station executes it, or a command does."""
+
+    id: Identifier
+    station: str | None = None
+    engine: str | None = None
+    command: str | ShellCommand | None = None
+    objective: str = ""
+    teaching: Teaching = Teaching()
+    routing: Routing = Linear()
+
+    @model_validator(mode="after")
+    def _one_executor(self) -> Step:
+        if self.engine == "command":
+            if self.command is None:
+                raise ValueError(f"step '{self.id}' has engine 'command' but no 'command'")
+            if self.station is not None:
+                raise ValueError(f"step '{self.id}' is a command: it cannot have a 'station'")
+        elif self.command is not None:
+            raise ValueError(f"step '{self.id}' has a 'command' but not 'engine: command'")
+        elif self.station is None:
+            raise ValueError(f"step '{self.id}' needs a 'station' (or 'engine: command' and a 'command')")
+        return self
+
+    @property
+    def is_command(self) -> bool:
+        return self.engine == "command"
+
+    @property
+    def agent(self) -> str:
+        """The station's key as shown to people; command steps are their own agent."""
+        return self.station or "command"
+
+
+class Flow(Record):
+    id: Identifier
+    title: str = ""
+    charter: Charter | None = None
+    cross_cutting: tuple[str, ...] = ()
+    on_complete: str | None = None
+    on_failure: str | None = None
+    steps: tuple[Step, ...] = Field(min_length=1)
+
+    def step(self, step_id: str) -> Step:
+        return self.steps[self.index(step_id)]
+
+    def index(self, step_id: str) -> int:
+        """
+        :raises KeyError: the flow has no such step.
+        """
+        for index, step in enumerate(self.steps):
+            if step.id == step_id:
+                return index
+        raise KeyError(step_id)
+
+    def has_step(self, step_id: str) -> bool:
+        return any(step.id == step_id for step in self.steps)
+
+    def following(self, step_id: str) -> str | None:
+        """Where the step leads when nothing sends it elsewhere; None ends the flow."""
+        routing = self.step(step_id).routing
+        if isinstance(routing, Terminal):
+            return None
+        if routing.next is not None:
+            return routing.next
+        index = self.index(step_id) + 1
+        return self.steps[index].id if index < len(self.steps) else None
+
+    def loop_body(self, step_id: str) -> frozenset[str]:
+        """Steps of the loop that `step_id` closes: from the earliest step it jumps back to, to itself.
+
+        Empty for a step that jumps back nowhere.
+        """
+        routing = self.step(step_id).routing
+        targets: list[str] = []
+        if isinstance(routing, Microloop):
+            targets = [routing.loop_target]
+        elif isinstance(routing, Branch):
+            targets = [condition.next for condition in routing.when]
+            targets += [routing.default] if routing.default else []
+        here = self.index(step_id)
+        starts = [self.index(target) for target in targets if self.index(target) <= here]
+        return frozenset(step.id for step in self.steps[min(starts) : here + 1]) if starts else frozenset()

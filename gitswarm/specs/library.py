@@ -1,0 +1,184 @@
+"""All flows and stations that can be used here: the bundled ones, with the user's over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gitswarm.errors import NotFoundError, SpecError
+from gitswarm.specs.flow import Branch, Flow, Microloop, Terminal
+from gitswarm.specs.station import Station
+from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
+
+Origin = Literal["bundled", "user"]
+KNOWN_COMMANDS = ("test", "lint", "smoke")
+USER_FLOWS = ".swarm/flows"
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """One file as its author knows it."""
+
+    name: str
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFlow:
+    flow: Flow
+    source: YamlSource
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStation:
+    station: Station
+    origin: Origin
+
+
+class Library:
+    """Flows and stations by id. Files are parsed when they are asked for, so one bad file spoils no other."""
+
+    def __init__(self, flows: Mapping[str, SpecFile], stations: Mapping[str, SpecFile]) -> None:
+        self._flows = dict(flows)
+        self._stations = dict(stations)
+
+    @property
+    def flow_ids(self) -> list[str]:
+        return sorted(self._flows)
+
+    @property
+    def station_ids(self) -> list[str]:
+        return sorted(self._stations)
+
+    def flow(self, flow_id: str) -> LoadedFlow:
+        """A flow that is sound in itself (its CEL conditions are routing's to check).
+
+        :raises NotFoundError: no such flow.
+        :raises SpecError: its file is wrong; every problem at once.
+        """
+        file = self._flows.get(flow_id)
+        if file is None:
+            raise NotFoundError(
+                f"unknown flow '{flow_id}'{did_you_mean(flow_id, self.flow_ids)}",
+                hint="git swarm flows list",
+            )
+        source = parse_yaml(file.name, file.text)
+        flow = validate(source, Flow)
+        problems = list(self._flow_problems(flow_id, flow, source))
+        if problems:
+            raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
+        return LoadedFlow(flow, source, file.origin)
+
+    def station(self, station_id: str) -> LoadedStation:
+        """
+        :raises NotFoundError: no such station.
+        :raises SpecError: its file is wrong.
+        """
+        file = self._stations.get(station_id)
+        if file is None:
+            raise NotFoundError(
+                f"unknown station '{station_id}'{did_you_mean(station_id, self.station_ids)}",
+                hint="git swarm flows list",
+            )
+        source = parse_yaml(file.name, file.text)
+        station = validate(source, Station)
+        if station.id != station_id:
+            raise SpecError([source.problem(("id",), f"id '{station.id}' in a file named '{station_id}'")])
+        return LoadedStation(station, file.origin)
+
+    def _flow_problems(self, flow_id: str, flow: Flow, source: YamlSource) -> Iterator[str]:
+        if flow.id != flow_id:
+            yield source.problem(("id",), f"id '{flow.id}' in a file named '{flow_id}'")
+        seen: set[str] = set()
+        for index, step in enumerate(flow.steps):
+            here: Location = ("steps", index)
+            if step.id in seen:
+                yield source.problem((*here, "id"), f"the step '{step.id}' exists already")
+            seen.add(step.id)
+            if step.station is not None and step.station not in self._stations:
+                near = did_you_mean(step.station, self.station_ids)
+                yield source.problem((*here, "station"), f"unknown station '{step.station}'{near}")
+            if isinstance(step.command, str) and step.command not in KNOWN_COMMANDS:
+                near = did_you_mean(step.command, list(KNOWN_COMMANDS))
+                yield source.problem((*here, "command"), f"unknown command '{step.command}'{near}")
+        targets = list(_target_problems(flow, source))
+        yield from targets
+        if not targets:
+            yield from _shape_problems(flow, source)
+
+
+def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
+    names = [step.id for step in flow.steps]
+    for index, step in enumerate(flow.steps):
+        routing = step.routing
+        here: Location = ("steps", index, "routing")
+        targets: list[tuple[Location, str]] = []
+        if isinstance(routing, Microloop):
+            targets.append(((*here, "loop_target"), routing.loop_target))
+        if isinstance(routing, Branch):
+            if routing.default is not None:
+                targets.append(((*here, "default"), routing.default))
+            for n, condition in enumerate(routing.when):
+                targets.append(((*here, "when", n, "next"), condition.next))
+        if not isinstance(routing, Terminal) and routing.next is not None:
+            targets.append(((*here, "next"), routing.next))
+        for location, target in targets:
+            if target not in names:
+                near = did_you_mean(target, names)
+                yield source.problem(location, f"{location[-1]}: no step '{target}' in this flow{near}")
+
+
+def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
+    """What would keep a run from ending: a loop that looks forward, loops that cross, a circle."""
+    for index, step in enumerate(flow.steps):
+        if isinstance(step.routing, Microloop) and flow.index(step.routing.loop_target) > index:
+            yield source.problem(
+                ("steps", index, "routing", "loop_target"),
+                f"'{step.id}' loops to '{step.routing.loop_target}', which comes after it",
+            )
+    bodies = [(index, flow.loop_body(step.id)) for index, step in enumerate(flow.steps)]
+    for index, body in bodies:
+        for other, other_body in bodies[index + 1 :]:
+            if body & other_body and not body <= other_body:
+                yield source.problem(
+                    ("steps", other, "routing"),
+                    f"the loop of '{flow.steps[other].id}' starts inside the loop of "
+                    f"'{flow.steps[index].id}': loops may nest, not cross",
+                )
+    seen: set[str] = set()
+    step_id: str | None = flow.steps[0].id
+    while step_id is not None:
+        if step_id in seen:
+            yield source.problem(
+                ("steps", flow.index(step_id)), f"the way on from '{step_id}' leads back to it: no end"
+            )
+            return
+        seen.add(step_id)
+        step_id = flow.following(step_id)
+
+
+def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
+    """
+    :param bundled: the folder of bundled flows, with `stations/` in it.
+    :param user_files: text by path, for every file below `.swarm/flows/`.
+    """
+    flows: dict[str, SpecFile] = {}
+    stations: dict[str, SpecFile] = {}
+    for folder, found in ((bundled, flows), (bundled / "stations", stations)):
+        for path in sorted(folder.glob("*")):
+            if path.suffix in SUFFIXES:
+                found[path.stem] = SpecFile(path.name, path.read_text(encoding="utf-8"), "bundled")
+    for name, text in sorted(user_files.items()):
+        path = Path(name)
+        if path.suffix not in SUFFIXES:
+            continue
+        if path.parent.as_posix() == USER_FLOWS:
+            flows[path.stem] = SpecFile(name, text, "user")
+        elif path.parent.as_posix() == f"{USER_FLOWS}/stations":
+            stations[path.stem] = SpecFile(name, text, "user")
+    return Library(flows, stations)

@@ -1,0 +1,52 @@
+"""A station: the role that executes steps."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gitswarm.records.base import Record
+from gitswarm.specs.flow import Identifier
+
+Category = Literal[
+    "shaping",
+    "spec",
+    "design",
+    "implementation",
+    "critic",
+    "verification",
+    "analytics",
+    "reporter",
+    "infra",
+    "router",
+]
+Tier = Literal["primary", "economy", "standard", "elite", "edge"]
+
+
+class StationIo(Record):
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+class HandoffContract(Record):
+    """What the agent must say when it finishes, and when each status is honest."""
+
+    required: tuple[str, ...] = ("status", "summary")
+    verified_when: str = ""
+    unverified_when: str = ""
+    partial_when: str = ""
+    blocked_when: str = ""
+
+
+class Station(Record):
+    id: Identifier
+    title: str
+    category: Category
+    identity: str
+    invariants: tuple[str, ...] = Field(min_length=1)
+    io: StationIo = StationIo()
+    tools: tuple[str, ...] = ()
+    tier: Tier = "primary"
+    max_turns: int = Field(default=15, ge=1)
+    handoff: HandoffContract = HandoffContract()

@@ -1,0 +1,1 @@
+"""Where agents work: the run's own linked worktree, and what is taken from it."""

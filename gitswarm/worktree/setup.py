@@ -1,0 +1,83 @@
+"""Makes a fresh worktree usable: copies `.env` and the like, runs the project's own setup command."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.errors import SetupFailedError
+from gitswarm.git.process import Git
+from gitswarm.processes import CommandLimits, Ending, agent_environment, run_shell
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied, and what was left out with the reason; paths relative to the checkout."""
+
+    files: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+
+def copy_untracked(source: Git, target: Path, patterns: Sequence[str]) -> Copied:
+    """Copies untracked files that match `patterns` (globs from the top) out of the user's checkout.
+
+    git lists them, so nothing tracked is copied and no repository border is crossed.
+    """
+    root = source.work_tree
+    if root is None or not patterns:
+        return Copied((), ())
+    specs = [f":(top,glob){pattern.rstrip('/')}" for pattern in patterns]
+    listed = source.output("ls-files", "--others", "-z", "--", *specs).split(b"\0")
+    files: list[str] = []
+    left_out: list[tuple[str, str]] = []
+    for raw in listed:
+        name = raw.decode(errors="surrogateescape")
+        if not name:
+            continue
+        reason = _why_not(root, root / name, target / name)
+        if reason:
+            left_out.append((name, reason))
+            continue
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target / name)
+        files.append(name)
+    return Copied(tuple(files), tuple(left_out))
+
+
+def copied_paths(source_patterns: Sequence[str]) -> list[str]:
+    """Pathspecs that keep copied files out of every commit."""
+    return [f":(exclude,top,glob){pattern.rstrip('/')}" for pattern in source_patterns]
+
+
+def _why_not(root: Path, source: Path, target: Path) -> str | None:
+    if source.name == "" or str(source).endswith("/") or source.is_dir():
+        return "a repository of its own"
+    if not source.resolve().is_relative_to(root.resolve()):
+        return "a link that leaves the repository"
+    if not source.is_file():
+        return "not a file"
+    if target.exists() or target.is_symlink():
+        return "exists in the commit"
+    return None
+
+
+def run_setup(command: str, worktree: Path, env: Mapping[str, str], timeout_s: int) -> None:
+    """
+    :raises SetupFailedError: the command failed; the message has the end of its output.
+    """
+    outcome = run_shell(
+        command, cwd=worktree, env=agent_environment(env), limits=CommandLimits(timeout_s=timeout_s)
+    )
+    if outcome.ending is Ending.EXITED and outcome.exit_code == 0:
+        return
+    why = outcome.error or {
+        Ending.TIMED_OUT: f"no end after {timeout_s} s",
+        Ending.EXITED: f"exit code {outcome.exit_code}",
+    }.get(outcome.ending, "did not start")
+    tail = "\n".join(outcome.output.rstrip().splitlines()[-15:])
+    raise SetupFailedError(
+        f"worktree.setup failed ({why}): {command}\n{tail}".rstrip(),
+        hint=f"mend the command or what it needs, then: git swarm resume   (worktree: {worktree})",
+    )

@@ -1,0 +1,93 @@
+"""Places, adds and finds the linked worktree of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.errors import SetupFailedError
+from gitswarm.git.locks import Locks
+from gitswarm.git.process import Git
+from gitswarm.git.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """The worktree of a run. `branch` is the full name of the shadow branch."""
+
+    path: Path
+    git_dir: Path
+    branch: str
+    git: Git
+
+    @property
+    def is_filled(self) -> bool:
+        """The checkout of the files was completed: git writes the index after the last of them."""
+        return (self.git_dir / "index").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where worktrees go: `override` is the user's own folder, `state_home` the XDG fallback."""
+
+    override: Path | None
+    state_home: Path
+
+
+def choose_path(repository: Repository, run_id: str, placement: Placement) -> Path:
+    """`../<repo>.swarm/<run>`: beside the repository, so that no tool in it walks up into the user's files."""
+    if placement.override is not None:
+        return placement.override / run_id
+    main = repository.main_folder
+    sibling = main.parent / f"{main.name.removesuffix('.git')}.swarm"
+    if os.access(sibling if sibling.exists() else main.parent, os.W_OK | os.X_OK):
+        return sibling / run_id
+    repository_id = hashlib.sha256(str(repository.common_dir).encode()).hexdigest()[:12]
+    return placement.state_home / "git-swarm" / repository_id / run_id
+
+
+def find_shadow(repository: Repository, branch: str) -> Shadow | None:
+    """The worktree that has `branch` checked out and still exists."""
+    for linked in repository.linked_worktrees():
+        if linked.branch == branch and (linked.path / ".git").is_file():
+            return _shadow(repository, linked.path, linked.git_dir, branch)
+    return None
+
+
+def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) -> Shadow:
+    """Registers the worktree at `path` under the repository lock, then fills it without the lock.
+
+    :raises SetupFailedError: the folder cannot be made.
+    """
+    name = branch.removeprefix("refs/heads/")
+    with locks.repository():
+        _make_parent(path)
+        # Only --force adds again what was registered once and then deleted by hand.
+        repository.git.output("worktree", "add", "--force", "--no-checkout", "--quiet", str(path), name)
+    shadow = find_shadow(repository, branch)
+    if shadow is None:
+        raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
+    fill(shadow)
+    return shadow
+
+
+def fill(shadow: Shadow) -> None:
+    """Checks out the branch's tip; hooks off, filters on (LFS), sparse patterns honoured."""
+    shadow.git.output("read-tree", "--reset", "-u", shadow.branch)
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SetupFailedError(
+            f"{path.parent}: cannot make the folder for worktrees: {error.strerror}",
+            hint="git config swarm.worktreeDir /a/folder/you/may/write",
+        ) from error
+
+
+def _shadow(repository: Repository, path: Path, git_dir: Path, branch: str) -> Shadow:
+    git = Git(repository.env, git_dir=git_dir, work_tree=path)
+    return Shadow(path, git_dir, branch, git)

@@ -1,0 +1,59 @@
+"""Turns the worktree into a tree with git's own staging, and a tree back into the worktree."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gitswarm.worktree.shadow import Shadow
+
+RUNS_FOLDER = ".swarm/runs"
+_NOT_OURS = f":(exclude,top){RUNS_FOLDER}"
+
+
+def stage(shadow: Shadow, excluded: Sequence[str], index: Path | None = None) -> str:
+    """Tree of all code in the worktree, as `git add -A` sees it: filters, LFS, sparse and ignore rules honoured.
+
+    :param excluded: pathspecs of files that must never be committed.
+    :param index: a private index instead of the worktree's own.
+    """
+    extra = {"GIT_INDEX_FILE": str(index)} if index else None
+    quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
+    shadow.git.output(*quiet, "add", "-A", "--", ".", _NOT_OURS, *excluded, extra_env=extra)
+    return shadow.git.output("write-tree", extra_env=extra).decode().strip()
+
+
+def enter_in_index(shadow: Shadow, files: Mapping[str, str]) -> None:
+    """Records files that we stored ourselves in the worktree's index: path → blob id, no filter in between."""
+    lines = b"".join(
+        f"100644 {blob_id}\t{path}".encode(errors="surrogateescape") + b"\0" for path, blob_id in files.items()
+    )
+    shadow.git.output("update-index", "-z", "--index-info", stdin=lines)
+
+
+def align_index(shadow: Shadow, tree: str) -> None:
+    """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
+    shadow.git.output("read-tree", "-m", tree)
+
+
+def restore(shadow: Shadow, tree: str, run_base: str, excluded: Sequence[str]) -> None:
+    """Makes the worktree equal to `tree`. What git ignores stays (no -x), nested repositories stay (no -ff).
+
+    In RUN_BASE, which is ours, everything that is not in the tree goes.
+    """
+    shadow.git.output("read-tree", "--reset", "-u", tree)
+    keep = [pattern.replace(":(exclude,top,glob)", "/") for pattern in excluded]
+    flags = [part for pattern in keep for part in ("-e", pattern)]
+    shadow.git.output("clean", "-fdq", *flags)
+    shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
+
+
+def photograph(shadow: Shadow, excluded: Sequence[str]) -> str:
+    """Tree of the worktree as it is now, taken with a private index; the real one is not touched."""
+    private = shadow.git_dir / "index.swarm"
+    shutil.copyfile(shadow.git_dir / "index", private)
+    try:
+        return stage(shadow, excluded, index=private)
+    finally:
+        private.unlink(missing_ok=True)

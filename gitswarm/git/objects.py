@@ -45,7 +45,8 @@ class Objects:
     """Reads and writes the object store."""
 
     def __init__(self, repository: pygit2.Repository) -> None:
-        self._repository = repository
+        # pygit2's stubs type an object by none of its kinds: what comes out of it is checked with isinstance.
+        self._repository: Any = repository
 
     def write_blob(self, content: bytes) -> str:
         return str(self._repository.create_blob(content))

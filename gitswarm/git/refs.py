@@ -63,7 +63,8 @@ class Refs:
             except (OSError, pygit2.GitError, KeyError, ValueError) as error:
                 if time.monotonic() > deadline or _hopeless(error):
                     raise GitFailedError(
-                        f"{name} stays locked: {error}", hint="is another git command hanging? git swarm status"
+                        f"{name} stays locked: {error}",
+                        hint="is another git command hanging? git swarm status",
                     ) from error
                 time.sleep(pause)
                 pause = min(pause * 2, 0.2)

@@ -97,7 +97,7 @@ class Repository:
     def committer(self) -> Person:
         """The user's identity from git's configuration, or a stand-in; never a prompt."""
         config = self._pygit2.config
-        name = config["user.name"] if "user.name" in config else None  # noqa: SIM401: pygit2's Config has no get
+        name = config["user.name"] if "user.name" in config else None  # noqa: SIM401 - pygit2's Config has no get
         email = config["user.email"] if "user.email" in config else None  # noqa: SIM401
         return Person(name, email) if name and email else STAND_IN
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-
 from gitswarm.records.base import Record
 from gitswarm.records.routing import RoutingMode
 
@@ -37,7 +36,6 @@ class FrozenSettings(Record):
     copy_patterns: tuple[str, ...] = ()
     setup: str | None = None
     setup_timeout_s: int = 600
-    durability: str = "fast"
 
 
 class RunSpec(Record):

@@ -33,6 +33,4 @@ TranscriptLine = Message | ToolUse | ToolResult
 
 
 def to_jsonl(lines: tuple[TranscriptLine, ...]) -> bytes:
-    return b"".join(
-        json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n" for line in lines
-    )
+    return b"".join(json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n" for line in lines)

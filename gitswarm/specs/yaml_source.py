@@ -128,5 +128,3 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
         if found:
             return found
     return None
-
-

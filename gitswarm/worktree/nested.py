@@ -10,6 +10,7 @@ from pathlib import Path
 
 # A folder whose change time is younger than this when we look may change again within the same clock tick.
 _RACY_NS = 50_000_000
+_NEVER = -1
 
 
 @dataclass(slots=True)
@@ -48,11 +49,11 @@ class NestedFinder:
         self._known = alive
 
     def _look(self, name: str, now_ns: int) -> _Folder | None:
-        path = os.path.join(self.root, name) if name else str(self.root)  # noqa: PTH118: 10,000s of these per walk
+        path = os.path.join(self.root, name) if name else str(self.root)  # noqa: PTH118 - 10,000s of these per walk
         try:
             changed_ns = os.stat(path, follow_symlinks=False).st_ctime_ns  # noqa: PTH116
             known = self._known.get(name)
-            if known is not None and known.changed_ns == changed_ns and now_ns - changed_ns > _RACY_NS:
+            if known is not None and known.changed_ns == changed_ns:
                 return known
             subfolders = []
             has_git = False
@@ -64,7 +65,8 @@ class NestedFinder:
                         subfolders.append(entry.name)
         except OSError:
             return None  # gone or unreadable: git will say what it thinks of it
-        return _Folder(changed_ns, tuple(subfolders), has_git)
+        racy = now_ns - changed_ns < _RACY_NS
+        return _Folder(_NEVER if racy else changed_ns, tuple(subfolders), has_git)
 
 
 def quarantine(worktree: Path, folder: str, store: Path) -> Path:

@@ -67,9 +67,7 @@ def run_setup(command: str, worktree: Path, env: Mapping[str, str], timeout_s: i
     """
     :raises SetupFailedError: the command failed; the message has the end of its output.
     """
-    outcome = run_shell(
-        command, cwd=worktree, env=agent_environment(env), limits=CommandLimits(timeout_s=timeout_s)
-    )
+    outcome = run_shell(command, cwd=worktree, env=agent_environment(env), limits=CommandLimits(timeout_s=timeout_s))
     if outcome.ending is Ending.EXITED and outcome.exit_code == 0:
         return
     why = outcome.error or {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from gitswarm.errors import SetupFailedError
 from gitswarm.git.locks import Locks
 from gitswarm.git.process import Git
 from gitswarm.git.repository import Repository
+
+_SET_UP = "swarm-set-up"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,12 @@ class Shadow:
     git: Git
 
     @property
-    def is_filled(self) -> bool:
-        """The checkout of the files was completed: git writes the index after the last of them."""
-        return (self.git_dir / "index").exists()
+    def is_set_up(self) -> bool:
+        """Checkout, copies and setup command were completed once."""
+        return (self.git_dir / _SET_UP).exists()
+
+    def remember_set_up(self) -> None:
+        (self.git_dir / _SET_UP).touch()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,28 @@ def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) ->
 def fill(shadow: Shadow) -> None:
     """Checks out the branch's tip; hooks off, filters on (LFS), sparse patterns honoured."""
     shadow.git.output("read-tree", "--reset", "-u", shadow.branch)
+
+
+def reattach(shadow: Shadow) -> list[str]:
+    """Puts HEAD and the `.git` pointer of the worktree back where git made them; what had to be put back."""
+    wanted = {
+        shadow.git_dir / "HEAD": f"ref: {shadow.branch}\n",
+        shadow.path / ".git": f"gitdir: {shadow.git_dir}\n",
+    }
+    moved = []
+    for path, content in wanted.items():
+        if path.is_symlink() or not path.is_file() or path.read_text(encoding="utf-8") != content:
+            _replace(path, content)
+            moved.append(path.name)
+    return moved
+
+
+def _replace(path: Path, content: str) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    staged = path.with_name(f"{path.name}.swarm")
+    staged.write_text(content, encoding="utf-8")
+    staged.replace(path)
 
 
 def _make_parent(path: Path) -> None:

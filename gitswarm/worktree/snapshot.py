@@ -57,3 +57,12 @@ def photograph(shadow: Shadow, excluded: Sequence[str]) -> str:
         return stage(shadow, excluded, index=private)
     finally:
         private.unlink(missing_ok=True)
+
+
+def ignored(shadow: Shadow, folders: Sequence[str]) -> set[str]:
+    """Which of these folders git ignores here."""
+    asked = b"".join(f"{name}/".encode(errors="surrogateescape") + b"\0" for name in folders)
+    # Exit code 1 says that none is ignored.
+    done = shadow.git.run("check-ignore", "-z", "--no-index", "--stdin", stdin=asked)
+    names = (raw.decode(errors="surrogateescape").rstrip("/") for raw in done.stdout.split(b"\0"))
+    return {name for name in names if name}

@@ -1,0 +1,35 @@
+# Everything a fresh machine needs: Python >= 3.11, git and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= auto
+
+.PHONY: demo test soak check format clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $(STAMP)
+
+demo: $(STAMP)  ## the main job, for real, in a temporary folder
+	$(BIN)/git-swarm demo
+
+check: $(STAMP)  ## format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check  ## the checks and the tests; long suites as a seeded sample
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not soak'
+
+soak: check  ## the checks and all tests, long suites whole
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,90 @@
+"""The command line as a whole, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from pathlib import Path
+
+import typer
+
+from gitswarm import __version__
+from gitswarm.cli import demo, flows, reading, start
+from gitswarm.cli.console import err
+from gitswarm.errors import RunInterruptedError, SwarmError
+
+BUG = 3
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="git swarm",
+    help="Let agents carry out a software flow on a shadow branch: one commit per step, with its evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(start.start)
+app.command()(start.resume)
+app.command("log")(reading.log)
+app.command()(reading.show)
+app.command()(reading.transcript)
+app.command()(reading.diff)
+app.command()(reading.status)
+app.command("list")(reading.list_runs)
+app.command()(reading.path)
+app.command()(reading.events)
+app.add_typer(flows.app, name="flows")
+app.command()(demo.demo)
+
+
+def run(arguments: list[str]) -> int:
+    """Executes a command line; the exit code of the contract (design section 8)."""
+    try:
+        app(arguments, prog_name="git swarm")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except SwarmError as error:
+        _explain(error)
+        return error.exit_code
+    except (RunInterruptedError, KeyboardInterrupt):
+        err("git-swarm: interrupted")
+        err("hint: git swarm resume")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone, `| head` for one. The interpreter must not try to flush it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # noqa: BLE001 - the border: everything else is a bug, reported with its log
+        _report_bug(error, arguments)
+        return BUG
+    return 0
+
+
+def _explain(error: SwarmError) -> None:
+    for line in error.message.splitlines() or [""]:
+        err(f"git-swarm: {line}")
+    if error.hint:
+        err(f"hint: {error.hint}")
+
+
+def _report_bug(error: Exception, arguments: list[str]) -> None:
+    state = os.environ.get("XDG_STATE_HOME")
+    home = Path(state) if state else Path(os.environ.get("HOME") or "/tmp") / ".local" / "state"  # noqa: S108
+    log = home / "git-swarm" / f"crash-{os.getpid()}.log"
+    report = [
+        f"git-swarm {__version__}, Python {sys.version}, {platform.platform()}",
+        f"arguments: {arguments}",
+        "".join(traceback.format_exception(error)),
+    ]
+    err(f"git-swarm: a bug: {type(error).__name__}: {error}")
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("\n".join(report), encoding="utf-8")
+    except OSError:
+        err("\n".join(report))
+        return
+    err(f"hint: nothing of the run is lost: git swarm resume. Please report it with {log}")

@@ -1,0 +1,71 @@
+"""Words on a terminal: results on stdout, progress on stderr, tables that fit 80 columns."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import JsonValue
+
+
+def out(text: str = "") -> None:
+    """A line of the result."""
+    sys.stdout.write(f"{text}\n")
+
+
+def err(text: str) -> None:
+    """A line of progress."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def out_json(value: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]]) -> None:
+    """One JSON document."""
+    out(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def out_bytes(content: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, stretch: int = -1) -> None:
+    """Aligned columns; the column `stretch` takes the room that is left and is cut with an ellipsis."""
+    from rich.console import Console  # noqa: PLC0415 - an eighth of a second
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console(highlight=False, soft_wrap=False)
+    grid = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
+    last = stretch % len(headings)
+    for index, heading in enumerate(headings):
+        room = index == last
+        grid.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if room else None)
+    grid.expand = True
+    for row in rows:
+        grid.add_row(*(_plain(cell) for cell in row))
+    console.print(grid)
+
+
+def _plain(cell: str) -> str:
+    """No markup: a summary may hold brackets."""
+    return cell.replace("[", "\\[")
+
+
+def duration(milliseconds: int) -> str:
+    """`420ms`, `3.2s`, `4m05s`, `2h03m`."""
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    seconds = milliseconds / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m"
+
+
+def money(cost_usd: float | None) -> str:
+    return "$?" if cost_usd is None else f"${cost_usd:.2f}"

@@ -1,0 +1,43 @@
+"""What the process stands in: folder, environment, clock."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitswarm.errors import NotFoundError
+from gitswarm.git.repository import Repository, open_repository
+from gitswarm.settings import CONFIG_FILE, Config, load_config, worktree_folder
+from gitswarm.worktree.shadow import Placement
+
+
+def repository_here() -> Repository:
+    return open_repository(Path.cwd(), os.environ)
+
+
+def now() -> datetime:
+    return datetime.now(UTC).astimezone()
+
+
+def config_at(repository: Repository, tree: str) -> Config:
+    """Configuration of the commit with this tree, with the person's over it."""
+    team = repository.objects.file(tree, CONFIG_FILE)
+    text = team.decode(errors="replace") if team is not None else None
+    return load_config(text, repository.config("swarm."))
+
+
+def placement(config: Config) -> Placement:
+    home = Path(os.environ.get("HOME") or "/")
+    state = os.environ.get("XDG_STATE_HOME")
+    return Placement(worktree_folder(config, home), Path(state) if state else home / ".local" / "state")
+
+
+def read_text(path: str) -> str:
+    """
+    :raises NotFoundError: the file cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFoundError(f"{path}: cannot be read: {error}", hint=f"ls -l {path}") from error

@@ -1,0 +1,116 @@
+"""Shows a run while it executes: a live line on a terminal, plain lines elsewhere, JSONL when asked."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from gitswarm.cli.console import duration, err, money
+from gitswarm.ledger.state import RunState
+from gitswarm.records.base import shorten
+from gitswarm.records.event import EventKind, LoggedEvent
+from gitswarm.records.routing import Action, Decision
+from gitswarm.runner.observer import SilentObserver
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.text import Text
+
+
+class JsonProgress(SilentObserver):
+    """Every event as one line on stdout, as soon as it is on disk."""
+
+    def event(self, event: LoggedEvent) -> None:
+        sys.stdout.buffer.write(event.to_line())
+        sys.stdout.buffer.flush()
+
+    def notice(self, text: str) -> None:
+        err(text)
+
+
+class PlainProgress(SilentObserver):
+    """One line per step on stderr."""
+
+    def opened(self, state: RunState, worktree: str) -> None:
+        err(f"{state.layout.run_id} on {state.layout.branch.removeprefix('refs/heads/')}")
+        err(f"worktree {worktree}")
+
+    def committed(self, state: RunState) -> None:
+        record = state.steps[-1]
+        name = f"{record.flow}/{record.step}@{record.execution.iteration}"
+        outcome = record.status.value if record.result == "succeeded" else record.result.value
+        line = f"{record.number:>3} {name:<26} {outcome:<10} {record.commit[:8]}  {record.summary}"
+        self.say(shorten_line(line))
+
+    def decided(self, decision: Decision) -> None:
+        if decision.decision in (Action.LOOP, Action.BRANCH, Action.REPEAT) and decision.to_step:
+            self.say(shorten_line(f"    {decision.decision} -> {decision.to_step}: {decision.reason}"))
+
+    def notice(self, text: str) -> None:
+        self.say(text)
+
+    def say(self, text: str) -> None:
+        err(text)
+
+
+class LiveProgress(PlainProgress):
+    """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost."""
+
+    def __init__(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - only on a terminal
+        from rich.live import Live  # noqa: PLC0415
+
+        self._console = Console(stderr=True, highlight=False)
+        self._live: Live = Live(
+            console=self._console, refresh_per_second=8, transient=True, get_renderable=self._line
+        )
+        self._step = ""
+        self._tool = ""
+        self._since = time.monotonic()
+        self._begun = time.monotonic()
+        self._totals = "0 tokens, $0.00"
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def event(self, event: LoggedEvent) -> None:
+        if event.kind is EventKind.STEP_START:
+            self._step = f"{event.flow_key}/{event.step_id}@{event.iteration}"
+            self._since = time.monotonic()
+            self._tool = ""
+        elif event.kind is EventKind.TOOL_START:
+            given = event.payload.get("input")
+            about = next(iter(given.values()), "") if isinstance(given, dict) else ""
+            self._tool = shorten(f"{event.payload['tool']} {about}", 30)
+        elif event.kind in (EventKind.STEP_END, EventKind.STEP_ERROR):
+            self._step = ""
+
+    def committed(self, state: RunState) -> None:
+        self._totals = f"{state.tokens} tokens, {money(state.cost_usd)}"
+        super().committed(state)
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def _line(self) -> Text:
+        from rich.text import Text  # noqa: PLC0415
+
+        now = time.monotonic()
+        total = duration(int((now - self._begun) * 1000))
+        here = f"{self._step} {duration(int((now - self._since) * 1000))}" if self._step else "…"
+        parts = [part for part in (here, self._tool, f"run {total}", self._totals) if part]
+        return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis")
+
+
+def shorten_line(line: str) -> str:
+    """At most 80 columns, indentation kept."""
+    line = line.splitlines()[0]
+    return line if len(line) <= 80 else line[:79] + "…"

@@ -1,0 +1,1 @@
+"""How a step is executed: the port, and the engines behind it."""

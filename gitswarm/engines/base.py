@@ -1,0 +1,97 @@
+"""The port: what an engine is asked, what it answers, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.event import Event
+from gitswarm.records.evidence import CheckOutcome
+from gitswarm.records.outcome import Result
+from gitswarm.records.receipt import Tokens, ToolCall
+from gitswarm.records.transcript import TranscriptLine
+from gitswarm.specs.compile import Prompt
+
+OUTPUT_BYTES = 50_000
+"""A step's output stays below this (seed 000)."""
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOrder:
+    """What a command step runs. `shell` None: the project has no such command, so nothing can be judged."""
+
+    shell: str | None
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
+    worktree (`RUN_BASE` spelled out) and without globs."""
+
+    run_id: str
+    flow_key: str
+    step_id: str
+    iteration: int
+    execution: int
+    agent_key: str
+    mode: str
+    model: str
+    worktree: Path
+    run_base: Path
+    prompt: Prompt
+    outputs: tuple[str, ...]
+    env: Mapping[str, str]
+    command: CommandOrder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What an engine answers (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
+    that can be used, and `handoff_problem` why."""
+
+    step_id: str
+    status: Result
+    output: str
+    error: str | None = None
+    duration_ms: int = 0
+    handoff: Handoff | None = None
+    handoff_problem: str | None = None
+    transcript: tuple[TranscriptLine, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_usd: float | None = 0.0
+    check: CheckOutcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do today; seed 003's matrix grows with the transports."""
+
+    modes: tuple[str, ...]
+    session: bool
+    writes_code: bool
+
+
+class Engine(Protocol):
+    @property
+    def engine_id(self) -> str: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult: ...
+
+
+def capped(text: str) -> str:
+    """`text` below OUTPUT_BYTES in UTF-8, its end kept: that is where outcomes stand."""
+    raw = text.encode()
+    if len(raw) < OUTPUT_BYTES:
+        return text
+    note = "[… beginning left out …]\n"
+    return note + raw[-(OUTPUT_BYTES - len(note.encode()) - 4) :].decode(errors="ignore")

@@ -1,0 +1,102 @@
+"""The `command` engine: runs the project's own commands in the worktree. No model; real work, same receipts."""
+
+from __future__ import annotations
+
+import time
+
+from gitswarm.engines.base import Capabilities, CommandOrder, Emit, StepRequest, StepResult, capped
+from gitswarm.engines.detect import no_tests_ran
+from gitswarm.engines.recorder import Recorder
+from gitswarm.engines.stub import run_line, wait_as_told
+from gitswarm.processes import Ending
+from gitswarm.records.base import Clock
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.evidence import CheckOutcome
+from gitswarm.records.outcome import Result, Status
+from gitswarm.specs.script import Script, ScriptEntry
+
+NOT_EXECUTABLE = (126, 127)
+"""What a shell answers when the command itself could not start."""
+
+
+class CommandEngine:
+    """A non-zero end is a result that succeeded with status UNVERIFIED: routing decides what it means."""
+
+    engine_id = "command"
+    capabilities = Capabilities(modes=("local",), session=False, writes_code=True)
+
+    def __init__(self, script: Script | None, clock: Clock) -> None:
+        self._script = script
+        self._clock = clock
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult:
+        started = time.monotonic()
+        order = request.command or CommandOrder(shell=None, timeout_s=1)
+        entry = self._entry(request)
+        wait_as_told(entry)
+        recorder = Recorder(self._clock, emit, "command")
+        lines = entry.run or ((order.shell,) if order.shell else ())
+        if entry.fail is not None:
+            check, error = CheckOutcome(), entry.fail
+        elif not lines:
+            check, error = CheckOutcome(reason="no_tests"), None
+        else:
+            check, error = _carry_out(lines, order.timeout_s, request, recorder)
+        handoff = _handoff(check)
+        recorder.say("assistant", error or handoff.summary)
+        return StepResult(
+            step_id=request.step_id,
+            status=_result(check, error),
+            output=capped("\n".join(call.output for call in recorder.tool_calls) or handoff.summary),
+            error=error,
+            duration_ms=int((time.monotonic() - started) * 1000),
+            handoff=None if error else handoff,
+            transcript=recorder.transcript,
+            tool_calls=recorder.tool_calls,
+            check=check,
+        )
+
+    def _entry(self, request: StepRequest) -> ScriptEntry:
+        if self._script is None:
+            return ScriptEntry()
+        return self._script.entry(request.flow_key, request.step_id, request.execution)
+
+
+def _carry_out(
+    lines: tuple[str, ...], timeout_s: float, request: StepRequest, recorder: Recorder
+) -> tuple[CheckOutcome, str | None]:
+    """Runs the lines in order up to the first that does not end with 0."""
+    command = " && ".join(lines)
+    for line in lines:
+        ending, exit_code = run_line(line, request, recorder, timeout_s)
+        if ending is Ending.TIMED_OUT:
+            return CheckOutcome(command=command), f"{line}: no end after {timeout_s:g} s, ended"
+        if ending is Ending.NOT_STARTED or exit_code in NOT_EXECUTABLE:
+            return CheckOutcome(command=command, exit_code=exit_code), f"{line}: could not start"
+        if exit_code is None or exit_code < 0:
+            return CheckOutcome(command=command, exit_code=exit_code), f"{line}: killed by signal {exit_code}"
+        if exit_code != 0:
+            output = recorder.tool_calls[-1].output
+            if no_tests_ran(line, exit_code, output):
+                return CheckOutcome(command=command, exit_code=exit_code, reason="no_tests"), None
+            return CheckOutcome(command=command, passed=False, exit_code=exit_code), None
+    return CheckOutcome(command=command, passed=True, exit_code=0), None
+
+
+def _result(check: CheckOutcome, error: str | None) -> Result:
+    if error is not None:
+        return Result.FAILED
+    return Result.SKIPPED if check.command is None else Result.SUCCEEDED
+
+
+def _handoff(check: CheckOutcome) -> Handoff:
+    if check.command is None:
+        summary = "no test command found: nothing was judged"
+    elif check.reason == "no_tests":
+        summary = f"{check.command}: no tests to run"
+    elif check.passed:
+        summary = f"{check.command}: passed"
+    else:
+        summary = f"{check.command}: failed (exit code {check.exit_code})"
+    status = Status.VERIFIED if check.passed else Status.UNVERIFIED
+    return Handoff(status=status, summary=summary, confidence="high")

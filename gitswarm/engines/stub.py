@@ -1,0 +1,144 @@
+"""Stub mode of the session engines: plays a script, or leaves small valid outputs behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, capped
+from gitswarm.engines.recorder import Recorder
+from gitswarm.processes import CommandLimits, Ending, run_shell
+from gitswarm.records.base import Clock
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Result, Status
+from gitswarm.records.receipt import Tokens
+from gitswarm.specs.script import Script, ScriptEntry
+
+RUN_LINE_TIMEOUT_S = 600
+_RUN_BASE = "RUN_BASE/"
+
+
+class StubEngine:
+    """Executes without a model. `script` None: every promised output is written, status VERIFIED."""
+
+    capabilities = Capabilities(modes=("stub",), session=True, writes_code=True)
+
+    def __init__(self, engine_id: str, script: Script | None, clock: Clock) -> None:
+        self.engine_id = engine_id
+        self._script = script
+        self._clock = clock
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult:
+        started = time.monotonic()
+        recorder = Recorder(self._clock, emit, "script")
+        recorder.prompt(request.prompt)
+        if self._script is None:
+            entry = ScriptEntry(status=Status.VERIFIED, summary="stub: wrote its promised outputs")
+            files = {name: stub_content(name, request) for name in request.outputs}
+            entry = entry.model_copy(update={"write": files})
+        else:
+            entry = self._script.entry(request.flow_key, request.step_id, request.execution)
+        error = _act(entry, request, recorder)
+        handoff, problem = _handoff(entry)
+        output = capped(entry.output if entry.output is not None else handoff.summary if handoff else "")
+        recorder.say("assistant", error or output)
+        return StepResult(
+            step_id=request.step_id,
+            status=Result.FAILED if error else Result.SUCCEEDED,
+            output=output,
+            error=error,
+            duration_ms=int((time.monotonic() - started) * 1000),
+            handoff=None if error else handoff,
+            handoff_problem=problem,
+            transcript=recorder.transcript,
+            tool_calls=recorder.tool_calls,
+            tokens=Tokens.of(entry.tokens.prompt, entry.tokens.completion),
+            cost_usd=entry.cost_usd,
+        )
+
+
+def wait_as_told(entry: ScriptEntry) -> None:
+    """`delay_ms`, and `hang`: until the process is interrupted or killed."""
+    time.sleep(entry.delay_ms / 1000)
+    if entry.hang:
+        threading.Event().wait()
+
+
+def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> tuple[Ending, int | None]:
+    """One shell line in the worktree, recorded as a tool call."""
+    with recorder.tool("Bash", {"command": line}) as call:
+        done = run_shell(line, cwd=request.worktree, env=request.env, limits=CommandLimits(timeout_s=timeout_s))
+        call.success = done.ending is Ending.EXITED and done.exit_code == 0
+        call.output = done.output if done.error is None else f"{done.output}{done.error}"
+    return done.ending, done.exit_code
+
+
+def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | None:
+    """Carries an entry out; returns why the step failed, or None."""
+    wait_as_told(entry)
+    for name, content in entry.write.items():
+        with recorder.tool("Write", {"file_path": name}) as call:
+            path = _inside(request, name)
+            if path is None:
+                return f"the script writes outside the worktree: {name}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+            call.output = f"{len(content.encode())} bytes"
+    for name in entry.delete:
+        with recorder.tool("Delete", {"file_path": name}) as call:
+            path = _inside(request, name)
+            if path is None:
+                return f"the script deletes outside the worktree: {name}"
+            call.success = path.is_file() or path.is_symlink()
+            path.unlink(missing_ok=True)
+    for line in entry.run:
+        run_line(line, request, recorder, RUN_LINE_TIMEOUT_S)
+    return entry.fail
+
+
+def _inside(request: StepRequest, name: str) -> Path | None:
+    """Where a script's path lies; None when that is not in the worktree or in its `.git`."""
+    if name.startswith(_RUN_BASE):
+        path = request.run_base / name.removeprefix(_RUN_BASE)
+    else:
+        path = request.worktree / name
+    root = request.worktree.resolve()
+    parent = path.parent.resolve()
+    if ".." in Path(name).parts or not parent.is_relative_to(root) or path == request.worktree / ".git":
+        return None
+    return path
+
+
+def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:
+    if entry.envelope is not None:
+        try:
+            return Handoff.model_validate(entry.envelope), None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            return None, f"the envelope is not valid: {place}: {first['msg']}"
+    return (
+        Handoff(
+            status=entry.status or Status.VERIFIED,
+            summary=entry.summary or "ok",
+            can_further_iteration_help=entry.can_further_iteration_help,
+            concerns=entry.concerns or (),
+            blockers=entry.blockers or (),
+        ),
+        None,
+    )
+
+
+def stub_content(name: str, request: StepRequest) -> str:
+    """A small valid file of the kind that its name promises, marked as the stub's."""
+    about: dict[str, JsonValue] = {"stub": True, "flow": request.flow_key, "step": request.step_id}
+    suffix = Path(name).suffix
+    if suffix == ".json":
+        return json.dumps(about, indent=2) + "\n"
+    if suffix in (".yaml", ".yml"):
+        return "".join(f"{key}: {json.dumps(value)}\n" for key, value in about.items())
+    return f"# {Path(name).stem}\n\nstub: true\n\nWritten by {request.flow_key}/{request.step_id} in stub mode.\n"

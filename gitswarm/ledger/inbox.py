@@ -1,0 +1,63 @@
+"""Events of outside writers: one file each, moved in by the run's owner, deleted once they are in a commit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gitswarm.ledger.events import payload_problems
+from gitswarm.records.base import Record
+from gitswarm.records.event import Event, EventKind
+
+
+class InboxEvent(Record):
+    """What an outside writer may say."""
+
+    source: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    origin: str
+    event: Event
+
+
+class Inbox:
+    def __init__(self, swarm_dir: Path, run_id: str) -> None:
+        self._folder = swarm_dir / "inbox" / run_id
+        self._rejected = swarm_dir / "quarantine" / run_id
+
+    def put(self, event: InboxEvent, name: str) -> None:
+        """Hands an event in. `name` orders it among the others and must be unique."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        staged = self._folder / f".{name}.tmp"
+        staged.write_bytes(event.to_json())
+        staged.replace(self._folder / f"{name}.json")
+
+    def waiting(self) -> list[Received]:
+        """Everything that lies there, in the order of the names. What is not an event goes to quarantine."""
+        found: list[Received] = []
+        for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
+            try:
+                said = InboxEvent.from_json(path.read_bytes())
+            except (ValidationError, UnicodeDecodeError):
+                self._reject(path)
+                continue
+            event = Event(EventKind.EXTERNAL, said.model_dump(mode="json"))
+            if payload_problems(event):
+                self._reject(path)
+                continue
+            found.append(Received(path.name, event))
+        return found
+
+    def delete(self, origins: list[str]) -> None:
+        for origin in origins:
+            (self._folder / origin).unlink(missing_ok=True)
+
+    def _reject(self, path: Path) -> None:
+        self._rejected.mkdir(parents=True, exist_ok=True)
+        os.replace(path, self._rejected / path.name)  # noqa: PTH105 - atomic, and says so

@@ -1,0 +1,104 @@
+"""The write-ahead log of one executing step: one JSON line per event, one write each, never truncated."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.ledger.events import payload_problems, read_lines
+from gitswarm.ledger.layout import Execution
+from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.event import Event, LoggedEvent
+
+_NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
+
+Listener = Callable[[LoggedEvent], None]
+
+
+class Journal:
+    """Numbers, stamps and stores the events of one execution, and tells them to a listener."""
+
+    def __init__(self, folder: Path, execution: Execution, clock: Clock, listener: Listener) -> None:
+        self._execution = execution
+        self._clock = clock
+        self._listener = listener
+        self._events: list[LoggedEvent] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{execution.flow}.{execution.step}@{execution.iteration}.jsonl"
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    @property
+    def events(self) -> tuple[LoggedEvent, ...]:
+        return tuple(self._events)
+
+    @property
+    def content(self) -> bytes:
+        """What the events file in the commit holds."""
+        return b"".join(event.to_line() for event in self._events)
+
+    def append(self, event: Event, *, origin: str | None = None) -> None:
+        """On disk when it returns (fdatasync): survives kill -9 and, after it, power loss.
+
+        :raises ValueError: the payload breaks the contract; a bug of the caller.
+        """
+        problems = payload_problems(event)
+        if problems:
+            raise ValueError("; ".join(problems))
+        logged = LoggedEvent(
+            run_id=self._execution.run.run_id,
+            seq=len(self._events) + 1,
+            ts=timestamp(self._clock()),
+            kind=event.kind,
+            flow_key=self._execution.flow,
+            step_id=self._execution.step,
+            iteration=self._execution.iteration,
+            agent_key=self._execution.agent,
+            origin=origin,
+            payload=dict(event.payload),
+        )
+        self._write(logged.to_line())
+        self._events.append(logged)
+        self._listener(logged)
+
+    def delete(self) -> None:
+        """The step is in git: the journal has done its duty."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _write(self, line: bytes) -> None:
+        os.write(self._file, line)
+        os.fdatasync(self._file)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenJournal:
+    """A journal found on disk: of a step that executes now, or whose owner died."""
+
+    path: Path
+    flow: str
+    step: str
+    iteration: int
+
+    def read(self) -> list[LoggedEvent]:
+        try:
+            return read_lines(self.path.read_bytes())
+        except FileNotFoundError:
+            return []
+
+
+def open_journals(folder: Path) -> list[OpenJournal]:
+    found: Iterable[Path] = sorted(folder.glob("*.jsonl")) if folder.is_dir() else ()
+    journals = []
+    for path in found:
+        match = _NAME.fullmatch(path.name)
+        if match:
+            journals.append(OpenJournal(path, match["flow"], match["step"], int(match["iteration"])))
+    return journals

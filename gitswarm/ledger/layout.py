@@ -1,0 +1,101 @@
+"""Names of everything that a run stores: refs, and paths in the tree of its commits (design section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitswarm.records.run_spec import BRANCH_PREFIX
+
+RUNS_FOLDER = ".swarm/runs"
+RESERVED_FLOW_IDS = frozenset({"events", "specs"})
+"""Folders of RUN_BASE that no flow may be named after."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """Refs and folders of one run."""
+
+    run_id: str
+
+    @property
+    def base(self) -> str:
+        """RUN_BASE without the final slash."""
+        return f"{RUNS_FOLDER}/{self.run_id}"
+
+    @property
+    def branch(self) -> str:
+        return f"refs/heads/{BRANCH_PREFIX}{self.run_id}"
+
+    @property
+    def events_notes(self) -> str:
+        return f"refs/notes/swarm/{self.run_id}/events"
+
+    @property
+    def routing_notes(self) -> str:
+        return f"refs/notes/swarm/{self.run_id}/routing"
+
+    @property
+    def base_ref(self) -> str:
+        return f"refs/swarm/{self.run_id}/base"
+
+    @property
+    def next_ref(self) -> str:
+        return f"refs/swarm/{self.run_id}/next"
+
+    @property
+    def rollback_prefix(self) -> str:
+        return f"refs/swarm/{self.run_id}/rollback/"
+
+    @property
+    def spec(self) -> str:
+        return f"{self.base}/spec.json"
+
+    @property
+    def specs(self) -> str:
+        return f"{self.base}/specs"
+
+    @property
+    def run_events(self) -> str:
+        """Events of the `run` commit; those of the n-th `end` commit lie beside it."""
+        return f"{self.base}/events/run.jsonl"
+
+    def end_events(self, number: int) -> str:
+        return f"{self.base}/events/end@{number}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One execution of a step: what its files are named after. `iteration` counts from 1."""
+
+    run: RunLayout
+    flow: str
+    step: str
+    iteration: int
+    agent: str
+
+    @property
+    def folder(self) -> str:
+        return f"{self.run.base}/{self.flow}"
+
+    @property
+    def receipt(self) -> str:
+        return f"{self.folder}/receipts/{self.step}-{self.agent}.json"
+
+    @property
+    def envelope(self) -> str:
+        return f"{self.folder}/handoff/{self.step}.json"
+
+    @property
+    def events(self) -> str:
+        return f"{self.folder}/events/{self.step}@{self.iteration}.jsonl"
+
+    @property
+    def evidence(self) -> str:
+        return f"{self.folder}/evidence/{self.step}.json"
+
+    def transcript(self, engine: str) -> str:
+        return f"{self.folder}/{self.transcript_in_flow(engine)}"
+
+    def transcript_in_flow(self, engine: str) -> str:
+        """Relative to `<flow>/`, as receipts name it; the engine's name without `-step`, as in the seeds."""
+        return f"llm/{self.step}-{self.agent}-{engine.removesuffix('-step')}.jsonl"

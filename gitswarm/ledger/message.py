@@ -1,0 +1,49 @@
+"""Commit messages of a run: subject, body, trailers. Enough to rebuild the state without opening a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gitswarm.records.base import shorten
+
+FORMAT = "1"
+SUBJECT_WIDTH = 72
+
+
+class Kind(StrEnum):
+    """Kinds of commits on a shadow branch."""
+
+    RUN = "run"
+    STEP = "step"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    subject: str
+    body: str
+    trailers: Mapping[str, str]
+
+    def render(self) -> str:
+        lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if value != ""]
+        parts = [shorten(self.subject, SUBJECT_WIDTH), self.body.strip(), "\n".join(lines)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def parse_message(text: str) -> Message | None:
+    """A message that we wrote, or None: its last paragraph has our trailers."""
+    paragraphs = text.rstrip().split("\n\n")
+    trailers: dict[str, str] = {}
+    for line in paragraphs[-1].splitlines():
+        name, colon, value = line.partition(": ")
+        if colon:
+            trailers[name] = value
+    if len(paragraphs) < 2 or trailers.get("Swarm-Format") is None:
+        return None
+    return Message(paragraphs[0], "\n\n".join(paragraphs[1:-1]), trailers)
+
+
+def _one_line(value: str) -> str:
+    return " ".join(value.split())

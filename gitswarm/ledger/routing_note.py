@@ -1,0 +1,54 @@
+"""The routing note: one readable line and its JSON per decision, append-only, at most 76 columns wide."""
+
+from __future__ import annotations
+
+import json
+
+from gitswarm.records.base import shorten
+from gitswarm.records.routing import Decision
+
+_WIDTH = 76  # git log indents notes by four
+_INDENT = "  "
+
+
+def render(decision: Decision) -> bytes:
+    """One entry. The JSON is folded at spaces: joining its lines by one space gives it back exactly."""
+    packed = json.dumps(decision.model_dump(mode="json"), ensure_ascii=False)
+    folded = "".join(f"{_INDENT}{line}\n" for line in _fold(packed, _WIDTH - len(_INDENT)))
+    return f"{headline(decision)}\n{folded}".encode()
+
+
+def headline(decision: Decision) -> str:
+    start = decision.from_step or "start"
+    end = decision.to_step or "end"
+    way = f"{decision.seq}. {start} -> {end}: {decision.decision} ({decision.routing_source}): {decision.reason}"
+    return shorten(way, _WIDTH)
+
+
+def parse(note: bytes) -> list[Decision]:
+    """
+    :raises ValueError: this is not a routing note.
+    """
+    decisions: list[Decision] = []
+    folded: list[str] = []
+    for line in [*note.decode().splitlines(), ""]:
+        if line.startswith(_INDENT):
+            folded.append(line.removeprefix(_INDENT))
+        elif folded:
+            decisions.append(Decision.model_validate_json(" ".join(folded)))
+            folded = []
+    return decisions
+
+
+def _fold(text: str, width: int) -> list[str]:
+    lines: list[str] = []
+    line: list[str] = []
+    length = 0
+    for word in text.split(" "):
+        if line and length + 1 + len(word) > width:
+            lines.append(" ".join(line))
+            line, length = [], 0
+        length += len(word) + (1 if line else 0)
+        line.append(word)
+    lines.append(" ".join(line))
+    return lines

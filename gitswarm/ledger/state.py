@@ -1,0 +1,152 @@
+"""The state of a run, by replay of its branch: nothing else is asked, so it works after a fetch elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gitswarm.errors import NotFoundError, SwarmError
+from gitswarm.git.objects import Commit
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import Execution, RunLayout
+from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.records.outcome import Result, RunStatus, Status
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown."""
+
+    number: int
+    commit: str
+    tree: str
+    parent: str
+    execution: Execution
+    engine: str
+    mode: str
+    model: str
+    status: Status
+    result: Result
+    summary: str
+    tokens: int
+    cost_usd: float | None
+
+    @property
+    def flow(self) -> str:
+        return self.execution.flow
+
+    @property
+    def step(self) -> str:
+        return self.execution.step
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far."""
+
+    layout: RunLayout
+    run_commit: str
+    base: str
+    tip: str
+    tip_tree: str
+    tip_events: str
+    steps: tuple[StepRecord, ...] = ()
+    end: RunStatus | None = None
+    ends: int = 0
+
+    @property
+    def last_step(self) -> StepRecord | None:
+        return self.steps[-1] if self.steps else None
+
+    def executions(self, flow: str, step: str) -> int:
+        """How often the step's execution was committed."""
+        return sum(1 for record in self.steps if record.step == step and record.flow == flow)
+
+    def last_iteration(self, flow: str, step: str) -> int:
+        return max((r.execution.iteration for r in self.steps if r.step == step and r.flow == flow), default=0)
+
+    @property
+    def tokens(self) -> int:
+        return sum(record.tokens for record in self.steps)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """None as soon as one step's cost is unknown: an unknown cost is not 0."""
+        costs = [record.cost_usd for record in self.steps]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    def with_commit(self, commit: Commit, message: Message) -> RunState:
+        """The state after one more commit on the branch."""
+        kind = Kind(message.trailers["Swarm-Kind"])
+        common = replace(self, tip=commit.id, tip_tree=commit.tree, end=None)
+        if kind is Kind.STEP:
+            record = _step_record(self.layout, len(self.steps) + 1, commit, message)
+            return replace(common, steps=(*self.steps, record), tip_events=record.execution.events)
+        number = self.ends + 1
+        end = RunStatus(message.trailers["Swarm-Result"])
+        return replace(common, end=end, ends=number, tip_events=self.layout.end_events(number))
+
+
+def replay(repository: Repository, layout: RunLayout, tip: str | None = None) -> RunState:
+    """
+    :param tip: where to look instead of the branch.
+    :raises NotFoundError: no such run.
+    :raises SwarmError: the branch holds something that we did not write.
+    """
+    start = tip or repository.refs.read(layout.branch)
+    if start is None:
+        raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
+    chain: list[tuple[Commit, Message]] = []
+    cursor = start
+    while True:
+        commit = repository.objects.commit(cursor)
+        message = parse_message(commit.message)
+        if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
+            raise SwarmError(
+                f"{layout.branch} holds {cursor[:12]}, which git-swarm did not write for this run",
+                hint=f"see it: git log {layout.branch.removeprefix('refs/heads/')}",
+            )
+        if message.trailers["Swarm-Kind"] == Kind.RUN:
+            break
+        chain.append((commit, message))
+        cursor = commit.parents[0]
+    state = RunState(layout, commit.id, commit.parents[0], commit.id, commit.tree, layout.run_events)
+    steps: list[StepRecord] = []
+    for found, said in reversed(chain):
+        if said.trailers["Swarm-Kind"] == Kind.STEP:
+            steps.append(_step_record(layout, len(steps) + 1, found, said))
+    ends = sum(1 for _commit, said in chain if said.trailers["Swarm-Kind"] == Kind.END)
+    if not chain:
+        return state
+    last, message = chain[0]
+    before = replace(state, steps=tuple(steps), ends=ends)
+    if message.trailers["Swarm-Kind"] == Kind.END:
+        return replace(before, ends=ends - 1).with_commit(last, message)
+    return replace(before, steps=tuple(steps[:-1])).with_commit(last, message)
+
+
+def _step_record(layout: RunLayout, number: int, commit: Commit, message: Message) -> StepRecord:
+    said = message.trailers
+    execution = Execution(
+        run=layout,
+        flow=said["Swarm-Flow"],
+        step=said["Swarm-Step"],
+        iteration=int(said["Swarm-Iteration"]),
+        agent=said["Swarm-Agent"],
+    )
+    engine, _slash, mode = said["Swarm-Engine"].partition("/")
+    cost = said.get("Swarm-Cost-USD", "unknown")
+    return StepRecord(
+        number=number,
+        commit=commit.id,
+        tree=commit.tree,
+        parent=commit.parents[0],
+        execution=execution,
+        engine=engine,
+        mode=mode,
+        model=said.get("Swarm-Model", "none"),
+        status=Status(said["Swarm-Status"]),
+        result=Result(said["Swarm-Result"]),
+        summary=message.body or message.subject.partition(": ")[2],
+        tokens=int(said.get("Swarm-Tokens", "0")),
+        cost_usd=None if cost == "unknown" else float(cost),
+    )

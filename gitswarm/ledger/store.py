@@ -1,0 +1,185 @@
+"""Writes a run: commits, `next`, notes, branch. The order of the calls is the guarantee (design section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gitswarm.git.objects import NewCommit, Person
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
+from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.ledger.routing_note import parse, render
+from gitswarm.ledger.state import RunState
+from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.routing import Choice, Decision, RoutingMode, Supersedes
+
+AGENT_DOMAIN = "git-swarm.invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A commit to be: `code_tree` is the staged tree, `files` what goes into RUN_BASE (path → blob id)."""
+
+    message: Message
+    author: str
+    code_tree: str
+    files: Mapping[str, str]
+    events_path: str
+
+
+class RunStore:
+    """One run's storage. A single writer: the run's owner."""
+
+    def __init__(self, repository: Repository, layout: RunLayout, clock: Clock) -> None:
+        self._repository = repository
+        self._objects = repository.objects
+        self._refs = repository.refs
+        self._clock = clock
+        self._committer = repository.committer()
+        self.layout = layout
+        self._events_notes = repository.notes(layout.events_notes)
+        self._routing_notes = repository.notes(layout.routing_notes)
+
+    def create(self, base: str, draft: Draft) -> RunState:
+        """The `run` commit and the branch. Before the branch exists, there is no run.
+
+        :raises RefMovedError: the run id is taken.
+        """
+        commit_id = self._write(draft, base)
+        self._refs.swap(self.layout.base_ref, None, base, why="run created")
+        self._note_events(commit_id, draft.files[draft.events_path])
+        self._refs.swap(self.layout.branch, None, commit_id, why="run created")
+        commit = self._objects.commit(commit_id)
+        return RunState(self.layout, commit_id, base, commit_id, commit.tree, draft.events_path)
+
+    def commit(self, state: RunState, draft: Draft) -> RunState:
+        """Steps 5 to 7 of the protocol: object, `next`, events note, branch; then `next` goes.
+
+        :raises RefMovedError: the branch is not where the state says.
+        """
+        commit_id = self._write(draft, state.tip)
+        stale = self._refs.read(self.layout.next_ref)
+        self._refs.swap(self.layout.next_ref, stale, commit_id, why="step finished")
+        return self._publish(state, commit_id)
+
+    def finish_next(self, state: RunState) -> RunState:
+        """Brings a commit home that was finished but not published when its owner died; drops a stale `next`."""
+        pending = self._refs.read(self.layout.next_ref)
+        if pending is None:
+            return state
+        if self._objects.commit(pending).parents[0] == state.tip:
+            return self._publish(state, pending)
+        self._refs.swap(self.layout.next_ref, pending, None, why="stale")
+        return state
+
+    def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
+        """Appends a decision to the routing note of `tip`."""
+        before = self.decisions(tip)
+        decision = Decision(
+            **choice.model_dump(),
+            seq=len(before) + 1,
+            ts=timestamp(self._clock()),
+            flow_key=routing.flow,
+            from_step=routing.from_step,
+            iteration=routing.iteration,
+            routing_mode=routing.mode,
+            supersedes=routing.supersedes,
+        )
+        note = (self._routing_notes.read(tip) or b"") + render(decision)
+        blob_id = self._objects.write_blob(note)
+        self._routing_notes.write(tip, blob_id, by=self._committer, when=self._clock())
+        return decision
+
+    def decisions(self, commit_id: str) -> list[Decision]:
+        """Decisions taken after a commit, oldest first."""
+        return parse(self._routing_notes.read(commit_id) or b"")
+
+    def stored(self, files: Mapping[str, bytes]) -> dict[str, str]:
+        """Blobs of these contents, unfiltered: path → blob id."""
+        return {path: self._objects.write_blob(content) for path, content in files.items()}
+
+    def set_aside(self, state: RunState, tree: str, title: str, trailers: Mapping[str, str]) -> str:
+        """Keeps work that is about to be undone: `rollback/<n>` with parents [tip, notes tips]. Returns the ref."""
+        notes = [tip for tip in (self._events_notes.tip, self._routing_notes.tip) if tip]
+        message = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers}).render()
+        when = self._clock()
+        new = NewCommit(tree, (state.tip, *notes), message, self._committer, self._committer, when)
+        taken = self._refs.list(self.layout.rollback_prefix)
+        number = max((int(name.rpartition("/")[2]) for name in taken), default=0) + 1
+        name = f"{self.layout.rollback_prefix}{number}"
+        self._refs.swap(name, None, self._objects.write_commit(new), why=title)
+        return name
+
+    def set_aside_trailers(self) -> list[Mapping[str, str]]:
+        """Trailers of everything that was set aside, for counting what it cost."""
+        found: list[Mapping[str, str]] = []
+        for name in self._refs.list(self.layout.rollback_prefix):
+            commit_id = self._refs.read(name)
+            text = self._objects.commit(commit_id).message if commit_id else ""
+            pairs = (line.partition(": ") for line in text.splitlines())
+            found.append({key: value for key, colon, value in pairs if colon})
+        return found
+
+    def with_run_files(self, code_tree: str, parent_tree: str, files: Mapping[str, str]) -> str:
+        """`code_tree` with the parent's runs folder and `files` over it: what was staged there never counts."""
+        runs = self._objects.entry(parent_tree, RUNS_FOLDER)
+        return self._objects.with_files(self._objects.with_subtree(code_tree, RUNS_FOLDER, runs), files)
+
+    def _write(self, draft: Draft, parent: str) -> str:
+        parent_tree = self._objects.commit(parent).tree
+        tree = self.with_run_files(draft.code_tree, parent_tree, draft.files)
+        message = Message(
+            draft.message.subject,
+            draft.message.body,
+            {
+                "Swarm-Format": "1",
+                **draft.message.trailers,
+                "Swarm-Prev-Notes": self._prev_notes(parent),
+            },
+        ).render()
+        author = Person(draft.author, f"{draft.author}@{AGENT_DOMAIN}")
+        new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
+        return self._objects.write_commit(new)
+
+    def _prev_notes(self, parent: str) -> str:
+        """Blob ids of the parent's notes as they are now; a changed note betrays itself later."""
+        ids = (self._events_notes.blob_of(parent), self._routing_notes.blob_of(parent))
+        return " ".join(found or "-" for found in ids) if any(ids) else ""
+
+    def _publish(self, state: RunState, commit_id: str) -> RunState:
+        commit = self._objects.commit(commit_id)
+        message = parse_message(commit.message)
+        if message is None:
+            raise ValueError(f"{commit_id} is not a commit of ours")
+        after = state.with_commit(commit, message)
+        events = self._objects.entry(commit.tree, after.tip_events)
+        if events is not None:
+            self._note_events(commit_id, events)
+        self._refs.swap(self.layout.branch, state.tip, commit_id, why=message.subject)
+        self._refs.swap(self.layout.next_ref, commit_id, None, why="published")
+        return after
+
+    def _note_events(self, commit_id: str, blob_id: str) -> None:
+        self._events_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPlace:
+    """Where a decision is taken: after which execution, in which mode, instead of which other one."""
+
+    flow: str
+    from_step: str | None
+    iteration: int | None
+    mode: RoutingMode
+    supersedes: Supersedes | None = None
+
+
+def end_trailers(layout: RunLayout, status: str, number: int, seq: int) -> dict[str, str]:
+    return {
+        "Swarm-Kind": Kind.END,
+        "Swarm-Run": layout.run_id,
+        "Swarm-Iteration": str(number),
+        "Swarm-Result": status,
+        "Swarm-Seq": str(seq),
+    }

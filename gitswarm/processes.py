@@ -1,0 +1,339 @@
+"""How a tree of child processes is started, bounded and ended."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    import psutil
+
+_GRACE_S = 2.0  # between SIGTERM and SIGKILL
+_POLL_S = 0.05  # how late we may notice that the main process ended while others hold its output open
+_CHUNK_BYTES = 1 << 16
+_PIPE_BYTES = 1 << 20  # the most that a pipe holds without privileges (Linux: fs.pipe-max-size)
+_NOTE_BYTES = 48  # the note below with a 20-digit number
+_SWEEPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    """`output_bytes`: kept output is always shorter than this, counted as UTF-8; at least 100."""
+
+    timeout_s: float
+    output_bytes: int = 50_000
+
+    def __post_init__(self) -> None:
+        if self.output_bytes < 100:
+            raise ValueError(f"output_bytes is {self.output_bytes}; the note about left out output needs 100")
+
+
+class Ending(StrEnum):
+    EXITED = "exited"
+    TIMED_OUT = "timed_out"
+    NOT_STARTED = "not_started"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandOutcome:
+    """How a command ended.
+
+    `exit_code` is the shell's (126 and 127 included), negative for the signal that killed it, and None unless
+    EXITED: what a command answers to our SIGTERM says nothing. `output` is stdout and stderr as they came,
+    head and tail when there was too much. `error` is None when EXITED.
+    """
+
+    ending: Ending
+    exit_code: int | None
+    output: str
+    duration_ms: int
+    error: str | None
+
+
+def agent_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` for commands of the project or of an agent: nothing of our own git calls, no prompt."""
+    # GIT_DIR and friends would aim the command's git at another repository; GIT_CONFIG_COUNT and
+    # GIT_CONFIG_PARAMETERS would hand it our own -c settings.
+    clean = {name: value for name, value in env.items() if not name.startswith("GIT_")}
+    # A project without .gitignore would get the .pyc files of its test run into the step's commit.
+    return clean | {"PYTHONDONTWRITEBYTECODE": "1", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def run_shell(
+    command: str,
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    limits: CommandLimits,
+    on_output: Callable[[bytes], None] | None = None,
+) -> CommandOutcome:
+    """Run `sh -c command` without input, in a session and process group of its own.
+
+    The command is over when the shell ends: what it left in the background is ended, not waited for.
+    `on_output` gets every byte as it arrives, also those that the outcome leaves out. An exception of it, or
+    of a signal handler meanwhile (KeyboardInterrupt), ends the process group and passes through.
+    """
+    started = time.monotonic()
+    kept = _KeptOutput(limits.output_bytes)
+
+    def take(chunk: bytes) -> None:
+        kept.add(chunk)
+        if on_output is not None:
+            on_output(chunk)
+
+    def outcome(ending: Ending, exit_code: int | None, error: str | None) -> CommandOutcome:
+        return CommandOutcome(ending, exit_code, kept.text(), round((time.monotonic() - started) * 1000), error)
+
+    try:
+        child = _start(command, cwd, env)
+    except OSError as error:
+        return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
+    except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
+        return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
+    if child.run(started + limits.timeout_s, take):
+        return outcome(Ending.EXITED, child.process.returncode, None)
+    return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:g} s")
+
+
+def end_processes_with(marker: str, value: str) -> int:
+    """End every process that was started with `marker=value` in its environment; how many there were.
+
+    Ourselves, our ancestors and processes of other users are left alone. A process that was started with a
+    cleared environment is not found.
+    """
+    ended: set[psutil.Process] = set()
+    for _ in range(_SWEEPS):  # what a process started while we looked is found by the next sweep
+        found = _marked(marker, value)
+        if not found:
+            break
+        _end_each(found)
+        ended.update(found)
+    return len(ended)
+
+
+@dataclass(slots=True)
+class _KeptOutput:
+    """Head and tail of a byte stream as text, in bounded memory."""
+
+    limit: int
+    total: int = 0
+    first: bytearray = field(default_factory=bytearray)
+    last: bytearray = field(default_factory=bytearray)
+    # Decoding comes before cutting: a byte that is not UTF-8 becomes three, and `limit` is about the result.
+    decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace")
+    )
+
+    @property
+    def _room(self) -> int:
+        return self.limit - 1
+
+    @property
+    def _side(self) -> int:
+        return (self._room - _NOTE_BYTES) // 2
+
+    def add(self, chunk: bytes) -> None:
+        self._keep(self.decoder.decode(chunk).encode())
+
+    def _keep(self, piece: bytes) -> None:
+        self.total += len(piece)
+        free = self._room - len(self.first)
+        self.first += piece[:free]
+        self.last += piece[free:]
+        if len(self.last) > 2 * self._side:
+            del self.last[: -self._side]
+
+    def text(self) -> str:
+        """Call it once, at the end."""
+        self._keep(self.decoder.decode(b"", final=True).encode())
+        if self.total <= self._room:
+            return self.first.decode()
+        # The text is valid, so only a character that the cut went through is ignored.
+        head = self.first[: self._side].decode(errors="ignore")
+        tail = (self.first + self.last)[-self._side :].decode(errors="ignore")
+        left_out = self.total - len(head.encode()) - len(tail.encode())
+        return f"{head}\n[… {left_out} bytes left out …]\n{tail}"
+
+
+def _start(command: str, cwd: Path, env: Mapping[str, str]) -> _Child:
+    process = subprocess.Popen(
+        ["sh", "-c", command],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    output = cast("IO[bytes]", process.stdout)
+    os.set_blocking(output.fileno(), False)
+    return _Child(process, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """The leader of a process group, and the pipe that the whole group writes to."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+
+    def run(self, deadline: float, take: Callable[[bytes], None]) -> bool:
+        """Whether the leader ended in time. In any case, also when interrupted, the whole group is ended."""
+        last_words: Callable[[bytes], None] = _discard
+        try:
+            in_time = self._follow(deadline, take)
+            if not in_time:
+                last_words = take
+        finally:
+            with self.output:
+                self._end_group(last_words)
+        return in_time
+
+    def _follow(self, deadline: float, take: Callable[[bytes], None]) -> bool:
+        """Pass output on until the leader ends (True) or the deadline is over (False)."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.output, selectors.EVENT_READ)
+            while self.process.poll() is None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return False
+                chunk = self._read() if selector.select(min(left, _POLL_S)) else None
+                if chunk:
+                    take(chunk)
+                elif chunk is not None:
+                    return self._wait(deadline - time.monotonic())
+        self._drain(take)
+        return True
+
+    def _read(self) -> bytes | None:
+        """None: nothing there now; empty: every writer has closed the pipe."""
+        try:
+            return os.read(self.output.fileno(), _CHUNK_BYTES)
+        except BlockingIOError:
+            return None
+
+    def _drain(self, take: Callable[[bytes], None]) -> None:
+        """Pass on what the pipe holds now; bounded, as a background process may refill it forever."""
+        passed = 0
+        while passed < _PIPE_BYTES and (chunk := self._read()):
+            take(chunk)
+            passed += len(chunk)
+
+    def _wait(self, timeout_s: float) -> bool:
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _end_group(self, take: Callable[[bytes], None]) -> None:
+        """SIGTERM, a grace and SIGKILL for whoever is left, and reap. An interrupt cuts the grace short."""
+        group = self.process.pid
+        try:
+            if _signal_group(group, signal.SIGTERM):
+                deadline = time.monotonic() + _GRACE_S
+                if self.process.poll() is None:  # a full pipe must not keep it from ending
+                    self._follow(deadline, take)
+                _await_group(group, deadline)
+        finally:
+            if _signal_group(group, signal.SIGKILL):
+                # Bounded: a leader that became another user's (sudo) or hangs in the kernel cannot be ended.
+                self._wait(_GRACE_S)
+                _await_group(group, time.monotonic() + _GRACE_S)
+            if self.process.poll() is not None:
+                _reap_adopted(group)
+
+
+def _discard(_chunk: bytes) -> None:
+    pass
+
+
+def _signal_group(group: int, number: signal.Signals) -> bool:
+    """Whether there was anyone in the group whom we may signal."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _await_group(group: int, deadline: float) -> None:
+    while _members(group) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def _members(group: int) -> list[psutil.Process]:
+    """Living processes of a group. A zombie is nobody: a container's PID 1 may never reap it."""
+    import psutil  # noqa: PLC0415  20 ms, needed only when something outlives its shell
+
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+            if os.getpgid(pid) == group and _lives(process := psutil.Process(pid)):
+                found.append(process)
+    return found
+
+
+def _reap_adopted(group: int) -> None:
+    """Orphans of the group become our children where we are PID 1 of a container or a subreaper."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:
+            pass
+
+
+def _marked(marker: str, value: str) -> list[psutil.Process]:
+    import psutil  # noqa: PLC0415  20 ms that most commands need not pay
+
+    ourselves = psutil.Process()
+    spared = {ourselves, *ourselves.parents()}
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(marker) == value and process not in spared and _lives(process):
+                found.append(process)
+    return found
+
+
+def _end_each(processes: list[psutil.Process]) -> None:
+    import psutil  # noqa: PLC0415  as above
+
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    left = _await_each(processes)
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    _await_each(left)
+
+
+def _await_each(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still live after the grace."""
+    # Not psutil.wait_procs: it reaps our own children, and their Popen would then report exit code 0.
+    deadline = time.monotonic() + _GRACE_S
+    left = [process for process in processes if _lives(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        left = [process for process in left if _lives(process)]
+    return left
+
+
+def _lives(process: psutil.Process) -> bool:
+    import psutil  # noqa: PLC0415  as above
+
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True

@@ -1,0 +1,1 @@
+"""Which step is next, and why: one driver, pure, whose every decision can be explained."""

@@ -1,0 +1,77 @@
+"""How often a step may still send the flow back: counted per entry into its loop, failed executions not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from gitswarm.records.outcome import Result
+from gitswarm.records.receipt import ReceiptRouting
+from gitswarm.records.routing import LoopState
+from gitswarm.specs.flow import Branch, Flow, Microloop
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One execution in the order of the run."""
+
+    step: str
+    result: Result
+
+
+def loop_state(flow: Flow, step_id: str, history: Sequence[Executed]) -> LoopState | None:
+    """Where the loop that `step_id` closes stands; `history` ends with its newest execution.
+
+    None for a step that closes no loop.
+    """
+    routing = flow.step(step_id).routing
+    if not isinstance(routing, Microloop | Branch):
+        return None
+    body = flow.loop_body(step_id) or frozenset({step_id})
+    count = 0
+    for executed in reversed(history):
+        if executed.step not in body:
+            break
+        if executed.step == step_id and executed.result is not Result.FAILED:
+            count += 1
+    return LoopState(iteration=count, max_iterations=routing.max_iterations)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopVerdict:
+    """Whether a critic sends its author back, and why."""
+
+    again: bool
+    reason: str
+
+
+def judge_microloop(
+    routing: Microloop, state: LoopState, envelope: Mapping[str, JsonValue], receipt: Mapping[str, JsonValue]
+) -> LoopVerdict:
+    """The three exits of seed 000: success value, no further help, maximum. Else once more."""
+    field = routing.loop_condition_field
+    value = envelope.get(field) if envelope.get(field) is not None else receipt.get(field)
+    if value in routing.loop_success_values:
+        return LoopVerdict(again=False, reason=f"{field}:{value}")
+    if envelope.get("can_further_iteration_help") == "no":
+        return LoopVerdict(again=False, reason="no_further_help")
+    if state.iteration >= state.max_iterations:
+        return LoopVerdict(again=False, reason=f"max_iterations_reached:{state.max_iterations}")
+    return LoopVerdict(again=True, reason=f"loop_iteration:{state.iteration}")
+
+
+def receipt_routing(
+    flow: Flow, step_id: str, iteration: int, state: LoopState | None, verdict: LoopVerdict | None
+) -> ReceiptRouting | None:
+    """What the receipt of a critic says about its own loop, before the step is committed."""
+    if state is None or verdict is None:
+        return None
+    onward = "advance" if flow.following(step_id) else "terminate"
+    return ReceiptRouting(
+        loop_iteration=iteration - 1,
+        max_iterations=state.max_iterations,
+        decision="loop" if verdict.again else onward,
+        reason=verdict.reason,
+    )

@@ -1,0 +1,1 @@
+"""The only place where worktree, engines, evidence, routing and ledger meet."""

@@ -1,0 +1,117 @@
+"""What really happened in the worktree, whatever the engine says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitswarm.engines.base import StepResult
+from gitswarm.evidence.diff_scan import scan
+from gitswarm.ledger.journal import Journal
+from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.state import RunState
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.evidence import CheckOutcome, Evidence
+from gitswarm.runner.plan import StepPlan
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.worktree import snapshot
+from gitswarm.worktree.nested import quarantine
+from gitswarm.worktree.shadow import reattach
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the engine said, and when it was asked and done."""
+
+    result: StepResult
+    started: datetime
+    completed: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """An answer with what it left in the worktree. Code trees are without `.swarm/runs`; `artifacts` are the
+    declared files of RUN_BASE that changed, path → content."""
+
+    result: StepResult
+    started: datetime
+    completed: datetime
+    code_tree: str
+    code_before: str
+    evidence: Evidence
+    artifacts: Mapping[str, bytes]
+    index_strayed: bool
+
+
+def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal) -> Worked:
+    """Stages what is there and compares; everything odd goes into the journal and the evidence."""
+    objects = session.repository.objects
+    tampered = list(_bring_refs_back(session, place, plan.before))
+    quarantined = _report_nested(session, place, plan.before.tip_tree, journal)
+    declared = frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)
+    changes = place.folder.examine(plan.before.tip_tree, declared)
+    tampered.extend(changes.tampered)
+    if tampered:
+        journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
+    staged = snapshot.stage(place.shadow, session.excluded)
+    strayed = objects.entry(staged, RUNS_FOLDER) != objects.entry(plan.before.tip_tree, RUNS_FOLDER)
+    code_before = objects.with_subtree(plan.before.tip_tree, RUNS_FOLDER, None)
+    code_after = objects.with_subtree(staged, RUNS_FOLDER, None)
+    diff = scan(session.repository.diffs, code_before, code_after)
+    journal.append(
+        Event(
+            EventKind.FILE_CHANGES,
+            {"files": len(diff.files), "insertions": diff.insertions, "deletions": diff.deletions},
+        )
+    )
+    evidence = Evidence(
+        diff=diff,
+        tests=answer.result.check or CheckOutcome(),
+        tampered=tuple(tampered),
+        quarantined=tuple(quarantined),
+    )
+    return Worked(
+        result=answer.result,
+        started=answer.started,
+        completed=answer.completed,
+        code_tree=code_after,
+        code_before=code_before,
+        evidence=evidence,
+        artifacts=changes.declared,
+        index_strayed=strayed,
+    )
+
+
+def _bring_refs_back(session: Session, place: Workplace, before: RunState) -> list[str]:
+    """An agent that commits or switches branches by itself: its files count, its refs do not."""
+    refs = session.repository.refs
+    found = [f"{name} of the worktree" for name in reattach(place.shadow)]
+    moved = refs.read(before.layout.branch)
+    if moved != before.tip:
+        refs.swap(before.layout.branch, moved, before.tip, why="a step moved the shadow branch")
+        found.append(f"{before.layout.branch} (moved to {moved})")
+    return found
+
+
+def _report_nested(session: Session, place: Workplace, tree: str, journal: Journal) -> list[str]:
+    moved = []
+    for name, kept_as in quarantine_nested(session, place, tree):
+        journal.append(Event(EventKind.REPOSITORY_QUARANTINED, {"path": f"{name}/.git", "kept_as": kept_as}))
+        moved.append(name)
+    return moved
+
+
+def quarantine_nested(session: Session, place: Workplace, tree: str) -> Iterator[tuple[str, str]]:
+    """Takes the `.git` out of repositories in the worktree that are neither submodules nor ignored.
+
+    Yields the folder, and the name under which its `.git` is kept.
+    """
+    submodules = set(session.repository.objects.submodules(tree))
+    found = [name for name in place.nested.find(time.time_ns()) if name not in submodules]
+    ignored = snapshot.ignored(place.shadow, found) if found else set()
+    store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
+    for name in found:
+        if name not in ignored:
+            yield name, quarantine(place.shadow.path, name, store).name

@@ -1,0 +1,130 @@
+"""The papers of a step: envelope, receipt, commit message, and the files that the kernel writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from gitswarm.ledger.journal import Journal
+from gitswarm.ledger.message import Kind, Message
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.store import Draft
+from gitswarm.records.base import timestamp
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.outcome import Result, Status
+from gitswarm.records.receipt import Receipt
+from gitswarm.records.transcript import to_jsonl
+from gitswarm.routing.loops import Executed, judge_microloop, loop_state, receipt_routing
+from gitswarm.runner.examine import Worked
+from gitswarm.runner.plan import StepPlan
+from gitswarm.specs.flow import Microloop
+
+
+def write_envelope(plan: StepPlan, worked: Worked) -> Envelope:
+    result = worked.result
+    place = {
+        "run_id": plan.execution.run.run_id,
+        "flow_key": plan.flow.id,
+        "step_id": plan.step.id,
+        "agent_key": plan.step.agent,
+        "iteration": plan.execution.iteration,
+    }
+    if result.handoff is not None:
+        handoff = result.handoff
+        artifacts = handoff.artifacts or tuple(sorted(worked.artifacts))
+        said = {name: getattr(handoff, name) for name in type(handoff).model_fields} | {"artifacts": artifacts}
+        return Envelope(**said, **place)
+    reason = result.error or result.handoff_problem or "the engine returned without a handoff"
+    return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **place)
+
+
+def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt:
+    result = worked.result
+    receipt = Receipt(
+        engine=plan.choice.engine,
+        mode=plan.choice.mode,
+        provider=plan.choice.provider,
+        model=plan.choice.model or "none",
+        step_id=plan.step.id,
+        flow_key=plan.flow.id,
+        run_id=plan.execution.run.run_id,
+        agent_key=plan.step.agent,
+        started_at=timestamp(worked.started),
+        completed_at=timestamp(worked.completed),
+        duration_ms=result.duration_ms,
+        status="failed" if result.status is Result.FAILED else "succeeded",
+        tokens=result.tokens,
+        transcript_path=plan.execution.transcript_in_flow(plan.choice.engine),
+        error=result.error,
+        iteration=plan.execution.iteration,
+        station=plan.step.station,
+        transport=plan.choice.mode,
+        cost_usd=result.cost_usd,
+        tool_calls=result.tool_calls,
+        prompt_hash=plan.prompt.hash,
+        commit_before=plan.before.tip,
+        skipped=result.status is Result.SKIPPED,
+    )
+    routing = plan.step.routing
+    if not isinstance(routing, Microloop) or result.status is Result.FAILED:
+        return receipt
+    history = [*executed(plan.before, plan.flow.id), Executed(plan.step.id, result.status)]
+    state = loop_state(plan.flow, plan.step.id, history)
+    if state is None:
+        return receipt
+    verdict = judge_microloop(routing, state, _fields(envelope), _fields(receipt))
+    said = receipt_routing(plan.flow, plan.step.id, plan.execution.iteration, state, verdict)
+    return receipt.model_copy(update={"routing": said})
+
+
+def executed(state: RunState, flow: str) -> list[Executed]:
+    """A flow's executions in the order of the run, as routing counts them."""
+    return [Executed(record.step, record.result) for record in state.steps if record.flow == flow]
+
+
+def kernel_files(
+    plan: StepPlan, worked: Worked, envelope: Envelope, receipt: Receipt, journal: Journal
+) -> dict[str, bytes]:
+    execution = plan.execution
+    return {
+        execution.receipt: receipt.to_json(),
+        execution.envelope: envelope.to_json(),
+        execution.transcript(plan.choice.engine): to_jsonl(worked.result.transcript),
+        execution.evidence: worked.evidence.to_json(),
+        execution.events: journal.content,
+    }
+
+
+def draft_commit(plan: StepPlan, worked: Worked, envelope: Envelope, blobs: Mapping[str, str], seq: int) -> Draft:
+    result = worked.result
+    failed = result.status is Result.FAILED
+    kept = {path: blob for path, blob in blobs.items() if not (failed and path in worked.artifacts)}
+    subject = f"{plan.flow.id}/{plan.step.id}: {envelope.summary}"
+    trailers = {
+        "Swarm-Kind": Kind.STEP,
+        "Swarm-Run": plan.execution.run.run_id,
+        "Swarm-Flow": plan.flow.id,
+        "Swarm-Step": plan.step.id,
+        "Swarm-Iteration": str(plan.execution.iteration),
+        "Swarm-Agent": plan.step.agent,
+        "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
+        "Swarm-Model": plan.choice.model or "none",
+        "Swarm-Status": envelope.status,
+        "Swarm-Result": result.status,
+        "Swarm-Tokens": str(result.tokens.total),
+        "Swarm-Cost-USD": "unknown" if result.cost_usd is None else f"{result.cost_usd:.6f}",
+        "Swarm-Seq": str(seq),
+    }
+    return Draft(
+        message=Message(subject, envelope.summary, trailers),
+        author=plan.step.agent,
+        code_tree=worked.code_before if failed else worked.code_tree,
+        files=kept,
+        events_path=plan.execution.events,
+    )
+
+
+def _fields(record: Envelope | Receipt) -> dict[str, JsonValue]:
+    fields: dict[str, JsonValue] = record.model_dump(mode="json")
+    return fields

@@ -1,0 +1,112 @@
+"""What is going to be executed, decided before anything happens: step, iteration, engine, prompt, command."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.engines.base import CommandOrder, StepRequest
+from gitswarm.engines.detect import detect_test_command
+from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.state import RunState
+from gitswarm.processes import agent_environment
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.routing import Decision
+from gitswarm.records.run_spec import EngineChoice
+from gitswarm.runner.session import MARKER, Session, Workplace
+from gitswarm.specs.artifacts import RunArtifact, parse_artifact
+from gitswarm.specs.compile import EarlierStep, Prompt, compose
+from gitswarm.specs.flow import Flow, ShellCommand, Step
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """What is going to be executed, and why: decided before anything happens."""
+
+    flow: Flow
+    step: Step
+    execution: Execution
+    choice: EngineChoice
+    prompt: Prompt
+    before: RunState
+    decision: Decision
+    resumed: bool
+
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """Files in RUN_BASE that the step promises, relative to RUN_BASE."""
+        named = (parse_artifact(name, self.flow.id) for name in self.step.teaching.outputs)
+        return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
+
+
+def plan_step(session: Session, place: Workplace, state: RunState, decision: Decision, *, resumed: bool) -> StepPlan:
+    flow = session.specs.flows[decision.flow_key]
+    step = flow.step(decision.to_step or "")
+    iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
+    execution = Execution(session.layout, flow.id, step.id, iteration, step.agent)
+    station = session.specs.stations.get(step.station or "")
+    prompt = compose(flow, step, station, session.spec.task, _handed_over(session, state))
+    choice = session.engine_choice(flow.id, step)
+    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumed)
+
+
+def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
+    worktree = place.shadow.path
+    run_base = worktree / session.layout.base
+    env = agent_environment(session.around.env) | {
+        MARKER: session.layout.run_id,
+        "RUN_ID": session.layout.run_id,
+        "RUN_BASE": str(run_base),
+        "SWARM_FLOW": plan.flow.id,
+        "SWARM_STEP": plan.step.id,
+        "SWARM_ITERATION": str(plan.execution.iteration),
+    }
+    return StepRequest(
+        run_id=session.layout.run_id,
+        flow_key=plan.flow.id,
+        step_id=plan.step.id,
+        iteration=plan.execution.iteration,
+        execution=plan.before.executions(plan.flow.id, plan.step.id),
+        agent_key=plan.step.agent,
+        mode=plan.choice.mode,
+        model=plan.choice.model or "none",
+        worktree=worktree,
+        run_base=run_base,
+        prompt=plan.prompt,
+        outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
+        env=env,
+        command=_command(session, plan.step, worktree, env),
+    )
+
+
+def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
+    settings = session.spec.settings
+    if isinstance(step.command, ShellCommand):
+        return CommandOrder(step.command.run, step.command.timeout_s or settings.command_timeout_s)
+    if step.command is None:
+        return None
+    configured = settings.commands.get(step.command)
+    if configured is None and step.command == "test":
+        found = detect_test_command(worktree, _available(env))
+        configured = found.command if found else None
+    return CommandOrder(configured, settings.command_timeout_s)
+
+
+def _available(env: Mapping[str, str]) -> Callable[[str], bool]:
+    return lambda program: shutil.which(program, path=env.get("PATH")) is not None
+
+
+def _handed_over(session: Session, state: RunState) -> list[EarlierStep]:
+    """The newest handoff of every step so far, in the order of the run: no chat history, only envelopes."""
+    newest = {(record.flow, record.step): record for record in state.steps}
+    earlier = []
+    for record in sorted(newest.values(), key=lambda item: item.number):
+        content = session.repository.objects.file(record.tree, record.execution.envelope)
+        if content is None:
+            continue
+        envelope = Envelope.from_json(content)
+        name = f"{record.flow}/{record.step}"
+        earlier.append(EarlierStep(name, envelope.status, envelope.summary, envelope.concerns))
+    return earlier

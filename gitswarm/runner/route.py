@@ -1,0 +1,130 @@
+"""Asks the driver what comes next, from what is committed: the same question after a step and after a crash."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import JsonValue
+
+from gitswarm.errors import SwarmError
+from gitswarm.ledger.reading import decisions
+from gitswarm.ledger.state import RunState, StepRecord
+from gitswarm.ledger.store import DecisionPlace
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.routing import Action, Choice, Decision, Supersedes
+from gitswarm.routing import driver
+from gitswarm.runner.papers import executed
+from gitswarm.runner.session import Session
+
+
+def decide_next(session: Session, state: RunState) -> Decision:
+    """The decision that stands after the tip; taken now if it was not recorded yet."""
+    recorded = decisions(session.repository, session.layout, state.tip)
+    if recorded:
+        return recorded[-1]
+    record = state.last_step
+    if record is None:
+        flow = session.spec.flows[0]
+        choice = driver.start(session.specs.flows[flow])
+        return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+    choice = driver.decide(_situation(session, state, record))
+    return session.store.decide(state.tip, choice, _place(session, record, None))
+
+
+def decide_resumed(session: Session, state: RunState) -> Decision:
+    """The decision that takes an ended run on: after a failure or a block the step again, else where it stopped."""
+    recorded = decisions(session.repository, session.layout, state.tip)
+    if recorded:
+        return recorded[-1]
+    earlier = session.repository.objects.commit(state.tip).parents[0]
+    last = decisions(session.repository, session.layout, earlier)[-1]
+    record = state.last_step
+    replaced = Supersedes(commit=earlier, seq=last.seq)
+    if record is None:
+        return session.store.decide(
+            state.tip,
+            Choice.model_validate(last.model_dump(include=set(Choice.model_fields))),
+            DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced),
+        )
+    if state.end is RunStatus.STOPPED and last.to_step is not None:
+        choice = Choice.model_validate(last.model_dump(include=set(Choice.model_fields)))
+    else:
+        choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
+    return session.store.decide(state.tip, choice, _place(session, record, replaced))
+
+
+def route_event(decision: Decision) -> Event:
+    """The audit event of a decision (seed 000)."""
+    loop = decision.loop_state
+    return Event(
+        EventKind.ROUTE_DECISION,
+        {
+            "from_step": decision.from_step,
+            "to_step": decision.to_step,
+            "reason": decision.reason,
+            "loop_state": None if loop is None else loop.model_dump(mode="json"),
+            "routing_source": decision.routing_source,
+            "decision": decision.decision,
+            "candidate_id": decision.candidate_id,
+        },
+    )
+
+
+def end_of(state: RunState, decision: Decision) -> RunStatus:
+    """How a decision without a next step ends the run."""
+    if decision.decision in (Action.PAUSE, Action.ESCALATE):
+        return RunStatus.PAUSED
+    record = state.last_step
+    return RunStatus.FAILED if record is not None and record.result == "failed" else RunStatus.SUCCEEDED
+
+
+def _ended_as(state: RunState) -> str:
+    return {RunStatus.FAILED: "failed", RunStatus.PAUSED: "was paused"}.get(state.end or RunStatus.STOPPED, "stopped")
+
+
+def _place(session: Session, record: StepRecord, replaced: Supersedes | None) -> DecisionPlace:
+    return DecisionPlace(
+        flow=record.flow,
+        from_step=record.step,
+        iteration=record.execution.iteration,
+        mode=session.spec.routing_mode,
+        supersedes=replaced,
+    )
+
+
+def _situation(session: Session, state: RunState, record: StepRecord) -> driver.Situation:
+    execution = record.execution
+    context: dict[str, JsonValue] = {
+        "receipt": _stored(session, record, execution.receipt),
+        "envelope": _stored(session, record, execution.envelope),
+        "evidence": _stored(session, record, execution.evidence),
+        "run": {
+            "run_id": state.layout.run_id,
+            "flow": record.flow,
+            "task": session.spec.task,
+            "steps_executed": len(state.steps),
+            "iteration": execution.iteration,
+            "tokens": state.tokens,
+            "cost_usd": state.cost_usd,
+        },
+    }
+    return driver.Situation(
+        flow=session.specs.flows[record.flow],
+        step_id=record.step,
+        result=record.result,
+        status=record.status,
+        context=context,
+        history=executed(state, record.flow),
+    )
+
+
+def _stored(session: Session, record: StepRecord, path: str) -> JsonValue:
+    content = session.repository.objects.file(record.tree, path)
+    if content is None:
+        raise SwarmError(
+            f"{record.commit[:12]} has no {path}",
+            hint=f"the commit is damaged: git show --stat {record.commit[:12]}",
+        )
+    value: JsonValue = json.loads(content)
+    return value

@@ -1,0 +1,97 @@
+"""Everything that a run needs while a process owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gitswarm.engines.base import Engine
+from gitswarm.git.locks import Locks
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.inbox import Inbox
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.store import RunStore
+from gitswarm.records.base import Clock
+from gitswarm.records.run_spec import EngineChoice, RunSpec
+from gitswarm.runner.observer import Observer
+from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.script import Script
+from gitswarm.specs.station import Station
+from gitswarm.worktree.nested import NestedFinder
+from gitswarm.worktree.run_folder import RunFolder
+from gitswarm.worktree.setup import copied_paths
+from gitswarm.worktree.shadow import Placement, Shadow
+
+MARKER = "SWARM_STEP_OF"
+"""Environment variable of every process that works for a run; its value is the run id."""
+
+LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the process was given: nothing below the command line reads it by itself."""
+
+    env: Mapping[str, str]
+    clock: Clock
+    placement: Placement
+    observer: Observer
+    stop_requested: Callable[[], bool] = field(default=lambda: False)
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenSpecs:
+    """The specs of the run as its first commit holds them."""
+
+    flows: Mapping[str, Flow]
+    stations: Mapping[str, Station]
+    script: Script | None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One process's hold on one run."""
+
+    repository: Repository
+    layout: RunLayout
+    locks: Locks
+    store: RunStore
+    inbox: Inbox
+    spec: RunSpec
+    specs: FrozenSpecs
+    engines: Mapping[str, Engine]
+    around: Surroundings
+
+    @property
+    def excluded(self) -> list[str]:
+        """Pathspecs of files that are never committed."""
+        return copied_paths(self.spec.settings.copy_patterns)
+
+    def engine_choice(self, flow: str, step: Step) -> EngineChoice:
+        """Step over flow over the run's default; a command step has its own engine."""
+        if step.is_command:
+            return LOCAL
+        settings = self.spec.settings
+        by_step = settings.step_engines.get(f"{flow}/{step.id}") or settings.step_engines.get(step.id)
+        return by_step or settings.flow_engines.get(flow) or settings.default_engine
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """The run's worktree and what watches over it while this process lives."""
+
+    shadow: Shadow
+    folder: RunFolder
+    nested: NestedFinder
+    interrupted: Mapping[tuple[str, str], int]
+    """Highest iteration per (flow, step) of executions that never became a commit."""
+
+    @classmethod
+    def of(cls, session: Session, shadow: Shadow) -> Workplace:
+        folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
+        interrupted: dict[tuple[str, str], int] = {}
+        for said in session.store.set_aside_trailers():
+            if "Swarm-Iteration" in said:
+                key = (said["Swarm-Flow"], said["Swarm-Step"])
+                interrupted[key] = max(interrupted.get(key, 0), int(said["Swarm-Iteration"]))
+        return cls(shadow, folder, NestedFinder(shadow.path), interrupted)

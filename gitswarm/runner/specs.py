@@ -1,0 +1,123 @@
+"""Flows and stations for a run: checked when it is created, frozen in its first commit, read back from there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gitswarm.errors import SpecError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
+from gitswarm.records.base import pretty_json
+from gitswarm.routing.conditions import condition_problem
+from gitswarm.runner.session import FrozenSpecs
+from gitswarm.specs.flow import Branch, Flow
+from gitswarm.specs.library import USER_FLOWS, Library, LoadedFlow
+from gitswarm.specs.script import Script
+from gitswarm.specs.station import Station
+from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
+
+
+def checked_flow(library: Library, flow_id: str) -> Flow:
+    """A flow that can run: sound in itself, its stations sound, its conditions compile.
+
+    :raises SpecError: with every problem, file and line.
+    :raises NotFoundError: no such flow.
+    """
+    loaded = library.flow(flow_id)
+    problems = [*_own_problems(loaded), *_station_problems(library, loaded.flow)]
+    if problems:
+        raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
+    return loaded.flow
+
+
+def freeze(library: Library, flow_ids: tuple[str, ...], script: Script | None) -> FrozenSpecs:
+    """
+    :raises SpecError, NotFoundError: as `checked_flow`.
+    """
+    flows = {flow_id: checked_flow(library, flow_id) for flow_id in flow_ids}
+    names = {step.station for flow in flows.values() for step in flow.steps if step.station is not None}
+    stations = {name: library.station(name).station for name in sorted(names)}
+    return FrozenSpecs(flows, stations, script)
+
+
+def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
+    """The files of `specs/` in the run's first commit."""
+    files = {
+        f"{layout.specs}/flows/{flow_id}.json": pretty_json(flow.model_dump(mode="json", by_alias=True))
+        for flow_id, flow in specs.flows.items()
+    }
+    for station_id, station in specs.stations.items():
+        files[f"{layout.specs}/stations/{station_id}.json"] = station.to_json()
+    if specs.script is not None:
+        said = specs.script.model_dump(mode="json", exclude_unset=True)
+        files[f"{layout.specs}/script.json"] = pretty_json(said)
+    return files
+
+
+def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenSpecs:
+    """What `frozen_files` stored, from the tree of the run's first commit."""
+    flows: dict[str, Flow] = {}
+    stations: dict[str, Station] = {}
+    script = None
+    for path, blob_id in repository.objects.files(tree, layout.specs):
+        content = repository.objects.read_blob(blob_id)
+        folder, _slash, name = path.removeprefix(f"{layout.specs}/").rpartition("/")
+        stem = name.removesuffix(".json")
+        if folder == "flows":
+            flows[stem] = Flow.from_json(content)
+        elif folder == "stations":
+            stations[stem] = Station.from_json(content)
+        elif stem == "script":
+            script = Script.from_json(content)
+    return FrozenSpecs(flows, stations, script)
+
+
+def user_files(repository: Repository, tree: str) -> dict[str, str]:
+    """Texts below `.swarm/flows` in a commit's tree."""
+    return {
+        path: repository.objects.read_blob(blob_id).decode(errors="replace")
+        for path, blob_id in repository.objects.files(tree, USER_FLOWS)
+    }
+
+
+def parse_script(name: str, text: str, flows: tuple[Flow, ...]) -> Script:
+    """
+    :raises SpecError: not a script, or it names a step that none of the flows has.
+    """
+    source = parse_yaml(name, text)
+    script = validate(source, Script)
+    problems = list(_unknown_steps(source, script, flows))
+    if problems:
+        raise SpecError(problems, hint=f"git swarm flows show {flows[0].id}")
+    return script
+
+
+def _unknown_steps(source: YamlSource, script: Script, flows: tuple[Flow, ...]) -> Iterator[str]:
+    plain = {step.id for flow in flows for step in flow.steps}
+    full = {f"{flow.id}/{step.id}" for flow in flows for step in flow.steps}
+    for name in script.steps:
+        if name not in plain and name not in full:
+            known = sorted(full if "/" in name else plain)
+            near = did_you_mean(name, known)
+            yield source.problem(("steps", name), f"no step '{name}' in {', '.join(f.id for f in flows)}{near}")
+
+
+def _own_problems(loaded: LoadedFlow) -> Iterator[str]:
+    if loaded.flow.id in RESERVED_FLOW_IDS:
+        yield loaded.source.problem(("id",), f"'{loaded.flow.id}' is a folder of every run: choose another id")
+    for index, step in enumerate(loaded.flow.steps):
+        if not isinstance(step.routing, Branch):
+            continue
+        for number, condition in enumerate(step.routing.when):
+            problem = condition_problem(condition.if_)
+            if problem:
+                where = ("steps", index, "routing", "when", number, "if")
+                yield loaded.source.problem(where, f"not a CEL expression: {condition.if_!r}: {problem}")
+
+
+def _station_problems(library: Library, flow: Flow) -> Iterator[str]:
+    for name in sorted({step.station for step in flow.steps if step.station is not None}):
+        try:
+            library.station(name)
+        except SpecError as error:
+            yield from error.problems

@@ -1,0 +1,111 @@
+"""One step, from its first journal line to the moved branch (design section 4). The order is the guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gitswarm.ledger.journal import Journal
+from gitswarm.ledger.reading import journal_folder
+from gitswarm.ledger.state import RunState
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.outcome import Result, Status
+from gitswarm.runner.examine import Answer, Worked, examine
+from gitswarm.runner.papers import draft_commit, kernel_files, write_envelope, write_receipt
+from gitswarm.runner.plan import StepPlan, step_request
+from gitswarm.runner.route import route_event
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.worktree import snapshot
+
+
+def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState:
+    """Executes a step and commits it; the state after it."""
+    journal = Journal(
+        journal_folder(session.repository, session.layout),
+        plan.execution,
+        session.around.clock,
+        session.around.observer.event,
+    )
+    try:
+        _announce(session, plan, journal)
+        started = session.around.clock()
+        request = step_request(session, place, plan)
+        result = session.engines[plan.choice.engine].run(request, journal.append)
+        answer = Answer(result, started, session.around.clock())
+        worked = examine(session, place, plan, answer, journal)
+        origins = _take_inbox(session, journal)
+        envelope = write_envelope(plan, worked)
+        receipt = write_receipt(plan, worked, envelope)
+        _report_end(plan, worked, journal)
+        papers = kernel_files(plan, worked, envelope, receipt, journal)
+        place.folder.write(papers)
+        blobs = session.store.stored({**worked.artifacts, **papers})
+        if worked.result.status is Result.FAILED:
+            _set_failed_work_aside(session, plan, worked, blobs)
+        state = session.store.commit(plan.before, draft_commit(plan, worked, envelope, blobs, len(journal.events)))
+    finally:
+        journal.close()
+    journal.delete()
+    session.inbox.delete(origins)
+    _settle(session, place, state, worked, blobs)
+    return state
+
+
+def _announce(session: Session, plan: StepPlan, journal: Journal) -> None:
+    journal.append(route_event(plan.decision))
+    if plan.resumed:
+        journal.append(Event(EventKind.RUN_RESUMED, {"step": plan.step.id}))
+    journal.append(
+        Event(
+            EventKind.STEP_START,
+            {
+                "role": plan.step.objective or plan.step.id,
+                "agents": [plan.step.agent],
+                "step_index": plan.flow.index(plan.step.id) + 1,
+                "engine": plan.choice.engine,
+                "mode": plan.choice.mode,
+                "branch": session.spec.branch,
+            },
+        )
+    )
+
+
+def _take_inbox(session: Session, journal: Journal) -> list[str]:
+    received = session.inbox.waiting()
+    for item in received:
+        journal.append(item.event, origin=item.origin)
+    return [item.origin for item in received]
+
+
+def _report_end(plan: StepPlan, worked: Worked, journal: Journal) -> None:
+    result = worked.result
+    common = {
+        "status": result.status.value,
+        "duration_ms": result.duration_ms,
+        "engine": plan.choice.engine,
+        "tokens": result.tokens.total,
+        "cost_usd": result.cost_usd,
+    }
+    if result.status is Result.FAILED:
+        journal.append(Event(EventKind.STEP_ERROR, {**common, "error": result.error or "failed"}))
+    else:
+        handed = result.handoff.status.value if result.handoff else Status.UNVERIFIED.value
+        journal.append(Event(EventKind.STEP_END, {**common, "handoff_status": handed}))
+
+
+def _set_failed_work_aside(session: Session, plan: StepPlan, worked: Worked, blobs: Mapping[str, str]) -> None:
+    """The code that a failed step left is not lost: it is kept beside the chain."""
+    if worked.code_tree == worked.code_before and not worked.artifacts:
+        return
+    tree = session.store.with_run_files(worked.code_tree, plan.before.tip_tree, blobs)
+    trailers = {"Swarm-Step": plan.step.id, "Swarm-Flow": plan.flow.id, "Swarm-Reason": "failed"}
+    session.store.set_aside(plan.before, tree, f"work of the failed step {plan.step.id}", trailers)
+
+
+def _settle(session: Session, place: Workplace, state: RunState, worked: Worked, blobs: Mapping[str, str]) -> None:
+    """Makes the worktree and its index what the commit says, so that `git status` there is clean."""
+    if worked.result.status is Result.FAILED:
+        snapshot.restore(place.shadow, state.tip_tree, session.layout.base, session.excluded)
+    elif worked.index_strayed:
+        snapshot.align_index(place.shadow, state.tip_tree)
+    else:
+        snapshot.enter_in_index(place.shadow, blobs)

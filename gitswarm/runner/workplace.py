@@ -1,0 +1,49 @@
+"""Gets a run its worktree: found, added, set up."""
+
+from __future__ import annotations
+
+from gitswarm.git.process import Git
+from gitswarm.runner.session import MARKER, Session
+from gitswarm.worktree.setup import copy_untracked, run_setup
+from gitswarm.worktree.shadow import Shadow, add_shadow, choose_path, fill, find_shadow
+
+
+def prepare_worktree(session: Session) -> Shadow:
+    """The run's worktree, filled and set up. One that exists already is only filled if it was not yet.
+
+    :raises SetupFailedError: the project's setup command failed, or there is no place for the worktree.
+    """
+    branch = session.layout.branch
+    shadow = find_shadow(session.repository, branch)
+    if shadow is not None and shadow.is_set_up:
+        return marked(session, shadow)
+    if shadow is None:
+        path = choose_path(session.repository, session.layout.run_id, session.around.placement)
+        shadow = add_shadow(session.repository, branch, path, session.locks)
+    else:
+        fill(shadow)
+    _set_up(session, shadow)
+    shadow.remember_set_up()
+    return marked(session, shadow)
+
+
+def marked(session: Session, shadow: Shadow) -> Shadow:
+    """Every git process in the worktree carries the run's mark, so that a later owner can end it."""
+    env = {**shadow.git.env, MARKER: session.layout.run_id}
+    return Shadow(shadow.path, shadow.git_dir, shadow.branch, Git(env, shadow.git_dir, shadow.path))
+
+
+def _set_up(session: Session, shadow: Shadow) -> None:
+    settings = session.spec.settings
+    observer = session.around.observer
+    source = session.repository.checkout_git if session.repository.checkout else None
+    if source is not None and settings.copy_patterns:
+        copied = copy_untracked(source, shadow.path, settings.copy_patterns)
+        if copied.files:
+            observer.notice(f"copied into the worktree, never committed: {', '.join(copied.files)}")
+        for name, reason in copied.left_out:
+            observer.notice(f"not copied: {name}: {reason}")
+    if settings.setup:
+        observer.notice(f"setup: {settings.setup}")
+        env = {**session.around.env, MARKER: session.layout.run_id}
+        run_setup(settings.setup, shadow.path, env, settings.setup_timeout_s)

@@ -1,0 +1,172 @@
+"""What was configured: `.swarm/config.yaml` of the base commit < `git config swarm.*` < environment < command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError
+
+from gitswarm.errors import SpecError, UsageError
+from gitswarm.records.base import Record
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings
+from gitswarm.specs.library import KNOWN_COMMANDS
+from gitswarm.specs.yaml_source import did_you_mean, parse_yaml, validate
+
+CONFIG_FILE = ".swarm/config.yaml"
+
+_ENGINES = {"claude": "claude-step", "gemini": "gemini-step"}
+_STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
+_PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
+_SHORT_KEYS = {"worktreedir": ("worktree", "dir")}
+"""`git config swarm.worktreeDir` reads better than `swarm.worktree.dir`; both work."""
+
+
+class EngineSection(Record):
+    mode: str | None = None
+    provider: Literal["anthropic", "anthropic_compat", "gemini"] | None = None
+
+
+class EnginesSection(Record):
+    default: str = "claude-step"
+    claude: EngineSection = EngineSection()
+    gemini: EngineSection = EngineSection()
+    flows: dict[str, str] = {}
+    steps: dict[str, str] = {}
+
+
+class CommandsSection(Record):
+    test: str | None = None
+    lint: str | None = None
+    smoke: str | None = None
+
+
+class WorktreeSection(Record):
+    dir: str | None = None
+    copy_: tuple[str, ...] = Field(default=(), alias="copy")
+    setup: str | None = None
+    setup_timeout: int = Field(default=600, ge=1)
+
+
+class Config(Record):
+    """The whole configuration. A key that is not here is an error, never silently without effect."""
+
+    engines: EnginesSection = EnginesSection()
+    commands: CommandsSection = CommandsSection()
+    worktree: WorktreeSection = WorktreeSection()
+    durability: Literal["fast", "full"] = "fast"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """What the options of `start` say about engines; None: nothing."""
+
+    engine: str | None = None
+    mode: str | None = None
+    model: str | None = None
+
+
+def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
+    """
+    :param team_file: text of `.swarm/config.yaml`, None when there is none.
+    :param git_config: entries below `swarm.`, by full name.
+    :raises SpecError: an unknown key or a bad value, with file and line or with the name git config uses.
+    """
+    merged: dict[str, Any] = {}
+    if team_file is not None and team_file.strip():
+        source = parse_yaml(CONFIG_FILE, team_file)
+        validate(source, Config)
+        merged = source.data
+    for name, value in git_config.items():
+        _put(merged, _path_of(name), yaml.safe_load(value))
+    try:
+        return Config.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            [f"git config: swarm.{place}: {first['msg']}"],
+            hint="git config --list --show-origin | grep swarm",
+        ) from error
+
+
+def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *, scripted: bool) -> FrozenSettings:
+    """Everything decided once, above the runner.
+
+    :raises UsageError: an engine or mode that does not exist.
+    """
+    mode_said = "stub" if scripted else said.mode
+    if scripted and said.mode not in (None, "stub"):
+        raise UsageError(f"--script plays in mode stub, not '{said.mode}'", hint="leave out --mode or --script")
+
+    def choice(name: str) -> EngineChoice:
+        engine = _ENGINES.get(name, name)
+        if engine not in _PROVIDERS:
+            near = did_you_mean(name, [*_ENGINES, *_ENGINES.values()])
+            raise UsageError(f"unknown engine '{name}'{near}", hint="git swarm start FLOW --engine claude-step")
+        section = config.engines.claude if engine == "claude-step" else config.engines.gemini
+        mode = mode_said or _mode_from_env(engine, env) or section.mode or "stub"
+        model = _STUB_MODELS[engine] if mode == "stub" else said.model
+        return EngineChoice(
+            engine=engine,
+            mode=mode,
+            provider=section.provider or _PROVIDERS[engine],
+            model=said.model or model,
+        )
+
+    return FrozenSettings(
+        default_engine=choice(said.engine or config.engines.default),
+        flow_engines={} if said.engine else {k: choice(v) for k, v in config.engines.flows.items()},
+        step_engines={} if said.engine else {k: choice(v) for k, v in config.engines.steps.items()},
+        commands={name: getattr(config.commands, name) for name in KNOWN_COMMANDS},
+        copy_patterns=config.worktree.copy_,
+        setup=config.worktree.setup,
+        setup_timeout_s=config.worktree.setup_timeout,
+    )
+
+
+def worktree_folder(config: Config, home: Path) -> Path | None:
+    """The user's own folder for worktrees, or None."""
+    if not config.worktree.dir:
+        return None
+    folder = config.worktree.dir
+    return home / folder[2:] if folder.startswith("~/") else Path(folder)
+
+
+def _mode_from_env(engine: str, env: Mapping[str, str]) -> str | None:
+    if engine == "claude-step":
+        return env.get("SWARM_CLAUDE_STEP_ENGINE_MODE") or None
+    stub = env.get("SWARM_GEMINI_STUB")
+    return {"0": "cli", "1": "stub"}.get(stub) if stub else None
+
+
+def _path_of(name: str) -> tuple[str, ...]:
+    """`swarm.engines.claude.mode` or `swarm.worktreeDir` as a path of config keys.
+
+    git lower-cases the last part, so names are compared without case and underscores.
+    """
+    parts = name.split(".")[1:]
+    if len(parts) == 1 and parts[0].lower() in _SHORT_KEYS:
+        return _SHORT_KEYS[parts[0].lower()]
+    path: list[str] = []
+    model: Any = Config
+    for part in parts:
+        known = [] if model is None else [field.alias or key for key, field in model.model_fields.items()]
+        match = next((key for key in known if key.replace("_", "") == part.lower().replace("_", "")), None)
+        if match is None and model is not None:
+            near = did_you_mean(part, known)
+            raise SpecError([f"git config: unknown key '{name}'{near}"], hint=f"git config --unset {name}")
+        path.append(match or part)
+        field = model.model_fields.get(match) if model is not None else None
+        annotation = field.annotation if field else None
+        model = annotation if isinstance(annotation, type) and issubclass(annotation, Record) else None
+    return tuple(path)
+
+
+def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        target = target.setdefault(key, {})
+    target[path[-1]] = value

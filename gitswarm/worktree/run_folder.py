@@ -1,0 +1,109 @@
+"""RUN_BASE on disk: only the kernel and declared outputs may change it; anything else is put back and reported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitswarm.git.objects import Objects
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChanges:
+    """What a step did in RUN_BASE. Paths are relative to the worktree."""
+
+    declared: Mapping[str, bytes]
+    tampered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Print:
+    """What the kernel says about a file; equal prints mean that nobody touched it."""
+
+    inode: int
+    size: int
+    changed_ns: int
+
+
+@dataclass(slots=True)
+class RunFolder:
+    """RUN_BASE of one worktree. Remembers files it has seen in order, so that a check costs a stat per file."""
+
+    worktree: Path
+    base: str
+    objects: Objects
+    _known: dict[str, _Print] = field(default_factory=dict)
+
+    def examine(self, tree: str, declared: frozenset[str]) -> FolderChanges:
+        """Compares the folder with the commit's `tree`; puts back what was not `declared` to be written."""
+        self._clear_way(self.base)
+        stored = dict(self.objects.files(tree, self.base))
+        outputs: dict[str, bytes] = {}
+        tampered: list[str] = []
+        seen: set[str] = set()
+        for path, entry in self._files():
+            seen.add(path)
+            if path in declared and entry.is_file(follow_symlinks=False):
+                content = Path(entry.path).read_bytes()
+                if path not in stored or self.objects.read_blob(stored[path]) != content:
+                    outputs[path] = content
+            elif not self._is_as_stored(path, entry, stored.get(path)):
+                tampered.append(path)
+        tampered.extend(path for path in stored if path not in seen)
+        for path in tampered:
+            self._put_back(path, stored.get(path))
+        return FolderChanges(outputs, tuple(sorted(tampered)))
+
+    def write(self, files: Mapping[str, bytes]) -> None:
+        """The kernel's own files. A link or folder in the way is removed, never followed."""
+        for path, content in files.items():
+            target = self.worktree / path
+            self._clear_way(path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            self._known[path] = _print(os.lstat(target))
+
+    def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        pending = [self.base]
+        while pending:
+            folder = pending.pop()
+            try:
+                entries = list(os.scandir(self.worktree / folder))
+            except OSError:
+                continue
+            for entry in entries:
+                path = f"{folder}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(path)
+                else:
+                    yield path, entry
+
+    def _is_as_stored(self, path: str, entry: os.DirEntry[str], blob_id: str | None) -> bool:
+        if blob_id is None or not entry.is_file(follow_symlinks=False):
+            return False
+        now = _print(entry.stat(follow_symlinks=False))
+        if self._known.get(path) == now:
+            return True
+        if Path(entry.path).read_bytes() != self.objects.read_blob(blob_id):
+            return False
+        self._known[path] = now
+        return True
+
+    def _put_back(self, path: str, blob_id: str | None) -> None:
+        if blob_id is not None:
+            self.write({path: self.objects.read_blob(blob_id)})
+        else:
+            (self.worktree / path).unlink(missing_ok=True)
+
+    def _clear_way(self, path: str) -> None:
+        current = self.worktree
+        for part in Path(path).parts:
+            current = current / part
+            if current.is_symlink() or (current.is_file() and current != self.worktree / path):
+                current.unlink()
+
+
+def _print(found: os.stat_result) -> _Print:
+    return _Print(found.st_ino, found.st_size, found.st_ctime_ns)

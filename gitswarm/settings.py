@@ -1,4 +1,4 @@
-"""What was configured: `.swarm/config.yaml` of the base commit < `git config swarm.*` < environment < command line."""
+"""What was configured: `.swarm/config.yaml` of the base < `git config swarm.*` < environment < command line."""
 
 from __future__ import annotations
 

@@ -102,10 +102,8 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
 
 def _inside(request: StepRequest, name: str) -> Path | None:
     """Where a script's path lies; None when that is not in the worktree or in its `.git`."""
-    if name.startswith(_RUN_BASE):
-        path = request.run_base / name.removeprefix(_RUN_BASE)
-    else:
-        path = request.worktree / name
+    in_run_base = name.startswith(_RUN_BASE)
+    path = request.run_base / name.removeprefix(_RUN_BASE) if in_run_base else request.worktree / name
     root = request.worktree.resolve()
     parent = path.parent.resolve()
     if ".." in Path(name).parts or not parent.is_relative_to(root) or path == request.worktree / ".git":

@@ -9,7 +9,7 @@ SwarmError                 exit 1: what went wrong, and the next command to type
 ├── RefMovedError          a compare-and-swap lost
 ├── GitFailedError         git said no
 └── SetupFailedError       the worktree could not be prepared
-RunInterruptedError        exit 130; not a SwarmError, so that nothing treats it as a failure
+RunInterruptedError        exit 130; a BaseException, so that nothing on the way treats it as a failure
 """
 
 from __future__ import annotations
@@ -66,5 +66,5 @@ class SetupFailedError(SwarmError):
     pass
 
 
-class RunInterruptedError(Exception):
+class RunInterruptedError(BaseException):
     """Ctrl-C or SIGTERM while a step was executing: its journal stays, `resume` salvages it."""

@@ -143,9 +143,9 @@ def diff(
     """What a run, or one step of it, changed in the code; git shows it."""
     repository = repository_here()
     old, new = _diff_ends(repository, what, run)
-    arguments = ["diff", *(["--stat"] if stat else []), old, new, "--"]
+    arguments = ["diff", *(["--stat"] if stat else []), old, new]
     if not evidence:
-        arguments += [".", f":(top,exclude){RUNS_FOLDER}"]
+        arguments += ["--", f":(top,exclude){RUNS_FOLDER}"]
     git = repository.checkout_git if repository.checkout else repository.git
     sys.stdout.flush()
     pager = ["--paginate"] if sys.stdout.isatty() else ["--no-pager"]

@@ -55,7 +55,7 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
     tampered.extend(changes.tampered)
     if tampered:
         journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
-    staged = snapshot.stage(place.shadow, session.excluded)
+    staged = snapshot.stage(place.shadow)
     strayed = objects.entry(staged, RUNS_FOLDER) != objects.entry(plan.before.tip_tree, RUNS_FOLDER)
     code_before = objects.with_subtree(plan.before.tip_tree, RUNS_FOLDER, None)
     code_after = objects.with_subtree(staged, RUNS_FOLDER, None)

@@ -94,13 +94,13 @@ def _recover_worktree(session: Session, state: RunState, shadow: Shadow) -> None
         session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
     if not (shadow.git_dir / "index").exists():
         snapshot.align_index(shadow, state.tip_tree)
-    left = snapshot.photograph(shadow, session.excluded)
+    left = snapshot.photograph(shadow)
     objects = session.repository.objects
     code = objects.with_subtree(left, RUNS_FOLDER, None)
     dirty = code != objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
     if interrupted or dirty:
         _set_aside(session, state, code, interrupted)
-        snapshot.restore(shadow, state.tip_tree, session.layout.base, session.excluded)
+        snapshot.restore(shadow, state.tip_tree, session.layout.base)
     else:
         place.folder.examine(state.tip_tree, frozenset())
         snapshot.align_index(shadow, state.tip_tree)

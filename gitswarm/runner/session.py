@@ -19,7 +19,6 @@ from gitswarm.specs.script import Script
 from gitswarm.specs.station import Station
 from gitswarm.worktree.nested import NestedFinder
 from gitswarm.worktree.run_folder import RunFolder
-from gitswarm.worktree.setup import copied_paths
 from gitswarm.worktree.shadow import Placement, Shadow
 
 MARKER = "SWARM_STEP_OF"
@@ -61,11 +60,6 @@ class Session:
     specs: FrozenSpecs
     engines: Mapping[str, Engine]
     around: Surroundings
-
-    @property
-    def excluded(self) -> list[str]:
-        """Pathspecs of files that are never committed."""
-        return copied_paths(self.spec.settings.copy_patterns)
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:
         """Step over flow over the run's default; a command step has its own engine."""

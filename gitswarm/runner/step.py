@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gitswarm.engines.base import Emit, Engine, StepRequest, StepResult
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.reading import journal_folder
 from gitswarm.ledger.state import RunState
@@ -29,7 +30,7 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         _announce(session, plan, journal)
         started = session.around.clock()
         request = step_request(session, place, plan)
-        result = session.engines[plan.choice.engine].run(request, journal.append)
+        result = _ask(session.engines[plan.choice.engine], request, journal.append)
         answer = Answer(result, started, session.around.clock())
         worked = examine(session, place, plan, answer, journal)
         origins = _take_inbox(session, journal)
@@ -48,6 +49,15 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
     session.inbox.delete(origins)
     _settle(session, place, state, worked, blobs)
     return state
+
+
+def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
+    """The border to an engine: whatever goes wrong behind it is a failed step, not the end of git-swarm."""
+    try:
+        return engine.run(request, emit)
+    except Exception as error:  # noqa: BLE001 - the engine border
+        said = f"{type(error).__name__}: {error}"
+        return StepResult(step_id=request.step_id, status=Result.FAILED, output="", error=said, cost_usd=None)
 
 
 def _announce(session: Session, plan: StepPlan, journal: Journal) -> None:
@@ -104,7 +114,7 @@ def _set_failed_work_aside(session: Session, plan: StepPlan, worked: Worked, blo
 def _settle(session: Session, place: Workplace, state: RunState, worked: Worked, blobs: Mapping[str, str]) -> None:
     """Makes the worktree and its index what the commit says, so that `git status` there is clean."""
     if worked.result.status is Result.FAILED:
-        snapshot.restore(place.shadow, state.tip_tree, session.layout.base, session.excluded)
+        snapshot.restore(place.shadow, state.tip_tree, session.layout.base)
     elif worked.index_strayed:
         snapshot.align_index(place.shadow, state.tip_tree)
     else:

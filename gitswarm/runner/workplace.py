@@ -22,8 +22,7 @@ def prepare_worktree(session: Session) -> Shadow:
         shadow = add_shadow(session.repository, branch, path, session.locks)
     else:
         fill(shadow)
-    _set_up(session, shadow)
-    shadow.remember_set_up()
+    shadow.remember_set_up(_set_up(session, shadow))
     return marked(session, shadow)
 
 
@@ -33,12 +32,15 @@ def marked(session: Session, shadow: Shadow) -> Shadow:
     return Shadow(shadow.path, shadow.git_dir, shadow.branch, Git(env, shadow.git_dir, shadow.path))
 
 
-def _set_up(session: Session, shadow: Shadow) -> None:
+def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
+    """Copies files and runs the setup command; the files that were copied."""
+    copied_files: tuple[str, ...] = ()
     settings = session.spec.settings
     observer = session.around.observer
     source = session.repository.checkout_git if session.repository.checkout else None
     if source is not None and settings.copy_patterns:
         copied = copy_untracked(source, shadow.path, settings.copy_patterns)
+        copied_files = copied.files
         if copied.files:
             observer.notice(f"copied into the worktree, never committed: {', '.join(copied.files)}")
         for name, reason in copied.left_out:
@@ -47,3 +49,4 @@ def _set_up(session: Session, shadow: Shadow) -> None:
         observer.notice(f"setup: {settings.setup}")
         env = {**session.around.env, MARKER: session.layout.run_id}
         run_setup(settings.setup, shadow.path, env, settings.setup_timeout_s)
+    return copied_files

@@ -46,11 +46,6 @@ def copy_untracked(source: Git, target: Path, patterns: Sequence[str]) -> Copied
     return Copied(tuple(files), tuple(left_out))
 
 
-def copied_paths(source_patterns: Sequence[str]) -> list[str]:
-    """Pathspecs that keep copied files out of every commit."""
-    return [f":(exclude,top,glob){pattern.rstrip('/')}" for pattern in source_patterns]
-
-
 def _why_not(root: Path, source: Path, target: Path) -> str | None:
     if source.name == "" or str(source).endswith("/") or source.is_dir():
         return "a repository of its own"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +31,17 @@ class Shadow:
         """Checkout, copies and setup command were completed once."""
         return (self.git_dir / _SET_UP).exists()
 
-    def remember_set_up(self) -> None:
-        (self.git_dir / _SET_UP).touch()
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """Files that were copied into the worktree when it was set up, relative to it."""
+        try:
+            content = (self.git_dir / _SET_UP).read_bytes()
+        except FileNotFoundError:
+            return ()
+        return tuple(os.fsdecode(name) for name in content.split(b"\0") if name)
+
+    def remember_set_up(self, copied: Sequence[str]) -> None:
+        (self.git_dir / _SET_UP).write_bytes(b"\0".join(os.fsencode(name) for name in copied))
 
 
 @dataclass(frozen=True, slots=True)

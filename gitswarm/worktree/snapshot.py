@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,15 +13,17 @@ RUNS_FOLDER = ".swarm/runs"
 _NOT_OURS = f":(exclude,top){RUNS_FOLDER}"
 
 
-def stage(shadow: Shadow, excluded: Sequence[str], index: Path | None = None) -> str:
+def stage(shadow: Shadow, index: Path | None = None) -> str:
     """Tree of all code in the worktree, as `git add -A` sees it: filters, LFS, sparse and ignore rules honoured.
 
-    :param excluded: pathspecs of files that must never be committed.
+    Files that were copied into the worktree are left out.
+
     :param index: a private index instead of the worktree's own.
     """
+    copied = [f":(exclude,top,literal){name}" for name in shadow.copied]
     extra = {"GIT_INDEX_FILE": str(index)} if index else None
     quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
-    shadow.git.output(*quiet, "add", "-A", "--", ".", _NOT_OURS, *excluded, extra_env=extra)
+    shadow.git.output(*quiet, "add", "-A", "--", ".", _NOT_OURS, *copied, extra_env=extra)
     return shadow.git.output("write-tree", extra_env=extra).decode().strip()
 
 
@@ -37,24 +40,28 @@ def align_index(shadow: Shadow, tree: str) -> None:
     shadow.git.output("read-tree", "-m", tree)
 
 
-def restore(shadow: Shadow, tree: str, run_base: str, excluded: Sequence[str]) -> None:
+def restore(shadow: Shadow, tree: str, run_base: str) -> None:
     """Makes the worktree equal to `tree`. What git ignores stays (no -x), nested repositories stay (no -ff).
 
     In RUN_BASE, which is ours, everything that is not in the tree goes.
     """
     shadow.git.output("read-tree", "--reset", "-u", tree)
-    keep = [pattern.replace(":(exclude,top,glob)", "/") for pattern in excluded]
-    flags = [part for pattern in keep for part in ("-e", pattern)]
+    flags = [part for name in shadow.copied for part in ("-e", _ignore_pattern(name))]
     shadow.git.output("clean", "-fdq", *flags)
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
 
 
-def photograph(shadow: Shadow, excluded: Sequence[str]) -> str:
+def _ignore_pattern(name: str) -> str:
+    """The ignore pattern that means exactly this file."""
+    return "/" + re.sub(r"([\\*?\[\]! #])", r"\\\1", name)
+
+
+def photograph(shadow: Shadow) -> str:
     """Tree of the worktree as it is now, taken with a private index; the real one is not touched."""
     private = shadow.git_dir / "index.swarm"
     shutil.copyfile(shadow.git_dir / "index", private)
     try:
-        return stage(shadow, excluded, index=private)
+        return stage(shadow, index=private)
     finally:
         private.unlink(missing_ok=True)
 

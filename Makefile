@@ -21,10 +21,14 @@ check: $(STAMP)  ## format, lint, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check  ## the checks and the tests; long suites as a seeded sample
+$(VENV)/sdists/.fetched: tests/fetch_sdists.py $(STAMP)
+	$(BIN)/python tests/fetch_sdists.py $(VENV)/sdists
+	touch $@
+
+test: check $(VENV)/sdists/.fetched  ## the checks and the tests; long suites as a seeded sample
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not soak'
 
-soak: check  ## the checks and all tests, long suites whole
+soak: check $(VENV)/sdists/.fetched  ## the checks and all tests, long suites whole
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 format: $(STAMP)

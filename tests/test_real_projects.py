@@ -1,0 +1,89 @@
+"""A scripted Build on unpacked releases of well-known projects: many files, links, programs, CRLF, binaries."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Project
+from tests.fetch_sdists import SDISTS
+
+SDIST_FOLDER = Path(sys.executable).parent.parent / "sdists"
+
+SCRIPT = """
+steps:
+  author_tests:
+    - {write: {zz_swarm/test_x.py: "def test_x():\\n    assert open('zz_swarm/x').read() == 'right'\\n"}}
+  critique_tests:
+    - {status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [thin]}
+    - {status: VERIFIED}
+  implement:
+    - {write: {zz_swarm/x: wrong, "zz_swarm/crlf.txt": "a\\r\\nb\\r\\n"}, run: ["ln -s x zz_swarm/link"]}
+    - {write: {zz_swarm/x: right}, run: ["chmod +x zz_swarm/x"]}
+  critique_code:
+    - {status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [wrong]}
+    - {status: VERIFIED}
+  run_tests:
+    - {run: ["test \\"$(cat zz_swarm/x)\\" = right"]}
+  verify_tests:
+    - {run: ["true"]}
+"""
+
+
+@pytest.fixture
+def real_project(request: pytest.FixtureRequest, tmp_path: Path, env: dict[str, str]) -> Project:
+    """An sdist, unpacked and committed as it is."""
+    archive = SDIST_FOLDER / str(request.param)
+    assert archive.exists(), f"{archive} is missing: python tests/fetch_sdists.py {SDIST_FOLDER}"
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (root,) = [path for path in tmp_path.iterdir() if path.is_dir() and path.name != "home"]
+    made = Project(root, env)
+    made.git("init", "-q")
+    made.git("add", "-A", "-f")
+    made.git("commit", "-q", "-m", "as released")
+    return made
+
+
+@pytest.mark.parametrize("real_project", [name.partition("/")[2] for name in SDISTS], indirect=True)
+def test_a_build_with_two_microloops_runs_through(real_project: Project) -> None:
+    before = real_project.tree("HEAD")
+
+    run = real_project.start(SCRIPT, "-m", "make it right")
+
+    steps = [(entry["step"], entry["status"]) for entry in real_project.json("log", run)]
+    assert steps == [
+        ("load_context", "VERIFIED"),
+        ("clarify", "VERIFIED"),
+        ("author_tests", "VERIFIED"),
+        ("critique_tests", "UNVERIFIED"),
+        ("author_tests", "VERIFIED"),
+        ("critique_tests", "VERIFIED"),
+        ("implement", "VERIFIED"),
+        ("critique_code", "UNVERIFIED"),
+        ("implement", "VERIFIED"),
+        ("critique_code", "VERIFIED"),
+        ("run_tests", "VERIFIED"),
+        ("mutate", "VERIFIED"),
+        ("fix", "VERIFIED"),
+        ("verify_tests", "VERIFIED"),
+        ("write_docs", "VERIFIED"),
+        ("self_review", "VERIFIED"),
+        ("finalize", "VERIFIED"),
+    ]
+    after = real_project.tree(f"shadow/{run}")
+    added = {name: about.split()[0] for name, about in after.items() if name not in before}
+    assert {name: about for name, about in after.items() if name in before} == before
+    assert added == {
+        "zz_swarm/crlf.txt": "100644",
+        "zz_swarm/link": "120000",
+        "zz_swarm/test_x.py": "100644",
+        "zz_swarm/x": "100755",
+    }
+    worktree = real_project.worktree(run)
+    assert real_project.git("status", "--porcelain", cwd=worktree) == ""
+    assert real_project.git("status", "--porcelain") == ""
+    assert (worktree / "zz_swarm/link").readlink() == Path("x")

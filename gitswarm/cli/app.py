@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, reading, start
+from gitswarm.cli import demo, flows, reading, record, start
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SwarmError
 
@@ -38,6 +38,7 @@ app.command("list")(reading.list_runs)
 app.command()(reading.path)
 app.command()(reading.events)
 app.add_typer(flows.app, name="flows")
+app.command()(record.record_event)
 app.command()(demo.demo)
 
 

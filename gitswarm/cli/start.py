@@ -51,6 +51,14 @@ class Asked:
     routing: RoutingMode
 
 
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Where a run stands after this process executed it. `stopped_by_hand`: Ctrl-C asked it to stop."""
+
+    state: RunState
+    stopped_by_hand: bool
+
+
 def start(
     flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="The flow to run: git swarm flows list")],
     message: Annotated[str | None, typer.Option("-m", "--message", help="The task, in your words.")] = None,
@@ -72,7 +80,17 @@ def start(
     asked = Asked(
         flows[0], _task(message, issue), base, CommandLine(engine, mode, model), played, allow_stub, routing
     )
+    done = execute(repository, asked, as_json=as_json)
+    finish(repository, done.state, stopped_by_hand=done.stopped_by_hand, as_json=as_json)
+
+
+def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> Executed:
+    """Creates the run that was asked for and executes it, with progress on stderr.
+
+    :raises SwarmError: something that was asked for cannot be.
+    """
     new, config = _plan(repository, asked)
+    _apply_durability(repository, config)
     stub = new.spec.settings.default_engine.mode == "stub"
     with _watching(as_json=as_json) as observer, _stop_signals(observer) as stop:
         if stub:
@@ -80,7 +98,7 @@ def start(
         _mention_uncommitted(repository, new.spec, observer)
         around = Surroundings(os.environ, now, placement(config), observer, stop.requested)
         state = start_run(repository, new, around)
-    _finish(repository, state, stopped_by_hand=stop.requested(), as_json=as_json)
+    return Executed(state, stop.requested())
 
 
 def resume(
@@ -93,6 +111,7 @@ def resume(
     repository = repository_here()
     layout = find_run(repository, run)
     config = config_at(repository, repository.objects.commit(_tip(repository, layout.branch)).tree)
+    _apply_durability(repository, config)
     with _watching(as_json=as_json) as observer, _stop_signals(observer) as stop:
         around = Surroundings(os.environ, now, placement(config), observer, stop.requested)
         resumed = resume_run(repository, layout, around)
@@ -100,7 +119,7 @@ def resume(
         err(f"{layout.run_id} succeeded already: nothing to do")
         err(f"hint: git swarm diff {layout.run_id}")
         return
-    _finish(repository, resumed.state, stopped_by_hand=stop.requested(), as_json=as_json)
+    finish(repository, resumed.state, stopped_by_hand=stop.requested(), as_json=as_json)
 
 
 _STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. This run never lands. ***"
@@ -143,6 +162,11 @@ def _refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> No
                 f"{name} is not committed: a run reads its flow from the base commit",
                 hint=f"git add {name} && git commit -m 'flow {flow}'",
             )
+
+
+def _apply_durability(repository: Repository, config: Config) -> None:
+    if config.durability == "full":
+        repository.survive_power_loss()
 
 
 def _task(message: str | None, issue: str | None) -> str:
@@ -209,7 +233,7 @@ def _watching(*, as_json: bool) -> Iterator[Observer]:
         yield PlainProgress()
 
 
-def _finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as_json: bool) -> None:
+def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as_json: bool) -> None:
     """The result on stdout, the exit code of the contract."""
     status = state.end or RunStatus.INTERRUPTED
     if not as_json:

@@ -12,6 +12,7 @@ from gitswarm.errors import GitFailedError, SwarmError
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
 _NEUTRAL = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+_FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")
 _LOCK_WAIT_S = 10.0
 _LOCKED = (b".lock': File exists", b"Unable to create")
 
@@ -24,16 +25,18 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """How to call git for one checkout. `work_tree` None: the repository only."""
+    """How to call git for one checkout. `work_tree` None: the repository only; `durable`: objects are flushed."""
 
     env: Mapping[str, str]
     git_dir: Path | None = None
     work_tree: Path | None = None
+    durable: bool = False
 
     def argv(self, *arguments: str) -> list[str]:
         place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
         place += [f"--work-tree={self.work_tree}"] if self.work_tree else []
-        return ["git", *_NEUTRAL, *place, *arguments]
+        flush = _FLUSHED if self.durable else ()
+        return ["git", *_NEUTRAL, *flush, *place, *arguments]
 
     def run(
         self,

@@ -51,6 +51,7 @@ class Repository:
                 f"{place.common_dir}: libgit2 cannot open this repository: {error}",
                 hint="git-swarm needs plain SHA-1 objects and file refs: git config --list --show-origin",
             ) from error
+        self._durable = False
         self.objects = Objects(self._pygit2)
         self.refs = Refs(self._pygit2)
         self.diffs = Diffs(self._pygit2)
@@ -58,12 +59,21 @@ class Repository:
     @property
     def git(self) -> Git:
         """Git on the repository itself, without a working tree."""
-        return Git(self.env, git_dir=self.common_dir)
+        return self.git_in(self.common_dir, None)
+
+    def git_in(self, git_dir: Path, work_tree: Path | None) -> Git:
+        """Git on one of the worktrees."""
+        return Git(self.env, git_dir, work_tree, self._durable)
+
+    def survive_power_loss(self) -> None:
+        """From now on objects and refs are flushed to disk (`swarm.durability = full`), for the whole process."""
+        pygit2.settings.enable_fsync_gitdir(True)
+        self._durable = True
 
     @property
     def checkout_git(self) -> Git:
         """Git on the checkout that we stand in: for reading only, it is not ours."""
-        return Git(self.env, git_dir=self.checkout_git_dir, work_tree=self.checkout)
+        return self.git_in(self.checkout_git_dir, self.checkout)
 
     @property
     def main_folder(self) -> Path:

@@ -42,16 +42,26 @@ class RunStore:
         self._routing_notes = repository.notes(layout.routing_notes)
 
     def create(self, base: str, draft: Draft) -> RunState:
-        """The `run` commit and the branch. Before the branch exists, there is no run.
+        """The `run` commit and the branch. Before the branch exists there is no run, and nothing of it.
 
         :raises RefMovedError: the run id is taken.
         """
         commit_id = self._write(draft, base)
-        self._refs.swap(self.layout.base_ref, None, base, why="run created")
-        self._note_events(commit_id, draft.files[draft.events_path])
         self._refs.swap(self.layout.branch, None, commit_id, why="run created")
         commit = self._objects.commit(commit_id)
-        return RunState(self.layout, commit_id, base, commit_id, commit.tree, draft.events_path)
+        state = RunState(self.layout, commit_id, base, commit_id, commit.tree, draft.events_path)
+        self.complete_creation(state)
+        return state
+
+    def complete_creation(self, state: RunState) -> None:
+        """The refs that follow from the `run` commit; a crash may have come between the branch and them."""
+        if self._refs.read(self.layout.base_ref) is None:
+            self._refs.swap(self.layout.base_ref, None, state.base, why="run created")
+        if self._events_notes.blob_of(state.run_commit) is None:
+            tree = self._objects.commit(state.run_commit).tree
+            events = self._objects.entry(tree, self.layout.run_events)
+            if events is not None:
+                self._note_events(state.run_commit, events)
 
     def commit(self, state: RunState, draft: Draft) -> RunState:
         """Steps 5 to 7 of the protocol: object, `next`, events note, branch; then `next` goes.

@@ -45,6 +45,7 @@ def resume_run(repository: Repository, layout: RunLayout, around: Surroundings) 
     with session.locks.own_run(layout.run_id, timestamp(around.clock())):
         _end_orphans(session)
         state = session.store.finish_next(replay(repository, layout))
+        session.store.complete_creation(state)
         if state.end is RunStatus.SUCCEEDED:
             _drop_journals(session, state)
             return Resumed(state, was_complete=True)

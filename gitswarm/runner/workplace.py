@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gitswarm.git.process import Git
+from dataclasses import replace
+
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import Shadow, add_shadow, choose_path, fill, find_shadow
@@ -29,7 +30,7 @@ def prepare_worktree(session: Session) -> Shadow:
 def marked(session: Session, shadow: Shadow) -> Shadow:
     """Every git process in the worktree carries the run's mark, so that a later owner can end it."""
     env = {**shadow.git.env, MARKER: session.layout.run_id}
-    return Shadow(shadow.path, shadow.git_dir, shadow.branch, Git(env, shadow.git_dir, shadow.path))
+    return replace(shadow, git=replace(shadow.git, env=env))
 
 
 def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:

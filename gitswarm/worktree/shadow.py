@@ -127,5 +127,4 @@ def _make_parent(path: Path) -> None:
 
 
 def _shadow(repository: Repository, path: Path, git_dir: Path, branch: str) -> Shadow:
-    git = Git(repository.env, git_dir=git_dir, work_tree=path)
-    return Shadow(path, git_dir, branch, git)
+    return Shadow(path, git_dir, branch, repository.git_in(git_dir, path))

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, reading, record, start
+from gitswarm.cli import demo, flows, following, reading, record, showing, start
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SwarmError
 
@@ -30,13 +30,13 @@ app = typer.Typer(
 app.command()(start.start)
 app.command()(start.resume)
 app.command("log")(reading.log)
-app.command()(reading.show)
-app.command()(reading.transcript)
+app.command()(showing.show)
+app.command()(showing.transcript)
 app.command()(reading.diff)
 app.command()(reading.status)
 app.command("list")(reading.list_runs)
 app.command()(reading.path)
-app.command()(reading.events)
+app.command()(following.events)
 app.add_typer(flows.app, name="flows")
 app.command()(record.record_event)
 app.command()(demo.demo)

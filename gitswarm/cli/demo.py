@@ -33,7 +33,7 @@ _AUTHOR = Person("git-swarm demo", "demo@git-swarm.invalid")
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="[FOLDER]", help="Where to make it: new or empty. Else a temporary folder."),
+        typer.Argument(metavar="FOLDER", help="Where to make it: new or empty. Else a temporary folder."),
     ] = None,
 ) -> None:
     """Make a small Python project and run the flow `build` on it, scripted, so that no model is needed."""
@@ -59,22 +59,17 @@ def _refuse_without_pytest() -> None:
 
 
 def _empty_folder(asked: Path | None) -> Path:
-    """The folder of the project, absolute. A temporary one holds the run's worktrees too."""
-    if asked is None:
-        project = Path(tempfile.mkdtemp(prefix="git-swarm-demo-")) / "slugline"
-    else:
-        project = Path.cwd() / asked
+    """The folder of the project, absolute. A temporary one holds the run's worktree too."""
     try:
+        project = asked.resolve() if asked else Path(tempfile.mkdtemp(prefix="git-swarm-demo-")) / "slugline"
         project.mkdir(parents=True, exist_ok=True)
         is_empty = next(project.iterdir(), None) is None
     except OSError as error:
-        raise SwarmError(
-            f"{project}: the demo cannot use this as its folder: {error.strerror}", hint="git swarm demo"
-        ) from error
+        raise SwarmError(f"no folder for the demo: {error}", hint="git swarm demo SOME_NEW_FOLDER") from error
     if not is_empty:
         raise SwarmError(
-            f"{project} is not empty: the demo makes a project of its own",
-            hint="name a new folder, or none for a temporary one: git swarm demo",
+            f"{project} is not empty, and the demo makes a project of its own",
+            hint="git swarm demo   (in a temporary folder; or name a new one)",
         )
     return project
 

@@ -67,7 +67,7 @@ class Repository:
 
     def survive_power_loss(self) -> None:
         """From now on objects and refs are flushed to disk (`swarm.durability = full`), for the whole process."""
-        pygit2.settings.enable_fsync_gitdir(True)
+        pygit2.settings.enable_fsync_gitdir(value=True)
         self._durable = True
 
     @property

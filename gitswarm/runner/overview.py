@@ -38,8 +38,9 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
     """
     state = replay(repository, layout)
     live = Locks(repository.common_dir).owner(layout.run_id) is not None
-    status = RunStatus.RUNNING if live and state.end is None else state.end or RunStatus.INTERRUPTED
     journals = live_journals(repository, layout) if live else []
+    executing = live and (state.end is None or journals)
+    status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
     recorded = decisions(repository, layout, state.tip)
     shadow = find_shadow(repository, layout.branch)
     return RunOverview(

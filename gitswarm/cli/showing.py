@@ -1,0 +1,152 @@
+"""`show` and `transcript`: one step, up close."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+
+from gitswarm.cli.console import duration, money, out, out_bytes, out_json
+from gitswarm.cli.opened import (
+    JsonFlag,
+    Opened,
+    RunOption,
+    StepArgument,
+    log_entry,
+    open_run,
+    step_name,
+    step_outcome,
+    stored_file,
+)
+from gitswarm.ledger.reading import decisions, find_step
+from gitswarm.ledger.state import StepRecord
+
+
+def show(
+    step: StepArgument = None,
+    run: RunOption = None,
+    envelope: Annotated[bool, typer.Option("--envelope", help="The handoff, as stored.")] = False,
+    receipt: Annotated[bool, typer.Option("--receipt", help="The receipt, as stored.")] = False,
+    evidence: Annotated[bool, typer.Option("--evidence", help="What git and the tests prove, as stored.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="What the agent was told.")] = False,
+    routing: Annotated[bool, typer.Option("--routing", help="The decisions after the step.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """One step: what was done, what is proven, where it led."""
+    opened = open_run(run)
+    record = find_step(opened.repository, opened.state, step)
+    execution = record.execution
+    files = [(envelope, execution.envelope), (receipt, execution.receipt), (evidence, execution.evidence)]
+    wanted = [path for asked, path in files if asked]
+    if as_json and not (wanted or prompt or routing):
+        out_json(_whole_step(opened, record))
+    elif not (wanted or prompt or routing):
+        _show_step(opened, record)
+    for path in wanted:
+        out_bytes(stored_file(opened, record, path))
+    if prompt:
+        _show_prompt(opened, record)
+    if routing:
+        _show_routing(opened, record, as_json=as_json)
+
+
+def transcript(step: StepArgument = None, run: RunOption = None, as_json: JsonFlag = False) -> None:
+    """What was said and done in a step."""
+    opened = open_run(run)
+    record = find_step(opened.repository, opened.state, step)
+    content = stored_file(opened, record, record.execution.transcript(record.engine))
+    lines: list[dict[str, JsonValue]] = [json.loads(line) for line in content.splitlines()]
+    if as_json:
+        out_json([dict(line) for line in lines])
+        return
+    for line in lines:
+        kind = line.get("role") or line.get("type")
+        title = f"{line['timestamp']} {kind} {line.get('tool', '')}".rstrip()
+        body = line.get("content") or line.get("output") or line.get("input") or ""
+        out(f"── {title}")
+        out(str(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).rstrip())
+
+
+def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
+    execution = record.execution
+    stored = {
+        name: json.loads(stored_file(opened, record, path))
+        for name, path in (
+            ("receipt", execution.receipt),
+            ("envelope", execution.envelope),
+            ("evidence", execution.evidence),
+        )
+    }
+    taken = decisions(opened.repository, opened.layout, record.commit)
+    return {
+        **log_entry(opened, record),
+        **stored,
+        "decisions": [decision.model_dump(mode="json") for decision in taken],
+    }
+
+
+def _show_step(opened: Opened, record: StepRecord) -> None:
+    entry = log_entry(opened, record)
+    whole = _whole_step(opened, record)
+    out(f"{step_name(record)}  {step_outcome(record)}  commit {record.commit[:12]}  (#{record.number})")
+    out(f"  by        {record.execution.agent}, {record.engine}/{record.mode}, {record.model}")
+    out(f"  took      {duration(int(str(entry['duration_ms'])))}, {record.tokens} tokens, {money(record.cost_usd)}")
+    out(f"  summary   {record.summary}")
+    envelope, evidence = whole["envelope"], whole["evidence"]
+    if isinstance(envelope, dict):
+        for kind in ("concerns", "blockers", "artifacts"):
+            items = envelope.get(kind)
+            for item in items if isinstance(items, list) else ():
+                out(f"  {kind[:-1]:<9} {item}")
+    if isinstance(evidence, dict):
+        _show_evidence(evidence)
+    for decision in decisions(opened.repository, opened.layout, record.commit):
+        out(f"  led to    {decision.to_step or 'the end'}: {decision.reason} ({decision.routing_source})")
+    out(f"  changes   git swarm diff {record.number} --run {opened.layout.run_id}")
+
+
+def _show_evidence(evidence: dict[str, JsonValue]) -> None:
+    found = evidence["diff"]
+    files = found.get("files") if isinstance(found, dict) else None
+    for file in files if isinstance(files, list) else ():
+        if isinstance(file, dict):
+            counts = "binary" if file["insertions"] is None else f"+{file['insertions']} -{file['deletions']}"
+            out(f"  {file['change']!s:<9} {file['path']}  {counts}")
+    tests = evidence["tests"]
+    if isinstance(tests, dict) and tests.get("command"):
+        said = {True: "passed", False: "failed", None: "judged nothing"}[
+            tests["passed"] if isinstance(tests["passed"], bool) else None
+        ]
+        out(f"  tests     {tests['command']}: {said}")
+    for kind in ("tampered", "quarantined"):
+        items = evidence.get(kind)
+        for item in items if isinstance(items, list) else ():
+            out(f"  {kind:<9} {item}")
+
+
+def _show_prompt(opened: Opened, record: StepRecord) -> None:
+    content = stored_file(opened, record, record.execution.transcript(record.engine))
+    for line in content.splitlines():
+        said = json.loads(line)
+        if said.get("role") in ("system", "user"):
+            out(f"── {said['role']}")
+            out(said["content"])
+
+
+def _show_routing(opened: Opened, record: StepRecord, *, as_json: bool) -> None:
+    taken = decisions(opened.repository, opened.layout, record.commit)
+    if as_json:
+        out_json([decision.model_dump(mode="json") for decision in taken])
+        return
+    for decision in taken:
+        out(f"{decision.from_step} -> {decision.to_step or 'end'}: {decision.decision} ({decision.routing_source})")
+        out(f"  why       {decision.reason}")
+        if decision.loop_state:
+            out(f"  loop      {decision.loop_state.iteration} of {decision.loop_state.max_iterations}")
+        for trace in decision.explanation.conditions:
+            out(f"  if        {trace.expression} = {trace.error or trace.value}")
+        for candidate in decision.candidates:
+            mark = "*" if candidate.is_default else " "
+            out(f"  {mark} {candidate.priority:>3}   {candidate.candidate_id}: {candidate.reason}")

@@ -12,7 +12,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import decisions, find_run
+from gitswarm.ledger.reading import find_run, standing_decision
 from gitswarm.ledger.state import RunState, StepRecord, replay
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
@@ -56,8 +56,7 @@ def step_outcome(record: StepRecord) -> str:
 def log_entry(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
     """One entry of `log --json` (design section 8)."""
     receipt = Receipt.from_json(stored_file(opened, record, record.execution.receipt))
-    taken = decisions(opened.repository, opened.layout, record.commit)
-    last = taken[-1] if taken else None
+    last = standing_decision(opened.repository, opened.layout, record.commit)
     return {
         "n": record.number,
         "commit": record.commit,

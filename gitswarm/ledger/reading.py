@@ -12,7 +12,7 @@ from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.journal import OpenJournal, open_journals
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.routing_note import parse
+from gitswarm.ledger.routing_note import Entry, parse, standing
 from gitswarm.ledger.state import RunState, StepRecord
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.routing import Decision
@@ -120,9 +120,19 @@ def run_spec(repository: Repository, state: RunState) -> RunSpec:
     return RunSpec.from_json(content)
 
 
-def decisions(repository: Repository, layout: RunLayout, commit_id: str) -> list[Decision]:
-    """What was decided after a commit, oldest first."""
+def routing_entries(repository: Repository, layout: RunLayout, commit_id: str) -> list[Entry]:
+    """Everything in the routing note of a commit, oldest first."""
     return parse(repository.notes(layout.routing_notes).read(commit_id) or b"")
+
+
+def decisions(repository: Repository, layout: RunLayout, commit_id: str) -> list[Decision]:
+    """What was decided after a commit, oldest first, also what does not hold any more."""
+    return [entry for entry in routing_entries(repository, layout, commit_id) if isinstance(entry, Decision)]
+
+
+def standing_decision(repository: Repository, layout: RunLayout, commit_id: str) -> Decision | None:
+    """What is to happen after a commit; None when that is not decided, or not any more."""
+    return standing(routing_entries(repository, layout, commit_id))
 
 
 def stored_events(repository: Repository, state: RunState, *, after: str | None = None) -> list[LoggedEvent]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 
 from gitswarm.records.base import shorten
-from gitswarm.records.routing import Decision
+from gitswarm.records.routing import Decision, Superseded
 
 _WIDTH = 76  # git log indents notes by four
 _INDENT = "  "
 
 
-def render(decision: Decision) -> bytes:
+Entry = Decision | Superseded
+
+
+def render(entry: Entry) -> bytes:
     """One entry. The JSON is folded at spaces: joining its lines by one space gives it back exactly."""
-    packed = json.dumps(decision.model_dump(mode="json"), ensure_ascii=False)
+    packed = json.dumps(entry.model_dump(mode="json"), ensure_ascii=False)
     folded = "".join(f"{_INDENT}{line}\n" for line in _fold(packed, _WIDTH - len(_INDENT)))
-    return f"{headline(decision)}\n{folded}".encode()
+    first = headline(entry) if isinstance(entry, Decision) else shorten(f"{entry.seq}. {entry.reason}", _WIDTH)
+    return f"{first}\n{folded}".encode()
 
 
 def headline(decision: Decision) -> str:
@@ -25,19 +29,27 @@ def headline(decision: Decision) -> str:
     return shorten(way, _WIDTH)
 
 
-def parse(note: bytes) -> list[Decision]:
+def parse(note: bytes) -> list[Entry]:
     """
     :raises ValueError: this is not a routing note.
     """
-    decisions: list[Decision] = []
+    entries: list[Entry] = []
     folded: list[str] = []
     for line in [*note.decode().splitlines(), ""]:
         if line.startswith(_INDENT):
             folded.append(line.removeprefix(_INDENT))
         elif folded:
-            decisions.append(Decision.model_validate_json(" ".join(folded)))
+            packed = " ".join(folded)
+            taken_back = "superseded_by" in json.loads(packed)
+            entries.append((Superseded if taken_back else Decision).model_validate_json(packed))
             folded = []
-    return decisions
+    return entries
+
+
+def standing(entries: list[Entry]) -> Decision | None:
+    """The decision that holds: the last one, unless it was taken back."""
+    last = entries[-1] if entries else None
+    return last if isinstance(last, Decision) else None
 
 
 def _fold(text: str, width: int) -> list[str]:

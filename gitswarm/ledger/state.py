@@ -41,7 +41,10 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far."""
+    """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far.
+
+    The first `shared` of `steps` belong to the run that this one was forked from.
+    """
 
     layout: RunLayout
     run_commit: str
@@ -52,6 +55,11 @@ class RunState:
     steps: tuple[StepRecord, ...] = ()
     end: RunStatus | None = None
     ends: int = 0
+    shared: int = 0
+
+    @property
+    def own_steps(self) -> tuple[StepRecord, ...]:
+        return self.steps[self.shared :]
 
     @property
     def last_step(self) -> StepRecord | None:
@@ -66,12 +74,12 @@ class RunState:
 
     @property
     def tokens(self) -> int:
-        return sum(record.tokens for record in self.steps)
+        return sum(record.tokens for record in self.own_steps)
 
     @property
     def cost_usd(self) -> float | None:
         """None as soon as one step's cost is unknown: an unknown cost is not 0."""
-        costs = [record.cost_usd for record in self.steps]
+        costs = [record.cost_usd for record in self.own_steps]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     def with_commit(self, commit: Commit, message: Message) -> RunState:
@@ -95,33 +103,61 @@ def replay(repository: Repository, layout: RunLayout, tip: str | None = None) ->
     start = tip or repository.refs.read(layout.branch)
     if start is None:
         raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
-    chain: list[tuple[Commit, Message]] = []
+    own, run_commit, forked_from = _own_chain(repository, layout, start)
+    shared, base = _shared_history(repository, run_commit, forked_from)
+    state = RunState(
+        layout=layout,
+        run_commit=run_commit.id,
+        base=base,
+        tip=run_commit.id,
+        tip_tree=run_commit.tree,
+        tip_events=layout.run_events,
+        steps=shared,
+        shared=len(shared),
+    )
+    if not own:
+        return state
+    steps = list(shared)
+    ends = 0
+    for commit, message in own[:-1]:
+        if message.trailers["Swarm-Kind"] == Kind.STEP:
+            steps.append(_step_record(layout, len(steps) + 1, commit, message))
+        else:
+            ends += 1
+    return replace(state, steps=tuple(steps), ends=ends).with_commit(*own[-1])
+
+
+_Chain = list[tuple[Commit, Message]]
+
+
+def _own_chain(repository: Repository, layout: RunLayout, start: str) -> tuple[_Chain, Commit, str | None]:
+    """A run's own commits behind its first one, oldest first; its first one; what that was forked from."""
+    chain: _Chain = []
     cursor = start
     while True:
         commit = repository.objects.commit(cursor)
         message = parse_message(commit.message)
-        if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
+        if message is None or message.trailers.get("Swarm-Run") != layout.run_id or not commit.parents:
+            branch = layout.branch.removeprefix("refs/heads/")
             raise SwarmError(
-                f"{layout.branch} holds {cursor[:12]}, which git-swarm did not write for this run",
-                hint=f"see it: git log {layout.branch.removeprefix('refs/heads/')}",
+                f"{branch} holds {cursor[:12]}, which git-swarm did not write for this run",
+                hint=f"see it with: git log {branch}; then: git swarm resume {layout.run_id} --repair",
             )
         if message.trailers["Swarm-Kind"] == Kind.RUN:
-            break
+            chain.reverse()
+            return chain, commit, message.trailers.get("Swarm-Forked-From")
         chain.append((commit, message))
         cursor = commit.parents[0]
-    state = RunState(layout, commit.id, commit.parents[0], commit.id, commit.tree, layout.run_events)
-    steps: list[StepRecord] = []
-    for found, said in reversed(chain):
-        if said.trailers["Swarm-Kind"] == Kind.STEP:
-            steps.append(_step_record(layout, len(steps) + 1, found, said))
-    ends = sum(1 for _commit, said in chain if said.trailers["Swarm-Kind"] == Kind.END)
-    if not chain:
-        return state
-    last, message = chain[0]
-    before = replace(state, steps=tuple(steps), ends=ends)
-    if message.trailers["Swarm-Kind"] == Kind.END:
-        return replace(before, ends=ends - 1).with_commit(last, message)
-    return replace(before, steps=tuple(steps[:-1])).with_commit(last, message)
+
+
+def _shared_history(
+    repository: Repository, run_commit: Commit, forked_from: str | None
+) -> tuple[tuple[StepRecord, ...], str]:
+    """Steps that a fork has from the run it came from, and the commit that the code branched off."""
+    if forked_from is None:
+        return (), run_commit.parents[0]
+    other = replay(repository, RunLayout(forked_from.split()[0]), run_commit.parents[0])
+    return other.steps, other.base
 
 
 def _step_record(layout: RunLayout, number: int, commit: Commit, message: Message) -> StepRecord:

@@ -9,10 +9,10 @@ from gitswarm.git.objects import NewCommit, Person
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
-from gitswarm.ledger.routing_note import parse, render
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.routing_note import Entry, parse, render
+from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, timestamp
-from gitswarm.records.routing import Choice, Decision, RoutingMode, Supersedes
+from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
 
 AGENT_DOMAIN = "git-swarm.invalid"
 
@@ -41,17 +41,14 @@ class RunStore:
         self._events_notes = repository.notes(layout.events_notes)
         self._routing_notes = repository.notes(layout.routing_notes)
 
-    def create(self, base: str, draft: Draft) -> RunState:
+    def create(self, parent: str, draft: Draft) -> None:
         """The `run` commit and the branch. Before the branch exists there is no run, and nothing of it.
 
         :raises RefMovedError: the run id is taken.
         """
-        commit_id = self._write(draft, base)
+        commit_id = self._write(draft, parent)
         self._refs.swap(self.layout.branch, None, commit_id, why="run created")
-        commit = self._objects.commit(commit_id)
-        state = RunState(self.layout, commit_id, base, commit_id, commit.tree, draft.events_path)
-        self.complete_creation(state)
-        return state
+        self.complete_creation(replay(self._repository, self.layout))
 
     def complete_creation(self, state: RunState) -> None:
         """The refs that follow from the `run` commit; a crash may have come between the branch and them."""
@@ -85,10 +82,9 @@ class RunStore:
 
     def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
         """Appends a decision to the routing note of `tip`."""
-        before = self.decisions(tip)
         decision = Decision(
             **choice.model_dump(),
-            seq=len(before) + 1,
+            seq=self._next_seq(tip),
             ts=timestamp(self._clock()),
             flow_key=routing.flow,
             from_step=routing.from_step,
@@ -96,14 +92,22 @@ class RunStore:
             routing_mode=routing.mode,
             supersedes=routing.supersedes,
         )
-        note = (self._routing_notes.read(tip) or b"") + render(decision)
-        blob_id = self._objects.write_blob(note)
-        self._routing_notes.write(tip, blob_id, by=self._committer, when=self._clock())
+        self._append(tip, decision)
         return decision
 
-    def decisions(self, commit_id: str) -> list[Decision]:
-        """Decisions taken after a commit, oldest first."""
-        return parse(self._routing_notes.read(commit_id) or b"")
+    def take_back(self, commit_id: str, superseded_by: str, reason: str) -> None:
+        """Marks the decisions after a commit as not holding any more; `superseded_by` keeps what followed them."""
+        ts = timestamp(self._clock())
+        seq = self._next_seq(commit_id)
+        self._append(commit_id, Superseded(seq=seq, ts=ts, superseded_by=superseded_by, reason=reason))
+
+    def _next_seq(self, commit_id: str) -> int:
+        return len(parse(self._routing_notes.read(commit_id) or b"")) + 1
+
+    def _append(self, commit_id: str, entry: Entry) -> None:
+        note = (self._routing_notes.read(commit_id) or b"") + render(entry)
+        blob_id = self._objects.write_blob(note)
+        self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 
     def stored(self, files: Mapping[str, bytes]) -> dict[str, str]:
         """Blobs of these contents, unfiltered: path → blob id."""
@@ -121,14 +125,22 @@ class RunStore:
         self._refs.swap(name, None, self._objects.write_commit(new), why=title)
         return name
 
-    def set_aside_trailers(self) -> list[Mapping[str, str]]:
-        """Trailers of everything that was set aside, for counting what it cost."""
-        found: list[Mapping[str, str]] = []
-        for name in self._refs.list(self.layout.rollback_prefix):
+    def move_branch(self, old: str, new: str, why: str) -> None:
+        """Moves the shadow branch to a commit that exists already: rollback and its opposite.
+
+        :raises RefMovedError: it is not at `old`.
+        """
+        self._refs.swap(self.layout.branch, old, new, why=why)
+
+    def kept_work(self) -> list[tuple[str, Mapping[str, str]]]:
+        """Ref and trailers of everything that was set aside, oldest first."""
+        names = self._refs.list(self.layout.rollback_prefix)
+        found: list[tuple[str, Mapping[str, str]]] = []
+        for name in sorted(names, key=lambda ref: int(ref.rpartition("/")[2])):
             commit_id = self._refs.read(name)
             text = self._objects.commit(commit_id).message if commit_id else ""
             pairs = (line.partition(": ") for line in text.splitlines())
-            found.append({key: value for key, colon, value in pairs if colon})
+            found.append((name, {key: value for key, colon, value in pairs if colon}))
         return found
 
     def with_run_files(self, code_tree: str, parent_tree: str, files: Mapping[str, str]) -> str:

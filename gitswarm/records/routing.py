@@ -86,6 +86,15 @@ class Supersedes(Record):
     seq: int
 
 
+class Superseded(Record):
+    """An entry of a routing note that takes the decisions before it back: a rollback came to this commit."""
+
+    seq: int
+    ts: str
+    superseded_by: str
+    reason: str
+
+
 class Choice(Record):
     """What the driver decides: pure, without place or time."""
 

@@ -40,18 +40,32 @@ class Situation:
     history: Sequence[Executed]
 
 
-def start(flow: Flow) -> Choice:
-    """The way into a flow."""
-    first = flow.steps[0].id
+def start(flow: Flow, first: str | None = None) -> Choice:
+    """The way into a flow; `first` is where a person wants to begin."""
+    at = first or flow.steps[0].id
     only = Candidate(
-        candidate_id=f"advance:{first}",
+        candidate_id=f"advance:{at}",
         action=Action.ADVANCE,
-        target=first,
-        reason="the flow starts here",
+        target=at,
+        reason="started from here by hand" if first else "the flow starts here",
         source="fast_path",
         is_default=True,
     )
     return _take(only, (only,), RoutingSource.FAST_PATH)
+
+
+def skip(flow: Flow, step_id: str) -> Choice:
+    """On from a step that a person does not want to be executed."""
+    following = flow.following(step_id)
+    onward = Candidate(
+        candidate_id=f"advance:{following}" if following else "terminate",
+        action=Action.ADVANCE if following else Action.TERMINATE,
+        target=following,
+        reason=f"{step_id} was skipped by hand",
+        source="kernel",
+        is_default=True,
+    )
+    return _take(onward, (onward,), RoutingSource.DETERMINISTIC)
 
 
 def retry(step_id: str, reason: str) -> Choice:

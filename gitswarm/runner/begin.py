@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gitswarm.errors import UnsupportedRepositoryError
@@ -10,13 +12,14 @@ from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.state import RunState, StepRecord, replay
 from gitswarm.ledger.store import Draft, RunStore
 from gitswarm.records.base import shorten, timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import build_engines, refuse_impossible
-from gitswarm.runner.route import decide_next
+from gitswarm.runner.route import decide_next, enter_at
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files
@@ -29,6 +32,8 @@ class NewRun:
 
     spec: RunSpec
     specs: FrozenSpecs
+    first_step: str | None = None
+    forked_at: StepRecord | None = None
 
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
@@ -39,6 +44,7 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
         locks=Locks(repository.common_dir),
         store=RunStore(repository, layout, around.clock),
         inbox=Inbox(repository.swarm_dir, layout.run_id),
+        requests=Requests(repository, layout),
         spec=new.spec,
         specs=new.specs,
         engines=build_engines(new.specs.script, around.clock),
@@ -51,21 +57,37 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
 
     :raises SwarmError: it could not be created; nothing of it is left but, at worst, unreachable objects.
     """
+    with create_run(repository, new, around) as (session, state):
+        shadow = prepare_worktree(session)
+        around.observer.opened(state, str(shadow.path))
+        place = Workplace.of(session, shadow)
+        return carry_on(session, place, state, decide_next(session, state))
+
+
+@contextmanager
+def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Iterator[tuple[Session, RunState]]:
+    """The first commit, the branch, and the decision what comes first: from here on `resume` can take over.
+
+    The run is owned by this process until the block ends.
+
+    :raises SwarmError: it could not be created.
+    """
     session = open_session(repository, new, around)
     refuse_impossible(new.spec.settings, session.engines)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
-        state, events = _create(session)
+        state, events = _create(session, new.forked_at)
         for event in events:
             around.observer.event(event)
-        shadow = prepare_worktree(session)
-        around.observer.opened(state, str(shadow.path))
-        place = Workplace.of(session, shadow)
-        return carry_on(session, place, state, decide_next(session, state), resumed=False)
+        if new.first_step is not None:
+            enter_at(session, state, new.first_step)
+        else:
+            decide_next(session, state)
+        yield session, state
 
 
-def _create(session: Session) -> tuple[RunState, list[LoggedEvent]]:
+def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, list[LoggedEvent]]:
     spec, layout = session.spec, session.layout
     objects = session.repository.objects
     events = _first_events(session)
@@ -76,18 +98,26 @@ def _create(session: Session) -> tuple[RunState, list[LoggedEvent]]:
     }
     flows = ", ".join(spec.flows)
     task = f": {shorten(spec.task, 60)}" if spec.task else ""
+    trailers = {"Swarm-Kind": Kind.RUN, "Swarm-Run": layout.run_id, "Swarm-Seq": str(len(events))}
+    subject = f"run {flows}{task}"
+    if forked_at is not None:
+        origin = forked_at.execution.run.run_id
+        trailers["Swarm-Forked-From"] = f"{origin} {forked_at.commit}"
+        subject = f"run {flows}, forked after {forked_at.flow}/{forked_at.step} of {origin}"
+    parent = forked_at.commit if forked_at is not None else spec.base
     draft = Draft(
         message=Message(
-            f"run {flows}{task}",
+            subject,
             spec.task,
-            {"Swarm-Kind": Kind.RUN, "Swarm-Run": layout.run_id, "Swarm-Seq": str(len(events))},
+            trailers,
         ),
         author="kernel",
-        code_tree=objects.commit(spec.base).tree,
+        code_tree=objects.commit(parent).tree,
         files=session.store.stored(files),
         events_path=layout.run_events,
     )
-    return session.store.create(spec.base, draft), events
+    session.store.create(parent, draft)
+    return replay(session.repository, layout), events
 
 
 def _first_events(session: Session) -> list[LoggedEvent]:

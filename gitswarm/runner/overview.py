@@ -6,7 +6,7 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import decisions, live_journals, run_spec
+from gitswarm.ledger.reading import decisions, live_journals, run_spec, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Record
 from gitswarm.records.outcome import Result, RunStatus
@@ -41,14 +41,14 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
     journals = live_journals(repository, layout) if live else []
     executing = live and (state.end is None or journals)
     status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
-    recorded = decisions(repository, layout, state.tip)
+    decided = standing_decision(repository, layout, state.tip)
     shadow = find_shadow(repository, layout.branch)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
         flow=state.steps[-1].flow if state.steps else run_spec(repository, state).flows[0],
         current_step=journals[-1].step if journals else None,
-        next_step=_next_step(repository, state, recorded[-1].to_step if recorded else None),
+        next_step=_next_step(repository, state, decided.to_step if decided else None),
         steps_completed=len({(r.flow, r.step) for r in state.steps if r.result is not Result.FAILED}),
         branch=layout.branch.removeprefix("refs/heads/"),
         base=state.base,

@@ -18,6 +18,7 @@ from gitswarm.records.transcript import to_jsonl
 from gitswarm.routing.loops import Executed, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.examine import Worked
 from gitswarm.runner.plan import StepPlan
+from gitswarm.runner.session import HUMAN
 from gitswarm.specs.flow import Microloop
 
 
@@ -79,8 +80,12 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
 
 
 def executed(state: RunState, flow: str) -> list[Executed]:
-    """A flow's executions in the order of the run, as routing counts them."""
-    return [Executed(record.step, record.result) for record in state.steps if record.flow == flow]
+    """A flow's executions in the order of the run, as routing counts them: what people did is no step of it."""
+    return [
+        Executed(record.step, record.result)
+        for record in state.steps
+        if record.flow == flow and record.execution.agent != HUMAN
+    ]
 
 
 def kernel_files(

@@ -17,8 +17,16 @@ from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.session import MARKER, Session, Workplace
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
-from gitswarm.specs.compile import EarlierStep, Prompt, compose
+from gitswarm.specs.compile import Briefing, EarlierStep, Prompt, compose
 from gitswarm.specs.flow import Flow, ShellCommand, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """A person let the run go on. `answer` is what they said to it, `partial` what an interrupted step left."""
+
+    answer: str = ""
+    partial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class StepPlan:
     prompt: Prompt
     before: RunState
     decision: Decision
-    resumed: bool
+    resumption: Resumption | None
 
     @property
     def artifacts(self) -> tuple[str, ...]:
@@ -41,15 +49,19 @@ class StepPlan:
         return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
-def plan_step(session: Session, place: Workplace, state: RunState, decision: Decision, *, resumed: bool) -> StepPlan:
+def plan_step(
+    session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None
+) -> StepPlan:
     flow = session.specs.flows[decision.flow_key]
     step = flow.step(decision.to_step or "")
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
     execution = Execution(session.layout, flow.id, step.id, iteration, step.agent)
     station = session.specs.stations.get(step.station or "")
-    prompt = compose(flow, step, station, session.spec.task, _handed_over(session, state))
+    said = resumption or Resumption()
+    told = (said.answer, said.partial)
+    prompt = compose(flow, step, station, Briefing(session.spec.task, _handed_over(session, state), told))
     choice = session.engine_choice(flow.id, step)
-    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumed)
+    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumption)
 
 
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:

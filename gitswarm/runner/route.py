@@ -7,7 +7,7 @@ import json
 from pydantic import JsonValue
 
 from gitswarm.errors import SwarmError
-from gitswarm.ledger.reading import decisions
+from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.event import Event, EventKind
@@ -20,9 +20,9 @@ from gitswarm.runner.session import Session
 
 def decide_next(session: Session, state: RunState) -> Decision:
     """The decision that stands after the tip; taken now if it was not recorded yet."""
-    recorded = decisions(session.repository, session.layout, state.tip)
+    recorded = standing_decision(session.repository, session.layout, state.tip)
     if recorded:
-        return recorded[-1]
+        return recorded
     record = state.last_step
     if record is None:
         flow = session.spec.flows[0]
@@ -32,11 +32,18 @@ def decide_next(session: Session, state: RunState) -> Decision:
     return session.store.decide(state.tip, choice, _place(session, record, None))
 
 
+def enter_at(session: Session, state: RunState, first: str) -> Decision:
+    """Begins the flow at a step that a person named."""
+    flow = session.spec.flows[0]
+    choice = driver.start(session.specs.flows[flow], first)
+    return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+
+
 def decide_resumed(session: Session, state: RunState) -> Decision:
     """The decision that takes an ended run on: after a failure or a block the step again, else where it stopped."""
-    recorded = decisions(session.repository, session.layout, state.tip)
+    recorded = standing_decision(session.repository, session.layout, state.tip)
     if recorded:
-        return recorded[-1]
+        return recorded
     earlier = session.repository.objects.commit(state.tip).parents[0]
     last = decisions(session.repository, session.layout, earlier)[-1]
     record = state.last_step

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from gitswarm.errors import RunInterruptedError
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.message import Message
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import Draft, end_trailers
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Decision
-from gitswarm.runner.plan import plan_step
+from gitswarm.runner.control import STATUS
+from gitswarm.runner.orphans import end_orphans
+from gitswarm.runner.partial import PartialHandoff, keep_partial, partial_path
+from gitswarm.runner.plan import Resumption, plan_step
+from gitswarm.runner.recovery import take_place
 from gitswarm.runner.route import decide_next, end_of, route_event
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step import execute_step
@@ -24,33 +31,80 @@ _END_KINDS = {
 }
 
 
-def carry_on(session: Session, place: Workplace, state: RunState, decision: Decision, *, resumed: bool) -> RunState:
+def carry_on(
+    session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None = None
+) -> RunState:
     """Executes from `decision` until the run ends, however it ends; the state with its `end` commit."""
-    observer = session.around.observer
-    while True:
-        observer.decided(decision)
-        if decision.to_step is None:
-            return end_run(session, place, state, end_of(state, decision), decision)
-        if session.around.stop_requested():
-            return end_run(session, place, state, RunStatus.STOPPED, decision)
-        session.locks.hold_gc()
-        plan = plan_step(session, place, state, decision, resumed=resumed)
-        state = execute_step(session, place, plan)
-        resumed = False
-        observer.committed(state)
-        decision = decide_next(session, state)
+    reached = state
+    try:
+        while True:
+            session.around.observer.decided(decision)
+            status = _end_here(session, reached, decision, executed=reached is not state)
+            if status is not None:
+                return end_run(session, place, reached, Ending(status, decision))
+            session.locks.hold_gc()
+            plan = plan_step(session, place, reached, decision, resumption)
+            reached = execute_step(session, place, plan)
+            resumption = None
+            session.around.observer.committed(reached)
+            decision = decide_next(session, reached)
+    except RunInterruptedError:
+        return _end_now(session, place, reached, decision)
 
 
-def end_run(session: Session, place: Workplace, state: RunState, status: RunStatus, decision: Decision) -> RunState:
+def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> RunStatus | None:
+    """Whether the run ends at this boundary: by its decision, because a person asked, because of `--until`."""
+    if decision.to_step is None:
+        return end_of(state, decision)
+    if session.around.stop_requested():
+        return RunStatus.STOPPED
+    request = session.requests.read()
+    if request is not None:
+        return STATUS[request.wish]
+    last = state.last_step
+    if executed and last is not None and session.around.until in (last.step, f"{last.flow}/{last.step}"):
+        return RunStatus.STOPPED
+    return None
+
+
+def _end_now(session: Session, place: Workplace, state: RunState, decision: Decision) -> RunState:
+    """Ends the run in the middle of a step. What was paid for is finished; what was not stays in the worktree."""
+    end_orphans(session)
+    finished = session.store.finish_next(replay(session.repository, session.layout))
+    if finished.tip != state.tip:
+        take_place(session, finished)
+        return end_run(session, place, finished, Ending(_wished(session), decide_next(session, finished)))
+    partial = keep_partial(session, place, finished)
+    return end_run(session, place, finished, Ending(_wished(session), decision, partial))
+
+
+def _wished(session: Session) -> RunStatus:
+    request = session.requests.read()
+    return STATUS[request.wish] if request is not None else RunStatus.PAUSED
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ends, before which decision, and what an interrupted step left."""
+
+    status: RunStatus
+    decision: Decision
+    partial: PartialHandoff | None = None
+
+
+def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:
     """The `end` commit: last decision and terminal event; it seals the notes of the step before it."""
+    status, decision = ending.status, ending.decision
     number = state.ends + 1
-    events = _end_events(session, state, status, decision)
+    events = _end_events(session, state, ending)
     path = session.layout.end_events(number)
     content = {path: b"".join(event.to_line() for event in events)}
+    if ending.partial is not None:
+        content[partial_path(session, ending.partial.flow_key)] = ending.partial.to_json()
     place.folder.write(content)
     blobs = session.store.stored(content)
     objects = session.repository.objects
-    reason = _reason(state, status, decision)
+    reason = _reason(state, ending)
     message = Message(f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events)))
     draft = Draft(
         message=message,
@@ -60,16 +114,18 @@ def end_run(session: Session, place: Workplace, state: RunState, status: RunStat
         events_path=path,
     )
     after = session.store.commit(state, draft)
+    session.requests.clear()
     snapshot.enter_in_index(place.shadow, blobs)
     for event in events:
         session.around.observer.event(event)
     return after
 
 
-def _end_events(session: Session, state: RunState, status: RunStatus, decision: Decision) -> list[LoggedEvent]:
+def _end_events(session: Session, state: RunState, ending: Ending) -> list[LoggedEvent]:
+    status, decision = ending.status, ending.decision
     succeeded = {(record.flow, record.step) for record in state.steps if record.result is not Result.FAILED}
     counts = {"steps_completed": len(succeeded), "total_steps_executed": len(state.steps)}
-    reason = _reason(state, status, decision)
+    reason = _reason(state, ending)
     if _END_KINDS[status] is EventKind.RUN_COMPLETED:
         error = reason if status is RunStatus.FAILED else None
         last = Event(EventKind.RUN_COMPLETED, {"status": status, "error": error, **counts})
@@ -89,10 +145,15 @@ def _end_events(session: Session, state: RunState, status: RunStatus, decision: 
     ]
 
 
-def _reason(state: RunState, status: RunStatus, decision: Decision) -> str:
+def _reason(state: RunState, ending: Ending) -> str:
+    status, decision = ending.status, ending.decision
     record = state.last_step
+    if ending.partial is not None:
+        return ending.partial.summary
     if status is RunStatus.FAILED and record is not None:
         return f"{record.flow}/{record.step} failed: {record.summary}"
     if status is RunStatus.STOPPED:
         return f"stopped before {decision.flow_key}/{decision.to_step}"
+    if status is RunStatus.PAUSED and decision.to_step is not None:
+        return f"paused before {decision.flow_key}/{decision.to_step}"
     return decision.reason

@@ -13,6 +13,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, RunSpec
+from gitswarm.runner.control import Requests
 from gitswarm.runner.observer import Observer
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.script import Script
@@ -23,6 +24,9 @@ from gitswarm.worktree.shadow import Placement, Shadow
 
 MARKER = "SWARM_STEP_OF"
 """Environment variable of every process that works for a run; its value is the run id."""
+
+HUMAN = "human"
+"""Agent of the steps that people do: adopted edits, skipped steps."""
 
 LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
 
@@ -36,6 +40,8 @@ class Surroundings:
     placement: Placement
     observer: Observer
     stop_requested: Callable[[], bool] = field(default=lambda: False)
+    until: str | None = None
+    """`step` or `flow/step`: the run stops in good order behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Session:
     locks: Locks
     store: RunStore
     inbox: Inbox
+    requests: Requests
     spec: RunSpec
     specs: FrozenSpecs
     engines: Mapping[str, Engine]
@@ -84,7 +91,7 @@ class Workplace:
     def of(cls, session: Session, shadow: Shadow) -> Workplace:
         folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
         interrupted: dict[tuple[str, str], int] = {}
-        for said in session.store.set_aside_trailers():
+        for _name, said in session.store.kept_work():
             if "Swarm-Iteration" in said:
                 key = (said["Swarm-Flow"], said["Swarm-Step"])
                 interrupted[key] = max(interrupted.get(key, 0), int(said["Swarm-Iteration"]))

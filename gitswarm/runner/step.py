@@ -62,15 +62,16 @@ def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
 
 def _announce(session: Session, plan: StepPlan, journal: Journal) -> None:
     journal.append(route_event(plan.decision))
-    if plan.resumed:
-        journal.append(Event(EventKind.RUN_RESUMED, {"step": plan.step.id}))
+    if plan.resumption is not None:
+        answer = plan.resumption.answer or None
+        journal.append(Event(EventKind.RUN_RESUMED, {"step": plan.step.id, "answer": answer}))
     journal.append(
         Event(
             EventKind.STEP_START,
             {
                 "role": plan.step.objective or plan.step.id,
                 "agents": [plan.step.agent],
-                "step_index": plan.flow.index(plan.step.id) + 1,
+                "step_index": plan.flow.index(plan.step.id) + 1 if plan.flow.has_step(plan.step.id) else 0,
                 "engine": plan.choice.engine,
                 "mode": plan.choice.mode,
                 "branch": session.spec.branch,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gitswarm.specs.flow import Flow, Step
@@ -35,9 +35,18 @@ class EarlierStep:
     concerns: tuple[str, ...] = ()
 
 
-def compose(flow: Flow, step: Step, station: Station | None, task: str, earlier: Iterable[EarlierStep]) -> Prompt:
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What is particular to this execution: the task, the handoffs so far, what a person said when resuming."""
+
+    task: str
+    earlier: Sequence[EarlierStep] = ()
+    told: tuple[str, ...] = ()
+
+
+def compose(flow: Flow, step: Step, station: Station | None, briefing: Briefing) -> Prompt:
     """The prompt of one execution. Sections without content are left out."""
-    return Prompt(_system(station), _user(flow, step, task, earlier))
+    return Prompt(_system(station), _user(flow, step, briefing))
 
 
 def _system(station: Station | None) -> str:
@@ -62,17 +71,18 @@ def _system(station: Station | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _user(flow: Flow, step: Step, task: str, earlier: Iterable[EarlierStep]) -> str:
+def _user(flow: Flow, step: Step, briefing: Briefing) -> str:
     teaching = step.teaching
     handed = [
         f"{item.name}: {item.status}: {item.summary}" + "".join(f"\n  - {concern}" for concern in item.concerns)
-        for item in earlier
+        for item in briefing.earlier
     ]
     charter = flow.charter.goal if flow.charter else ""
     parts = [
         f"# Step {step.id} of flow {flow.id}\n\n{step.objective.strip()}".strip(),
         f"## Goal of the flow\n\n{charter.strip()}" if charter else "",
-        f"## Task\n\n{task.strip()}" if task.strip() else "",
+        f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
+        _listed("Said by a person when the run was resumed", [said for said in briefing.told if said]),
         _listed("Inputs", teaching.inputs),
         _listed("Outputs", teaching.outputs),
         _listed("What matters", teaching.emphasizes),

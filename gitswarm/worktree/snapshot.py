@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from gitswarm.worktree.shadow import Shadow
@@ -41,19 +41,40 @@ def align_index(shadow: Shadow, tree: str) -> None:
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:
-    """Makes the worktree equal to `tree`. What git ignores stays (no -x), nested repositories stay (no -ff).
+    """Makes the worktree equal to `tree`; files that git ignores, before or after, stay where they are.
 
-    In RUN_BASE, which is ours, everything that is not in the tree goes.
+    Nested repositories stay too. In RUN_BASE, which is ours, everything that is not in the tree goes.
     """
+    kept = {*_listed(shadow, "--ignored"), *shadow.copied}
     shadow.git.output("read-tree", "--reset", "-u", tree)
-    flags = [part for name in shadow.copied for part in ("-e", _ignore_pattern(name))]
-    shadow.git.output("clean", "-fdq", *flags)
+    for name in _listed(shadow):
+        if name not in kept and not name.endswith("/"):
+            _remove(shadow.path, name)
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
 
 
-def _ignore_pattern(name: str) -> str:
-    """The ignore pattern that means exactly this file."""
-    return "/" + re.sub(r"([\\*?\[\]! #])", r"\\\1", name)
+def in_the_way(shadow: Shadow, tree_files: Collection[str]) -> list[str]:
+    """Ignored files that `restore` would overwrite, because the tree has something at their path."""
+    return [name for name in _listed(shadow, "--ignored") if name in tree_files]
+
+
+def _listed(shadow: Shadow, *flags: str) -> list[str]:
+    """Untracked files by today's ignore rules; a repository of its own is listed as `name/`."""
+    listed = shadow.git.output("ls-files", "--others", "--exclude-standard", "-z", *flags)
+    return [os.fsdecode(raw) for raw in listed.split(b"\0") if raw]
+
+
+def _remove(root: Path, name: str) -> None:
+    """Deletes a file, and the folders that are empty then."""
+    path = root / name
+    path.unlink(missing_ok=True)
+    for folder in path.parents:
+        if folder == root:
+            return
+        try:
+            folder.rmdir()
+        except OSError:
+            return
 
 
 def photograph(shadow: Shadow) -> str:

@@ -1,0 +1,23 @@
+"""The `kernel` engine: git-swarm's own operations, and people's, as steps with the same receipts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult
+
+Operation = Callable[[StepRequest], StepResult]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEngine:
+    """Carries out what the runner hands in. No model, no cost."""
+
+    operation: Operation
+    engine_id: str = "kernel"
+    capabilities: Capabilities = Capabilities(modes=("local",), session=False, writes_code=True)
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult:
+        del emit  # a kernel operation calls no tools
+        return self.operation(request)

@@ -1,0 +1,23 @@
+"""What a dead owner left running or locked."""
+
+from __future__ import annotations
+
+from gitswarm.processes import end_processes_with
+from gitswarm.runner.session import MARKER, Session
+from gitswarm.worktree.shadow import find_shadow
+
+
+def end_orphans(session: Session) -> None:
+    """Ends what a killed owner left running, and removes the locks that only this run writes."""
+    ended = end_processes_with(MARKER, session.layout.run_id)
+    if ended:
+        session.around.observer.notice(f"ended {ended} processes that an earlier owner left behind")
+    common = session.repository.common_dir
+    locks = [common / f"{session.layout.branch}.lock"]
+    for folder in (f"refs/swarm/{session.layout.run_id}", f"refs/notes/swarm/{session.layout.run_id}"):
+        locks.extend((common / folder).rglob("*.lock"))
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is not None:
+        locks.extend(shadow.git_dir / name for name in ("index.lock", "HEAD.lock", "index.swarm"))
+    for lock in locks:
+        lock.unlink(missing_ok=True)

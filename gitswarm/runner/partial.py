@@ -1,0 +1,86 @@
+"""A step that was interrupted on purpose: what it left stays in the worktree, and a note about it in the run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.state import RunState
+from gitswarm.records.base import Record, timestamp
+from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.worktree import snapshot
+
+
+class PartialHandoff(Record):
+    """`<flow>/handoff_partial.json` (seed 003). `kept` is the ref that holds the work as it was."""
+
+    run_id: str
+    flow_key: str
+    step_id: str
+    iteration: int
+    status: Literal["PARTIAL"] = "PARTIAL"
+    end: int
+    interrupted_at: str
+    summary: str
+    files: tuple[str, ...]
+    kept: str
+
+
+def keep_partial(session: Session, place: Workplace, state: RunState) -> PartialHandoff | None:
+    """Keeps what an interrupted step left; the worktree stays as it is. None when no step was executing."""
+    left = look(session, state, place.shadow)
+    if not left.journals:
+        return None
+    journal = left.journals[-1]
+    trailers = {
+        "Swarm-Reason": "interrupted",
+        "Swarm-Flow": journal.flow,
+        "Swarm-Step": journal.step,
+        "Swarm-Iteration": str(journal.iteration),
+    }
+    title = f"interrupted {journal.flow}/{journal.step}"
+    reason = Reason(title, trailers, journal_files(session, left.journals))
+    kept = set_aside(session, state, place.shadow, left.code, reason)
+    objects = session.repository.objects
+    clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
+    files = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
+    for open_journal in left.journals:
+        open_journal.path.unlink(missing_ok=True)
+    return PartialHandoff(
+        run_id=session.layout.run_id,
+        flow_key=journal.flow,
+        step_id=journal.step,
+        iteration=journal.iteration,
+        end=state.ends + 1,
+        interrupted_at=timestamp(session.around.clock()),
+        summary=f"{title}, {len(files)} changed files stay in the worktree",
+        files=files,
+        kept=kept,
+    )
+
+
+def partial_path(session: Session, flow: str) -> str:
+    return f"{session.layout.base}/{flow}/handoff_partial.json"
+
+
+def standing_partial(session: Session, state: RunState) -> PartialHandoff | None:
+    """The interrupted work that the run goes on from, if its last end was such an interruption."""
+    if state.end is None:
+        return None
+    for flow in session.spec.flows:
+        content = session.repository.objects.file(state.tip_tree, partial_path(session, flow))
+        found = PartialHandoff.from_json(content) if content is not None else None
+        if found is not None and found.end == state.ends:
+            return found
+    return None
+
+
+def lay_out(session: Session, place: Workplace, state: RunState, partial: PartialHandoff) -> None:
+    """Puts kept work back into a worktree that does not have it any more."""
+    kept = session.repository.refs.read(partial.kept)
+    if kept is None:
+        return
+    snapshot.restore(place.shadow, session.repository.objects.commit(kept).tree, session.layout.base)
+    snapshot.align_index(place.shadow, state.tip_tree)
+    place.folder.examine(state.tip_tree, frozenset())

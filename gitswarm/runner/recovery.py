@@ -1,0 +1,124 @@
+"""Brings the worktree of a held run in line with its tip; whatever is not in a commit is kept first."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitswarm.ledger.journal import OpenJournal
+from gitswarm.ledger.layout import RUNS_FOLDER, Execution
+from gitswarm.ledger.reading import live_journals
+from gitswarm.ledger.state import RunState
+from gitswarm.runner.examine import quarantine_nested
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.workplace import prepare_worktree
+from gitswarm.worktree import snapshot
+from gitswarm.worktree.shadow import Shadow, reattach
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What lies in the worktree and is not in the tip: the code as a tree, and journals without a commit."""
+
+    code: str
+    is_dirty: bool
+    journals: tuple[OpenJournal, ...] = field(default=())
+
+
+def take_place(session: Session, state: RunState) -> Workplace:
+    """The run's worktree, exactly as its tip says. What a killed owner left is set aside.
+
+    :raises SetupFailedError: the worktree was gone and cannot be made again.
+    """
+    shadow = prepare_worktree(session)
+    left = look(session, state, shadow)
+    if left.journals or left.is_dirty:
+        _set_interrupted_aside(session, state, shadow, left)
+        snapshot.restore(shadow, state.tip_tree, session.layout.base)
+    else:
+        Workplace.of(session, shadow).folder.examine(state.tip_tree, frozenset())
+        snapshot.align_index(shadow, state.tip_tree)
+    for journal in left.journals:
+        journal.path.unlink(missing_ok=True)
+    return Workplace.of(session, shadow)
+
+
+def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
+    """Compares worktree and tip without changing either; nested repositories lose their `.git` first."""
+    journals = drop_journals(session, state)
+    reattach(shadow)
+    for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow), state.tip_tree):
+        session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
+    if not (shadow.git_dir / "index").exists():
+        snapshot.align_index(shadow, state.tip_tree)
+    objects = session.repository.objects
+    code = objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
+    clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
+    return Leftover(code, code != clean, tuple(journals))
+
+
+def drop_journals(session: Session, state: RunState) -> list[OpenJournal]:
+    """Deletes journals of steps that are committed; returns those that are not."""
+    done = {(record.flow, record.step, record.execution.iteration) for record in state.steps}
+    interrupted = []
+    for journal in live_journals(session.repository, session.layout):
+        if (journal.flow, journal.step, journal.iteration) not in done:
+            interrupted.append(journal)
+            continue
+        session.inbox.delete([event.origin for event in journal.read() if event.origin])
+        journal.path.unlink(missing_ok=True)
+    return interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why work is set aside, for people and for whoever looks for it later."""
+
+    title: str
+    trailers: Mapping[str, str]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def set_aside(session: Session, state: RunState, shadow: Shadow, code: str, reason: Reason) -> str:
+    """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`. Returns the ref."""
+    files = _run_files(shadow.path, session.layout.base) | dict(reason.files)
+    tree = session.store.with_run_files(code, state.tip_tree, session.store.stored(files))
+    return session.store.set_aside(state, tree, reason.title, reason.trailers)
+
+
+def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, left: Leftover) -> None:
+    trailers = {"Swarm-Reason": "worktree differed from the tip"}
+    title = "uncommitted work"
+    for journal in left.journals:
+        title = f"interrupted {journal.flow}/{journal.step}"
+        trailers = {
+            "Swarm-Reason": "interrupted",
+            "Swarm-Flow": journal.flow,
+            "Swarm-Step": journal.step,
+            "Swarm-Iteration": str(journal.iteration),
+        }
+    reason = Reason(title, trailers, journal_files(session, left.journals))
+    name = set_aside(session, state, shadow, left.code, reason)
+    session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
+
+
+def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[str, bytes]:
+    """Journals as the events files that they would have become."""
+    files: dict[str, bytes] = {}
+    for journal in journals:
+        execution = Execution(session.layout, journal.flow, journal.step, journal.iteration, "interrupted")
+        with contextlib.suppress(FileNotFoundError):
+            files[execution.events] = journal.path.read_bytes()
+    return files
+
+
+def _run_files(worktree: Path, base: str) -> dict[str, bytes]:
+    """Regular files in RUN_BASE as they lie on disk."""
+    found = (worktree / base).rglob("*") if (worktree / base).is_dir() else ()
+    return {
+        path.relative_to(worktree).as_posix(): path.read_bytes()
+        for path in found
+        if path.is_file() and not path.is_symlink()
+    }

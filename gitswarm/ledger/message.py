@@ -29,14 +29,15 @@ class Message:
     def render(self) -> str:
         lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if value != ""]
         parts = [shorten(self.subject, SUBJECT_WIDTH), self.body.strip(), "\n".join(lines)]
-        return "\n\n".join(part for part in parts if part) + "\n"
+        # git and libgit2 end a message at a NUL: the trailers would be lost.
+        return "\n\n".join(part for part in parts if part).replace("\0", "") + "\n"
 
 
 def parse_message(text: str) -> Message | None:
     """A message that we wrote, or None: its last paragraph has our trailers."""
     paragraphs = text.rstrip().split("\n\n")
     trailers: dict[str, str] = {}
-    for line in paragraphs[-1].splitlines():
+    for line in paragraphs[-1].split("\n"):
         name, colon, value = line.partition(": ")
         if colon:
             trailers[name] = value

@@ -31,7 +31,7 @@ def parse(note: bytes) -> list[Decision]:
     """
     decisions: list[Decision] = []
     folded: list[str] = []
-    for line in [*note.decode().splitlines(), ""]:
+    for line in [*note.decode().split("\n"), ""]:
         if line.startswith(_INDENT):
             folded.append(line.removeprefix(_INDENT))
         elif folded:

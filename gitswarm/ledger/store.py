@@ -127,7 +127,7 @@ class RunStore:
         for name in self._refs.list(self.layout.rollback_prefix):
             commit_id = self._refs.read(name)
             text = self._objects.commit(commit_id).message if commit_id else ""
-            pairs = (line.partition(": ") for line in text.splitlines())
+            pairs = (line.partition(": ") for line in text.split("\n"))
             found.append({key: value for key, colon, value in pairs if colon})
         return found
 

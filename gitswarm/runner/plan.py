@@ -84,14 +84,14 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
 def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
     settings = session.spec.settings
     if isinstance(step.command, ShellCommand):
-        return CommandOrder(step.command.run, step.command.timeout_s or settings.command_timeout_s)
+        return CommandOrder(step.id, step.command.run, step.command.timeout_s or settings.command_timeout_s)
     if step.command is None:
         return None
     configured = settings.commands.get(step.command)
     if configured is None and step.command == "test":
         found = detect_test_command(worktree, _available(env))
         configured = found.command if found else None
-    return CommandOrder(configured, settings.command_timeout_s)
+    return CommandOrder(step.command, configured, settings.command_timeout_s)
 
 
 def _available(env: Mapping[str, str]) -> Callable[[str], bool]:

@@ -58,6 +58,8 @@ def parse_yaml(name: str, text: str) -> YamlSource:
 
 def _note_lines(name: str, node: yaml.Node, location: Location, lines: dict[Location, int]) -> None:
     lines.setdefault(location, node.start_mark.line + 1)
+    if isinstance(node, yaml.ScalarNode) and any("\ud800" <= letter <= "\udfff" for letter in node.value):
+        raise SpecError([f"{name}:{node.start_mark.line + 1}: half a character (a lone surrogate) cannot be stored"])
     if isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)

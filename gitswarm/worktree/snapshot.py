@@ -9,8 +9,7 @@ from pathlib import Path
 
 from gitswarm.worktree.shadow import Shadow
 
-RUNS_FOLDER = ".swarm/runs"
-_NOT_OURS = f":(exclude,top){RUNS_FOLDER}"
+_NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 
 
 def stage(shadow: Shadow, index: Path | None = None) -> str:
@@ -20,11 +19,21 @@ def stage(shadow: Shadow, index: Path | None = None) -> str:
 
     :param index: a private index instead of the worktree's own.
     """
-    copied = [f":(exclude,top,literal){name}" for name in shadow.copied]
+    copied = [_without(name) for name in shadow.copied]
     extra = {"GIT_INDEX_FILE": str(index)} if index else None
     quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
     shadow.git.output(*quiet, "add", "-A", "--", ".", _NOT_OURS, *copied, extra_env=extra)
     return shadow.git.output("write-tree", extra_env=extra).decode().strip()
+
+
+def _without(name: str) -> str:
+    """Pathspec that leaves one file out.
+
+    Its first letter stands in brackets: `git add` refuses a plain path that is ignored, even one to leave out.
+    """
+    escaped = re.sub(r"([\\*?\[])", r"\\\1", name[1:])
+    first = f"\\{name[0]}" if name[0] in "\\]^!" else f"[{name[0]}]"
+    return f":(exclude,top,glob){first}{escaped}"
 
 
 def enter_in_index(shadow: Shadow, files: Mapping[str, str]) -> None:

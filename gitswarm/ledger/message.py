@@ -27,10 +27,11 @@ class Message:
     trailers: Mapping[str, str]
 
     def render(self) -> str:
-        lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if value != ""]
+        lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if _one_line(value)]
         parts = [shorten(self.subject, SUBJECT_WIDTH), self.body.strip(), "\n".join(lines)]
-        # git and libgit2 end a message at a NUL: the trailers would be lost.
-        return "\n\n".join(part for part in parts if part).replace("\0", "") + "\n"
+        # libgit2 ends a message at a NUL and refuses half a character: the trailers would be lost.
+        whole = "\n\n".join(part for part in parts if part)
+        return whole.replace("\0", "").encode(errors="replace").decode() + "\n"
 
 
 def parse_message(text: str) -> Message | None:

@@ -19,6 +19,7 @@ from gitswarm.runner.session import MARKER, Session, Workplace
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import EarlierStep, Prompt, compose
 from gitswarm.specs.flow import Flow, ShellCommand, Step
+from gitswarm.specs.station import Station
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,13 @@ class StepPlan:
     before: RunState
     decision: Decision
     resumed: bool
+    station: Station | None
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """Files in RUN_BASE that the step promises, relative to RUN_BASE."""
-        named = (parse_artifact(name, self.flow.id) for name in self.step.teaching.outputs)
+        """Files in RUN_BASE that the step or its station promises, relative to RUN_BASE."""
+        names = (*self.step.teaching.outputs, *(self.station.io.outputs if self.station else ()))
+        named = (parse_artifact(name, self.flow.id) for name in dict.fromkeys(names))
         return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
@@ -49,7 +52,7 @@ def plan_step(session: Session, place: Workplace, state: RunState, decision: Dec
     station = session.specs.stations.get(step.station or "")
     prompt = compose(flow, step, station, session.spec.task, _handed_over(session, state))
     choice = session.engine_choice(flow.id, step)
-    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumed)
+    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumed, station)
 
 
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:

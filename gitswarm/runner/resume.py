@@ -91,7 +91,7 @@ def _recover_worktree(session: Session, state: RunState, shadow: Shadow) -> None
     interrupted = _drop_journals(session, state)
     reattach(shadow)
     place = Workplace.of(session, shadow)
-    for name, kept_as in quarantine_nested(session, place, state.tip_tree):
+    for name, kept_as in quarantine_nested(session, place):
         session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
     if not (shadow.git_dir / "index").exists():
         snapshot.align_index(shadow, state.tip_tree)

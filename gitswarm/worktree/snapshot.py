@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,26 @@ _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 def stage(shadow: Shadow, index: Path | None = None) -> str:
     """Tree of all code in the worktree, as `git add -A` sees it: filters, LFS, sparse and ignore rules honoured.
 
-    Files that were copied into the worktree are left out.
+    Files that were copied into the worktree are left out, whatever an agent did to the index.
 
     :param index: a private index instead of the worktree's own.
     """
-    copied = [_without(name) for name in shadow.copied]
     extra = {"GIT_INDEX_FILE": str(index)} if index else None
     quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
-    shadow.git.output(*quiet, "add", "-A", "--", ".", _NOT_OURS, *copied, extra_env=extra)
+    copied = shadow.copied
+    if copied:
+        forget(shadow, copied, index)
+    shadow.git.output(
+        *quiet, "add", "-A", "--", ".", _NOT_OURS, *(_without(name) for name in copied), extra_env=extra
+    )
     return shadow.git.output("write-tree", extra_env=extra).decode().strip()
+
+
+def forget(shadow: Shadow, names: Sequence[str], index: Path | None = None) -> None:
+    """Takes paths out of the index; files stay where they are."""
+    extra = {"GIT_INDEX_FILE": str(index)} if index else None
+    listed = b"".join(os.fsencode(name) + b"\0" for name in names)
+    shadow.git.output("update-index", "--force-remove", "-z", "--stdin", stdin=listed, extra_env=extra)
 
 
 def _without(name: str) -> str:

@@ -22,7 +22,8 @@ _RENAME_LIMIT = 400  # similarity is O(n²) in the files that came and went
 
 @dataclass(frozen=True, slots=True)
 class FileDelta:
-    """One changed path. Line counts are None for binary files and for blobs that are not here."""
+    """One changed path. Line counts are None for binary files, for a file that
+    became a link or the like, and for blobs that are not here."""
 
     path: str
     change: Change
@@ -56,7 +57,7 @@ class Diffs:
         letter = delta.status_char()
         old_path = _text(delta.old_file.raw_path) if letter in ("R", "C") else None
         path = _text(delta.old_file.raw_path if letter == "D" else delta.new_file.raw_path)
-        lines = self._line_counts(diff, index)
+        lines = (None, None) if letter == "T" else self._line_counts(diff, index)
         return FileDelta(path, _CHANGES.get(letter, "modified"), old_path, *lines)
 
     def _line_counts(self, diff: pygit2.Diff, index: int) -> tuple[int | None, int | None]:

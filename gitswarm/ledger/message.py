@@ -48,4 +48,4 @@ def parse_message(text: str) -> Message | None:
 
 
 def _one_line(value: str) -> str:
-    return " ".join(value.split())
+    return " ".join(value.replace("\0", "").split())

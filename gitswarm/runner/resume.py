@@ -48,6 +48,7 @@ def resume_run(repository: Repository, layout: RunLayout, around: Surroundings) 
         session.store.complete_creation(state)
         if state.end is RunStatus.SUCCEEDED:
             _drop_journals(session, state)
+            _tidy_index(session, state)
             return Resumed(state, was_complete=True)
         shadow = prepare_worktree(session)
         _recover_worktree(session, state, shadow)
@@ -71,6 +72,14 @@ def _end_orphans(session: Session) -> None:
         locks.extend(shadow.git_dir / name for name in ("index.lock", "HEAD.lock", "index.swarm"))
     for lock in locks:
         lock.unlink(missing_ok=True)
+
+
+def _tidy_index(session: Session, state: RunState) -> None:
+    """The last commit may have come home just now, without the index of a worktree that is still there."""
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is not None:
+        Workplace.of(session, shadow).folder.examine(state.tip_tree, frozenset())
+        snapshot.align_index(shadow, state.tip_tree)
 
 
 def _drop_journals(session: Session, state: RunState) -> list[OpenJournal]:

@@ -58,7 +58,7 @@ def enter_in_index(shadow: Shadow, files: Mapping[str, str]) -> None:
 
 def align_index(shadow: Shadow, tree: str) -> None:
     """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
-    shadow.git.output("read-tree", "-m", tree)
+    shadow.git.output("read-tree", "--reset", tree)
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:

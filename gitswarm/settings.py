@@ -78,7 +78,12 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
     merged: dict[str, Any] = {}
     if team_file is not None and team_file.strip():
         source = parse_yaml(CONFIG_FILE, team_file)
-        validate(source, Config)
+        try:
+            validate(source, Config)
+        except SpecError as error:
+            raise SpecError(
+                error.problems, hint=f"mend {CONFIG_FILE} and commit it: the base commit's counts"
+            ) from error
         merged = source.data
     for name, value in git_config.items():
         _put(merged, _path_of(name), yaml.safe_load(value))

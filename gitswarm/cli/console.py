@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,9 +16,10 @@ def out(text: str = "") -> None:
 
 
 def err(text: str) -> None:
-    """A line of progress."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """A line of progress. Nobody may be there to read it any more; the run is worth more than the line."""
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 def out_json(value: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]]) -> None:

@@ -54,7 +54,7 @@ def show(
         return
     out(f"{found.id}: {found.title}")
     if found.charter:
-        out(yaml.safe_dump({"goal": found.charter.goal.strip()}, width=78, allow_unicode=True).rstrip())
+        out(yaml.safe_dump({"goal": found.charter.goal.strip()}, width=76, allow_unicode=True).rstrip())
     table(
         ("step", "by", "then"),
         [(step.id, _executor(step), _way_on(found, step)) for step in found.steps],

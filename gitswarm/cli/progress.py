@@ -63,14 +63,15 @@ class LiveProgress(PlainProgress):
         from rich.live import Live  # noqa: PLC0415
 
         self._console = Console(stderr=True, highlight=False)
-        self._live: Live = Live(
-            console=self._console, refresh_per_second=8, transient=True, get_renderable=self._line
-        )
         self._step = ""
         self._tool = ""
         self._since = time.monotonic()
         self._begun = time.monotonic()
         self._totals = "0 tokens, $0.00"
+        # Live asks for its first line while it is made: everything above has to be there.
+        self._live: Live = Live(
+            console=self._console, refresh_per_second=8, transient=True, get_renderable=self._line
+        )
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -90,8 +91,10 @@ class LiveProgress(PlainProgress):
             given = event.payload.get("input")
             about = next(iter(given.values()), "") if isinstance(given, dict) else ""
             self._tool = shorten(f"{event.payload['tool']} {about}", 30)
+        elif event.kind is EventKind.TOOL_END:
+            self._tool = ""
         elif event.kind in (EventKind.STEP_END, EventKind.STEP_ERROR):
-            self._step = ""
+            self._step = self._tool = ""
 
     def committed(self, state: RunState) -> None:
         self._totals = f"{state.tokens} tokens, {money(state.cost_usd)}"
@@ -106,7 +109,7 @@ class LiveProgress(PlainProgress):
         now = time.monotonic()
         total = duration(int((now - self._begun) * 1000))
         here = f"{self._step} {duration(int((now - self._since) * 1000))}" if self._step else "…"
-        parts = [part for part in (here, self._tool, f"run {total}", self._totals) if part]
+        parts = [part for part in (here, f"run {total}", self._totals, self._tool) if part]
         return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis")
 
 

@@ -16,7 +16,7 @@ import typer
 from gitswarm.cli.console import err, money, out
 from gitswarm.cli.here import config_at, now, placement, read_text, repository_here
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
-from gitswarm.errors import RunInterruptedError, UsageError
+from gitswarm.errors import NotFoundError, RunInterruptedError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import find_run, run_spec
@@ -136,7 +136,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     config = config_at(repository, tree)
     moment = now()
     spec = RunSpec(
-        run_id=new_run_id(moment, os.urandom(3)),
+        run_id=new_run_id(moment, os.urandom(2)),
         created_at=timestamp(moment),
         flows=(asked.flow,),
         base=base,
@@ -158,7 +158,7 @@ def _refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> No
     for suffix in (".yaml", ".yml", ".json"):
         name = f".swarm/flows/{flow}{suffix}"
         if (repository.checkout / name).is_file() and repository.objects.file(tree, name) is None:
-            raise UsageError(
+            raise NotFoundError(
                 f"{name} is not committed: a run reads its flow from the base commit",
                 hint=f"git add {name} && git commit -m 'flow {flow}'",
             )

@@ -25,6 +25,7 @@ Emit = Callable[[Event], None]
 class CommandOrder:
     """What a command step runs. `shell` None: the project has no such command, so nothing can be judged."""
 
+    name: str
     shell: str | None
     timeout_s: float
 

@@ -31,7 +31,7 @@ class CommandEngine:
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         started = time.monotonic()
-        order = request.command or CommandOrder(shell=None, timeout_s=1)
+        order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
         wait_as_told(entry)
         recorder = Recorder(self._clock, emit, "command")
@@ -42,7 +42,7 @@ class CommandEngine:
             check, error = CheckOutcome(reason="no_tests"), None
         else:
             check, error = _carry_out(lines, order.timeout_s, request, recorder)
-        handoff = _handoff(check)
+        handoff = _handoff(check, order.name)
         recorder.say("assistant", error or handoff.summary)
         return StepResult(
             step_id=request.step_id,
@@ -89,14 +89,14 @@ def _result(check: CheckOutcome, error: str | None) -> Result:
     return Result.SKIPPED if check.command is None else Result.SUCCEEDED
 
 
-def _handoff(check: CheckOutcome) -> Handoff:
+def _handoff(check: CheckOutcome, name: str) -> Handoff:
     if check.command is None:
-        summary = "no test command found: nothing was judged"
+        summary = f"skipped: no {name} command is configured or found"
     elif check.reason == "no_tests":
-        summary = f"{check.command}: no tests to run"
+        summary = f"no tests to run: {check.command}"
     elif check.passed:
-        summary = f"{check.command}: passed"
+        summary = f"passed: {check.command}"
     else:
-        summary = f"{check.command}: failed (exit code {check.exit_code})"
+        summary = f"failed (exit code {check.exit_code}): {check.command}"
     status = Status.VERIFIED if check.passed else Status.UNVERIFIED
     return Handoff(status=status, summary=summary, confidence="high")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult
 
+_LOCAL = Capabilities(modes=("local",), session=False, writes_code=True)
+
 Operation = Callable[[StepRequest], StepResult]
 
 
@@ -16,7 +18,7 @@ class KernelEngine:
 
     operation: Operation
     engine_id: str = "kernel"
-    capabilities: Capabilities = Capabilities(modes=("local",), session=False, writes_code=True)
+    capabilities: Capabilities = _LOCAL
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         del emit  # a kernel operation calls no tools

@@ -22,7 +22,8 @@ _RENAME_LIMIT = 400  # similarity is O(n²) in the files that came and went
 
 @dataclass(frozen=True, slots=True)
 class FileDelta:
-    """One changed path. Line counts are None for binary files and for blobs that are not here."""
+    """One changed path. Line counts are None for binary files, for a file that
+    became a link or the like, and for blobs that are not here."""
 
     path: str
     change: Change
@@ -40,7 +41,7 @@ class Diffs:
         if old_tree == new_tree:
             return []
         old, new = self._tree(old_tree), self._tree(new_tree)
-        diff = old.diff_to_tree(new, context_lines=0, swap=False)
+        diff = old.diff_to_tree(new, flags=pygit2.enums.DiffOption.INCLUDE_TYPECHANGE, context_lines=0)
         if len(diff) <= _RENAME_LIMIT:
             diff.find_similar()
         found = [self._delta(diff, index, delta) for index, delta in enumerate(diff.deltas)]
@@ -54,9 +55,9 @@ class Diffs:
 
     def _delta(self, diff: pygit2.Diff, index: int, delta: pygit2.DiffDelta) -> FileDelta:
         letter = delta.status_char()
-        old_path = delta.old_file.path if letter in ("R", "C") else None
-        path = delta.old_file.path if letter == "D" else delta.new_file.path
-        lines = self._line_counts(diff, index)
+        old_path = _text(delta.old_file.raw_path) if letter in ("R", "C") else None
+        path = _text(delta.old_file.raw_path if letter == "D" else delta.new_file.raw_path)
+        lines = (None, None) if letter == "T" else self._line_counts(diff, index)
         return FileDelta(path, _CHANGES.get(letter, "modified"), old_path, *lines)
 
     def _line_counts(self, diff: pygit2.Diff, index: int) -> tuple[int | None, int | None]:
@@ -68,3 +69,8 @@ class Diffs:
             return None, None
         _context, insertions, deletions = patch.line_stats
         return insertions, deletions
+
+
+def _text(raw: bytes) -> str:
+    """A path as text that can be stored as JSON; a name that is not UTF-8 loses what it cannot show."""
+    return raw.decode(errors="replace")

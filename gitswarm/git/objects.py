@@ -41,6 +41,15 @@ class Commit:
     message: str
 
 
+def _clean(person: Person) -> tuple[str, str]:
+    """Name and address as git itself cleans them: no angle brackets, no line ends, no crud around them."""
+    name, email = (
+        "".join(letter for letter in text if letter not in "<>\n\0").strip(" .,:;<>\"\\'")
+        for text in (person.name, person.email)
+    )
+    return name or "unknown", email or "unknown"
+
+
 class Objects:
     """Reads and writes the object store."""
 
@@ -64,8 +73,8 @@ class Objects:
         offset = new.when.utcoffset()
         minutes = int(offset.total_seconds() // 60) if offset else 0
         seconds = int(new.when.timestamp())
-        author = pygit2.Signature(new.author.name, new.author.email, seconds, minutes, "utf-8")
-        committer = pygit2.Signature(new.committer.name, new.committer.email, seconds, minutes, "utf-8")
+        author = pygit2.Signature(*_clean(new.author), seconds, minutes, "utf-8")
+        committer = pygit2.Signature(*_clean(new.committer), seconds, minutes, "utf-8")
         parents: list[Any] = [pygit2.Oid(hex=parent) for parent in new.parents]
         tree = pygit2.Oid(hex=new.tree)
         return str(self._repository.create_commit(None, author, committer, new.message, tree, parents))
@@ -121,8 +130,9 @@ class Objects:
         content = self.file(tree_id, ".gitmodules")
         for line in (content or b"").decode(errors="replace").splitlines():
             key, equals, value = line.partition("=")
+            path = value.strip().strip('"')
             if equals and key.strip() == "path":
-                yield value.strip()
+                yield path
 
     def with_files(self, tree_id: str | None, files: Mapping[str, str]) -> str:
         """A tree like `tree_id` (None: empty) in which each path holds the given blob."""

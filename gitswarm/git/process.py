@@ -91,5 +91,6 @@ class Git:
 
 def _failure(arguments: tuple[str, ...], stderr: bytes) -> GitFailedError:
     said = stderr.decode(errors="replace").strip() or "no message"
-    verb = next((word for word in arguments if not word.startswith("-")), "git")
-    return GitFailedError(f"git {verb} failed: {said}")
+    words = [word for before, word in zip(("", *arguments), arguments, strict=False) if before != "-c"]
+    verb = next((word for word in words if not word.startswith("-")), "git")
+    return GitFailedError(f"git {verb} failed: {said}", hint="mend what git complains about, then: git swarm resume")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -99,10 +100,12 @@ class Repository:
         :raises NotFoundError: there is none.
         """
         git = Git(self.env, git_dir=self.checkout_git_dir)
-        done = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        if done.returncode != 0:
+        # In two steps: `:/text` takes everything behind it as its text.
+        found = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", revision)
+        peeled = git.run("rev-parse", "--verify", "--quiet", f"{found.stdout.decode().strip()}^{{commit}}")
+        if found.returncode != 0 or peeled.returncode != 0:
             raise NotFoundError(f"'{revision}' is not a commit", hint="git log --oneline --all | head")
-        return done.stdout.decode().strip()
+        return peeled.stdout.decode().strip()
 
     def committer(self) -> Person:
         """The user's identity from git's configuration, or a stand-in; never a prompt."""
@@ -181,17 +184,19 @@ def _refuse_old_git(git: Git) -> None:
 
 
 def _discover(git: Git, folder: Path) -> Place:
-    asked = ("--is-bare-repository", "--is-inside-work-tree", "--show-object-format")
-    done = git.run("rev-parse", "--path-format=absolute", "--git-common-dir", "--git-dir", *asked, cwd=folder)
+    done = git.run("rev-parse", "--is-inside-work-tree", "--show-object-format", cwd=folder)
     if done.returncode != 0:
         raise _not_usable(folder, done.stderr.decode(errors="replace"))
-    common_dir, git_dir, _bare, inside, object_format = done.stdout.decode().splitlines()
+    inside, object_format = done.stdout.decode().split()
     _refuse_formats(git, folder, object_format)
-    checkout = None
-    if inside == "true":
-        shown = git.output("rev-parse", "--path-format=absolute", "--show-toplevel", cwd=folder)
-        checkout = Path(shown.decode().removesuffix("\n"))
-    return Place(Path(common_dir), Path(git_dir), checkout)
+    checkout = _path(git, folder, "--show-toplevel") if inside == "true" else None
+    return Place(_path(git, folder, "--git-common-dir"), _path(git, folder, "--git-dir"), checkout)
+
+
+def _path(git: Git, folder: Path, question: str) -> Path:
+    """One answer per call: a path may hold any byte but NUL, line ends too."""
+    said = git.output("rev-parse", "--path-format=absolute", question, cwd=folder)
+    return Path(os.fsdecode(said.removesuffix(b"\n")))
 
 
 def _refuse_formats(git: Git, folder: Path, object_format: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +43,7 @@ class Inbox:
         for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
             try:
                 said = InboxEvent.from_json(path.read_bytes())
-            except (ValidationError, UnicodeDecodeError):
+            except (ValidationError, UnicodeDecodeError, OSError):
                 self._reject(path)
                 continue
             event = Event(EventKind.EXTERNAL, said.model_dump(mode="json"))
@@ -60,4 +59,9 @@ class Inbox:
 
     def _reject(self, path: Path) -> None:
         self._rejected.mkdir(parents=True, exist_ok=True)
-        os.replace(path, self._rejected / path.name)  # noqa: PTH105 - atomic, and says so
+        target = self._rejected / path.name
+        number = 1
+        while target.exists() or target.is_symlink():
+            number += 1
+            target = self._rejected / f"{path.stem}.{number}{path.suffix}"
+        path.rename(target)

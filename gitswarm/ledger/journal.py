@@ -15,6 +15,8 @@ from gitswarm.records.event import Event, LoggedEvent
 
 _NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
 
+_flush = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+
 Listener = Callable[[LoggedEvent], None]
 
 
@@ -75,7 +77,7 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         os.write(self._file, line)
-        os.fdatasync(self._file)
+        _flush(self._file)
 
 
 @dataclass(frozen=True, slots=True)

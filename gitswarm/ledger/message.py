@@ -27,16 +27,18 @@ class Message:
     trailers: Mapping[str, str]
 
     def render(self) -> str:
-        lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if value != ""]
+        lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if _one_line(value)]
         parts = [shorten(self.subject, SUBJECT_WIDTH), self.body.strip(), "\n".join(lines)]
-        return "\n\n".join(part for part in parts if part) + "\n"
+        # libgit2 ends a message at a NUL and refuses half a character: the trailers would be lost.
+        whole = "\n\n".join(part for part in parts if part)
+        return whole.replace("\0", "").encode(errors="replace").decode() + "\n"
 
 
 def parse_message(text: str) -> Message | None:
     """A message that we wrote, or None: its last paragraph has our trailers."""
     paragraphs = text.rstrip().split("\n\n")
     trailers: dict[str, str] = {}
-    for line in paragraphs[-1].splitlines():
+    for line in paragraphs[-1].split("\n"):
         name, colon, value = line.partition(": ")
         if colon:
             trailers[name] = value
@@ -46,4 +48,4 @@ def parse_message(text: str) -> Message | None:
 
 
 def _one_line(value: str) -> str:
-    return " ".join(value.split())
+    return " ".join(value.replace("\0", "").split())

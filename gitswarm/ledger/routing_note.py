@@ -35,7 +35,7 @@ def parse(note: bytes) -> list[Entry]:
     """
     entries: list[Entry] = []
     folded: list[str] = []
-    for line in [*note.decode().splitlines(), ""]:
+    for line in [*note.decode().split("\n"), ""]:
         if line.startswith(_INDENT):
             folded.append(line.removeprefix(_INDENT))
         elif folded:

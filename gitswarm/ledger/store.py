@@ -139,7 +139,7 @@ class RunStore:
         for name in sorted(names, key=lambda ref: int(ref.rpartition("/")[2])):
             commit_id = self._refs.read(name)
             text = self._objects.commit(commit_id).message if commit_id else ""
-            pairs = (line.partition(": ") for line in text.splitlines())
+            pairs = (line.partition(": ") for line in text.split("\n"))
             found.append((name, {key: value for key, colon, value in pairs if colon}))
         return found
 

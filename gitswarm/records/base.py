@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Self
@@ -32,6 +33,11 @@ def pretty_json(value: object) -> bytes:
 def timestamp(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds and `Z`, the form of every time in the contracts."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def readable(path: str) -> str:
+    """A path as text that can be stored as JSON; a name that is not UTF-8 loses what it cannot show."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def shorten(text: str, limit: int) -> str:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 
 from gitswarm.records.base import Record
 from gitswarm.records.routing import RoutingMode
@@ -12,8 +12,13 @@ BRANCH_PREFIX = "shadow/"
 
 
 def new_run_id(now: datetime, entropy: bytes) -> str:
-    """`run-YYYYMMDD-HHMMSS-xxxxxx` (UTC would surprise people: local time); `entropy` has 3 bytes."""
-    return f"run-{now:%Y%m%d-%H%M%S}-{entropy.hex()}"
+    """`run-YYYYMMDD-HHMMSS-xxxxxx` in UTC. The first three x are 1/4096 s, so that ids sort by creation; the
+    others come from `entropy` (2 bytes).
+    """
+    moment = now.astimezone(UTC)
+    fraction = moment.microsecond * 4096 // 1_000_000
+    chance = int.from_bytes(entropy[:2]) % 4096
+    return f"run-{moment:%Y%m%d-%H%M%S}-{fraction:03x}{chance:03x}"
 
 
 class EngineChoice(Record):

@@ -21,6 +21,9 @@ Context = Mapping[str, JsonValue]
 _POSITION = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
 _MACHINERY = re.compile(r"[@_!?\W]")
+_TYPES = frozenset(
+    {"int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type", "duration", "timestamp"}
+)
 _FUNCTIONS = frozenset(
     {"size", "contains", "startsWith", "endsWith", "matches", "has", "min", "max", "type", "dyn"}
     | {"int", "uint", "double", "string", "bytes", "bool", "duration", "timestamp"}
@@ -42,7 +45,7 @@ def condition_problem(expression: str) -> str | None:
         match = _POSITION.search(str(error))
         return f"column {match[2]}: {match[3]}" if match else str(error).splitlines()[0]
     bound = set(_BOUND.findall(expression))
-    unknown = [name for name in program.variables() if name not in NAMES and name not in bound]
+    unknown = [name for name in program.variables() if name not in {*NAMES, *_TYPES, *bound}]
     if unknown:
         return f"unknown name '{unknown[0]}' (known: {', '.join(NAMES)})"
     strange = [f for f in program.functions() if not _MACHINERY.search(f) and f not in _FUNCTIONS]
@@ -53,7 +56,7 @@ def evaluate(expression: str, target: str, context: Context) -> ConditionTrace:
     """What the expression says. Only `true` counts as true: null, numbers and errors do not."""
     try:
         value = _compile(expression).execute(dict(context))
-    except (KeyError, RuntimeError, ValueError, TypeError) as error:
+    except (LookupError, ArithmeticError, RuntimeError, ValueError, TypeError) as error:
         said = f"no field {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
         return ConditionTrace(expression=expression, target=target, error=said)
     plain = value if isinstance(value, bool | int | float | str) or value is None else str(value)

@@ -161,19 +161,23 @@ def _branch(situation: Situation, routing: Branch) -> Choice:
     traces = tuple(evaluate(when.if_, when.next, situation.context) for when in routing.when)
     hit = next((trace for trace in traces if trace.value is True), None)
     fallback = routing.default or situation.flow.following(situation.step_id)
-    ways = {when.next: _branch_to(when.next, f"if {when.if_}") for when in routing.when}
+    ways = {when.next: _branch_to(when.next, f"if {when.if_}") for when in reversed(routing.when)}
+    if hit is not None:
+        ways[hit.target] = _branch_to(hit.target, f"if {hit.expression}")
     if fallback is not None and fallback not in ways:
         ways[fallback] = _branch_to(fallback, "no condition holds")
     onward = _onward(situation, f"at its maximum of {routing.max_iterations}")
-    candidates = (*ways.values(), onward)
+    order = dict.fromkeys([*(when.next for when in routing.when), *ways])
+    candidates = (*(ways[name] for name in order), onward)
     target = hit.target if hit else fallback
     body = situation.flow.loop_body(situation.step_id)
     spent = state is not None and state.iteration >= state.max_iterations
-    if target is None or (target in body and spent):
-        reason = f"max_iterations_reached:{routing.max_iterations}: on, with the concern recorded"
-        return _take(onward, candidates, RoutingSource.DETERMINISTIC, _Grounds(reason, state, traces))
     reason = hit.expression if hit else "no condition holds: default"
-    return _take(ways[target], candidates, RoutingSource.DETERMINISTIC, _Grounds(reason, state, traces))
+    taken = ways[target] if target is not None else onward
+    if target in body and spent:
+        reason = f"max_iterations_reached:{routing.max_iterations}: on, with the concern recorded"
+        taken = onward
+    return _take(taken, candidates, RoutingSource.DETERMINISTIC, _Grounds(reason, state, traces))
 
 
 def _branch_to(target: str, reason: str) -> Candidate:

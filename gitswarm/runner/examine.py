@@ -12,6 +12,7 @@ from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.state import RunState
+from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.runner.plan import StepPlan
@@ -49,10 +50,10 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
     """Stages what is there and compares; everything odd goes into the journal and the evidence."""
     objects = session.repository.objects
     tampered = list(_bring_refs_back(session, place, plan.before))
-    quarantined = _report_nested(session, place, plan.before.tip_tree, journal)
+    quarantined = _report_nested(session, place, journal)
     declared = frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)
     changes = place.folder.examine(plan.before.tip_tree, declared)
-    tampered.extend(changes.tampered)
+    tampered.extend(readable(path) for path in changes.tampered)
     if tampered:
         journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
     staged = snapshot.stage(place.shadow)
@@ -95,23 +96,27 @@ def _bring_refs_back(session: Session, place: Workplace, before: RunState) -> li
     return found
 
 
-def _report_nested(session: Session, place: Workplace, tree: str, journal: Journal) -> list[str]:
+def _report_nested(session: Session, place: Workplace, journal: Journal) -> list[str]:
     moved = []
-    for name, kept_as in quarantine_nested(session, place, tree):
+    for name, kept_as in quarantine_nested(session, place):
         journal.append(Event(EventKind.REPOSITORY_QUARANTINED, {"path": f"{name}/.git", "kept_as": kept_as}))
         moved.append(name)
     return moved
 
 
-def quarantine_nested(session: Session, place: Workplace, tree: str) -> Iterator[tuple[str, str]]:
+def quarantine_nested(session: Session, place: Workplace) -> Iterator[tuple[str, str]]:
     """Takes the `.git` out of repositories in the worktree that are neither submodules nor ignored.
 
     Yields the folder, and the name under which its `.git` is kept.
     """
-    submodules = set(session.repository.objects.submodules(tree))
+    # Only what was a submodule before the run: an agent may call anything one later.
+    objects = session.repository.objects
+    submodules = set(objects.submodules(objects.commit(session.spec.base).tree))
     found = [name for name in place.nested.find(time.time_ns()) if name not in submodules]
     ignored = snapshot.ignored(place.shadow, found) if found else set()
     store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
     for name in found:
         if name not in ignored:
-            yield name, quarantine(place.shadow.path, name, store).name
+            kept_as = quarantine(place.shadow.path, name, store).name
+            snapshot.forget(place.shadow, [name])
+            yield name, kept_as

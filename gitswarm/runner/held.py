@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.message import parse_message
+from gitswarm.ledger.reading import live_journals, run_spec
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.runner.begin import NewRun, open_session
@@ -31,11 +33,49 @@ def hold_run(repository: Repository, layout: RunLayout, around: Surroundings) ->
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
-    first = replay(repository, layout)
+    first = replay(repository, layout, _last_own(repository, layout))
     specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
     with session.locks.own_run(layout.run_id, timestamp(around.clock())):
         end_orphans(session)
+        _bring_branch_back(session)
         state = session.store.finish_next(replay(repository, layout))
         session.store.complete_creation(state)
         yield Held(session, state)
+
+
+def _last_own(repository: Repository, layout: RunLayout) -> str | None:
+    """The tip, or the newest commit of ours below it when somebody put others on top; None: no branch."""
+    cursor = repository.refs.read(layout.branch)
+    while cursor is not None:
+        commit = repository.objects.commit(cursor)
+        message = parse_message(commit.message)
+        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
+            return cursor
+        cursor = commit.parents[0] if commit.parents else None
+    return None
+
+
+def _bring_branch_back(session: Session) -> None:
+    """Undoes what an interrupted agent did to the branch: its journal says where the branch was."""
+    repository, layout = session.repository, session.layout
+    tip = repository.refs.read(layout.branch)
+    for journal in live_journals(repository, layout):
+        before = next((str(e.payload.get("commit_before")) for e in journal.read() if e.kind == "step_start"), None)
+        if before is None or tip in (None, before, repository.refs.read(layout.next_ref)):
+            continue
+        if tip is not None and _is_that_step(repository, tip, before, journal):
+            continue
+        session.store.move_branch(tip or "", before, "an interrupted step had moved it")
+        session.around.observer.notice(f"{journal.step} had moved the branch: what it left there was {str(tip)[:12]}")
+        tip = before
+
+
+def _is_that_step(repository: Repository, tip: str, before: str, journal: OpenJournal) -> bool:
+    commit = repository.objects.commit(tip)
+    message = parse_message(commit.message)
+    said = message.trailers if message else {}
+    wanted = (journal.flow, journal.step, str(journal.iteration))
+    return commit.parents[:1] == (before,) and wanted == tuple(
+        said.get(name) for name in ("Swarm-Flow", "Swarm-Step", "Swarm-Iteration")
+    )

@@ -19,6 +19,7 @@ from gitswarm.runner.session import MARKER, Session, Workplace
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, EarlierStep, Prompt, compose
 from gitswarm.specs.flow import Flow, ShellCommand, Step
+from gitswarm.specs.station import Station
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,13 @@ class StepPlan:
     before: RunState
     decision: Decision
     resumption: Resumption | None
+    station: Station | None
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """Files in RUN_BASE that the step promises, relative to RUN_BASE."""
-        named = (parse_artifact(name, self.flow.id) for name in self.step.teaching.outputs)
+        """Files in RUN_BASE that the step or its station promises, relative to RUN_BASE."""
+        names = (*self.step.teaching.outputs, *(self.station.io.outputs if self.station else ()))
+        named = (parse_artifact(name, self.flow.id) for name in dict.fromkeys(names))
         return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
@@ -61,7 +64,7 @@ def plan_step(
     told = (said.answer, said.partial)
     prompt = compose(flow, step, station, Briefing(session.spec.task, _handed_over(session, state), told))
     choice = session.engine_choice(flow.id, step)
-    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumption)
+    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumption, station)
 
 
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
@@ -96,14 +99,14 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
 def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
     settings = session.spec.settings
     if isinstance(step.command, ShellCommand):
-        return CommandOrder(step.command.run, step.command.timeout_s or settings.command_timeout_s)
+        return CommandOrder(step.id, step.command.run, step.command.timeout_s or settings.command_timeout_s)
     if step.command is None:
         return None
     configured = settings.commands.get(step.command)
     if configured is None and step.command == "test":
         found = detect_test_command(worktree, _available(env))
         configured = found.command if found else None
-    return CommandOrder(configured, settings.command_timeout_s)
+    return CommandOrder(step.command, configured, settings.command_timeout_s)
 
 
 def _available(env: Mapping[str, str]) -> Callable[[str], bool]:

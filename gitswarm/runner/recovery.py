@@ -15,7 +15,7 @@ from gitswarm.runner.examine import quarantine_nested
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
-from gitswarm.worktree.shadow import Shadow, reattach
+from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,21 @@ def take_place(session: Session, state: RunState) -> Workplace:
     return Workplace.of(session, shadow)
 
 
+def tidy_index(session: Session, state: RunState) -> None:
+    """The last commit may have come home just now, without the index of a worktree that is still there."""
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is not None:
+        Workplace.of(session, shadow).folder.examine(state.tip_tree, frozenset())
+        snapshot.align_index(shadow, state.tip_tree)
+
+
 def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     """Compares worktree and tip without changing either; nested repositories lose their `.git` first."""
     journals = drop_journals(session, state)
     reattach(shadow)
-    for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow), state.tip_tree):
+    for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow)):
         session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
-    if not (shadow.git_dir / "index").exists():
-        snapshot.align_index(shadow, state.tip_tree)
+    snapshot.ensure_index(shadow, state.tip_tree)
     objects = session.repository.objects
     code = objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
     clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)

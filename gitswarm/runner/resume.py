@@ -8,11 +8,15 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
+from gitswarm.runner.by_hand import ResumeOptions, by_hand
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.recovery import drop_journals, take_place
-from gitswarm.runner.route import decide_next, decide_resumed
+from gitswarm.runner.partial import PartialHandoff, lay_out, standing_partial
+from gitswarm.runner.plan import Resumption
+from gitswarm.runner.recovery import drop_journals, look, take_place, tidy_index
+from gitswarm.runner.route import pending_decision
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.session import Surroundings
+from gitswarm.runner.session import Session, Surroundings, Workplace
+from gitswarm.runner.workplace import prepare_worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +27,41 @@ class Resumed:
     was_complete: bool
 
 
-def resume_run(repository: Repository, layout: RunLayout, around: Surroundings) -> Resumed:
+def resume_run(
+    repository: Repository, layout: RunLayout, around: Surroundings, asked: ResumeOptions | None = None
+) -> Resumed:
     """
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
+    options = asked or ResumeOptions()
     with hold_run(repository, layout, around) as held:
         session, state = held.session, held.state
+        session.requests.clear()
         if state.end is RunStatus.SUCCEEDED:
             drop_journals(session, state)
+            tidy_index(session, state)
             return Resumed(state, was_complete=True)
-        place = take_place(session, state)
+        if options.adopt or options.skip:
+            place, state, decision = by_hand(session, state, options)
+            resumption = Resumption(options.answer)
+        else:
+            place, partial = _place_to_go_on(session, state)
+            decision = pending_decision(session, state)
+            resumption = Resumption(options.answer, partial.summary if partial else "")
+        fresh = not state.own_steps and state.end is None
         around.observer.opened(state, str(place.shadow.path))
-        decision = decide_next(session, state) if state.end is None else decide_resumed(session, state)
-        return Resumed(carry_on(session, place, state, decision, resumed=True), was_complete=False)
+        after = carry_on(session, place, state, decision, None if fresh else resumption)
+        return Resumed(after, was_complete=False)
+
+
+def _place_to_go_on(session: Session, state: RunState) -> tuple[Workplace, PartialHandoff | None]:
+    """The worktree as the tip says; or, where a step was interrupted on purpose, with what that step left."""
+    partial = standing_partial(session, state)
+    if partial is None:
+        return take_place(session, state), None
+    shadow = prepare_worktree(session)
+    place = Workplace.of(session, shadow)
+    if not look(session, state, shadow).is_dirty:
+        lay_out(session, place, state, partial)
+    return place, partial

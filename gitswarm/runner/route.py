@@ -11,11 +11,11 @@ from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, Supersedes
 from gitswarm.routing import driver
 from gitswarm.runner.papers import executed
-from gitswarm.runner.session import Session
+from gitswarm.runner.session import HUMAN, Session
 
 
 def decide_next(session: Session, state: RunState) -> Decision:
@@ -28,8 +28,28 @@ def decide_next(session: Session, state: RunState) -> Decision:
         flow = session.spec.flows[0]
         choice = driver.start(session.specs.flows[flow])
         return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+    if record.execution.agent == HUMAN:
+        return _after_human(session, state, record)
     choice = driver.decide(_situation(session, state, record))
     return session.store.decide(state.tip, choice, _place(session, record, None))
+
+
+def pending_decision(session: Session, state: RunState) -> Decision:
+    """What comes next, whether the run ended or was cut off."""
+    return decide_next(session, state) if state.end is None else decide_resumed(session, state)
+
+
+def repeat_decision(session: Session, state: RunState, decision: Decision) -> Decision:
+    """The same choice once more, after a commit that is no step of the flow."""
+    choice = Choice.model_validate(decision.model_dump(include=set(Choice.model_fields)))
+    place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
+    return session.store.decide(state.tip, choice, place)
+
+
+def decide_skip(session: Session, state: RunState, flow: str, step: str, iteration: int) -> Decision:
+    """On from a step that a person skips."""
+    choice = driver.skip(session.specs.flows[flow], step)
+    return session.store.decide(state.tip, choice, DecisionPlace(flow, step, iteration, session.spec.routing_mode))
 
 
 def enter_at(session: Session, state: RunState, first: str) -> Decision:
@@ -59,6 +79,16 @@ def decide_resumed(session: Session, state: RunState) -> Decision:
     else:
         choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
     return session.store.decide(state.tip, choice, _place(session, record, replaced))
+
+
+def _after_human(session: Session, state: RunState, record: StepRecord) -> Decision:
+    """Killed between what a person did and the decision after it: the same answer as without the kill."""
+    if record.result is Result.SKIPPED:
+        return decide_skip(session, state, record.flow, record.step, record.execution.iteration)
+    before = standing_decision(session.repository, session.layout, record.parent)
+    if before is None:
+        raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
+    return repeat_decision(session, state, before)
 
 
 def route_event(decision: Decision) -> Event:

@@ -94,7 +94,7 @@ class Ending:
 
 def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:
     """The `end` commit: last decision and terminal event; it seals the notes of the step before it."""
-    status, decision = ending.status, ending.decision
+    status = ending.status
     number = state.ends + 1
     events = _end_events(session, state, ending)
     path = session.layout.end_events(number)

@@ -75,6 +75,7 @@ def _announce(session: Session, plan: StepPlan, journal: Journal) -> None:
                 "engine": plan.choice.engine,
                 "mode": plan.choice.mode,
                 "branch": session.spec.branch,
+                "commit_before": plan.before.tip,
             },
         )
     )

@@ -96,7 +96,7 @@ class Step(Record):
 
     id: Identifier
     station: str | None = None
-    engine: str | None = None
+    engine: Literal["command"] | None = None
     command: str | ShellCommand | None = None
     objective: str = ""
     teaching: Teaching = Teaching()

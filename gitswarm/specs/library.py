@@ -67,11 +67,15 @@ class Library:
                 f"unknown flow '{flow_id}'{did_you_mean(flow_id, self.flow_ids)}",
                 hint="git swarm flows list",
             )
-        source = parse_yaml(file.name, file.text)
-        flow = validate(source, Flow)
+        hint = f"git swarm flows validate {flow_id}"
+        try:
+            source = parse_yaml(file.name, file.text)
+            flow = validate(source, Flow)
+        except SpecError as error:
+            raise SpecError(error.problems, hint=hint) from error
         problems = list(self._flow_problems(flow_id, flow, source))
         if problems:
-            raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
+            raise SpecError(problems, hint=hint)
         return LoadedFlow(flow, source, file.origin)
 
     def station(self, station_id: str) -> LoadedStation:
@@ -95,11 +99,17 @@ class Library:
         if flow.id != flow_id:
             yield source.problem(("id",), f"id '{flow.id}' in a file named '{flow_id}'")
         seen: set[str] = set()
+        receipts: dict[str, str] = {}
         for index, step in enumerate(flow.steps):
             here: Location = ("steps", index)
+            receipt = f"{step.id}-{step.agent}"
             if step.id in seen:
                 yield source.problem((*here, "id"), f"the step '{step.id}' exists already")
+            elif receipt in receipts:
+                what = f"'{step.id}' by '{step.agent}' and '{receipts[receipt]}' would write one receipt, {receipt}"
+                yield source.problem((*here, "id"), what)
             seen.add(step.id)
+            receipts[receipt] = step.id
             if step.station is not None and step.station not in self._stations:
                 near = did_you_mean(step.station, self.station_ids)
                 yield source.problem((*here, "station"), f"unknown station '{step.station}'{near}")
@@ -150,16 +160,13 @@ def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
                     f"the loop of '{flow.steps[other].id}' starts inside the loop of "
                     f"'{flow.steps[index].id}': loops may nest, not cross",
                 )
-    seen: set[str] = set()
-    step_id: str | None = flow.steps[0].id
-    while step_id is not None:
-        if step_id in seen:
+    for index, step in enumerate(flow.steps):
+        following = flow.following(step.id)
+        if following is not None and flow.index(following) <= index:
             yield source.problem(
-                ("steps", flow.index(step_id)), f"the way on from '{step_id}' leads back to it: no end"
+                ("steps", index, "routing", "next"),
+                f"the way on from '{step.id}' leads back to '{following}', with no end: only loops go back",
             )
-            return
-        seen.add(step_id)
-        step_id = flow.following(step_id)
 
 
 def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import yaml
@@ -38,38 +38,68 @@ def parse_yaml(name: str, text: str) -> YamlSource:
     """
     :raises SpecError: the text is not YAML, or a key stands twice in one mapping.
     """
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return YamlSource(name, None, {})
-        lines: dict[Location, int] = {}
-        _note_lines(name, node, (), lines)
-        return YamlSource(name, loader.construct_document(node), lines)
+        reader = _Reader(name, loader)
+        reader.visit(node, (), ())
+        return YamlSource(name, loader.construct_document(node), reader.lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise SpecError([f"{name}:{line}: not valid YAML: {error.problem or error}"]) from error
-    except yaml.YAMLError as error:
-        raise SpecError([f"{name}:1: not valid YAML: {error}"]) from error
-    finally:
-        loader.dispose()
+        raise _not_yaml(name, mark.line + 1 if mark else 1, str(error.problem or error)) from error
+    except yaml.reader.ReaderError as error:
+        raise _not_yaml(name, text.count("\n", 0, error.position) + 1, str(error.reason)) from error
+    except RecursionError as error:
+        raise _not_yaml(name, 1, "nested too deeply") from error
 
 
-def _note_lines(name: str, node: yaml.Node, location: Location, lines: dict[Location, int]) -> None:
-    lines.setdefault(location, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        for key_node, value_node in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)
-            here = (*location, key)
-            line = key_node.start_mark.line + 1
-            if here in lines:
-                raise SpecError([f"{name}:{line}: the key '{key}' stands here a second time"])
-            lines[here] = line
-            _note_lines(name, value_node, here, lines)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            _note_lines(name, item, (*location, index), lines)
+def _not_yaml(name: str, line: int, what: str) -> SpecError:
+    return SpecError([f"{name}:{line}: not valid YAML: {' '.join(what.split())}"])
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Notes the line of every key and item, and finds what YAML allows but a file of ours may not have."""
+
+    name: str
+    loader: yaml.SafeLoader
+    lines: dict[Location, int] = field(default_factory=dict)
+
+    def visit(self, node: yaml.Node, location: Location, around: tuple[int, ...]) -> None:
+        line = node.start_mark.line + 1
+        self.lines.setdefault(location, line)
+        if id(node) in around:
+            raise _not_yaml(self.name, line, "a value that contains itself")
+        inside = (*around, id(node))
+        if isinstance(node, yaml.MappingNode):
+            for key_node, value_node in node.value:
+                self._visit_entry(key_node, value_node, location, inside)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.visit(item, (*location, index), inside)
+        else:
+            self._check_scalar(node, line)
+
+    def _visit_entry(
+        self, key_node: yaml.Node, value_node: yaml.Node, location: Location, around: tuple[int, ...]
+    ) -> None:
+        key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)
+        here = (*location, key)
+        line = key_node.start_mark.line + 1
+        if here in self.lines:
+            raise SpecError([f"{self.name}:{line}: the key '{key}' stands here a second time"])
+        self.lines[here] = line
+        self.visit(value_node, here, around)
+
+    def _check_scalar(self, node: yaml.Node, line: int) -> None:
+        try:
+            self.loader.construct_object(node)
+        except ValueError as error:
+            raise _not_yaml(self.name, line, str(error)) from error
+        if any("\ud800" <= letter <= "\udfff" for letter in node.value):
+            raise _not_yaml(self.name, line, "half a character (a lone surrogate) cannot be stored")
 
 
 def validate(source: YamlSource, model: type[ModelT]) -> ModelT:
@@ -81,19 +111,69 @@ def validate(source: YamlSource, model: type[ModelT]) -> ModelT:
     try:
         return model.model_validate(source.data)
     except ValidationError as error:
-        raise SpecError([_describe(source, model, item) for item in error.errors()]) from error
+        found = [_Problem.of(source, model, item) for item in error.errors()]
+        raise SpecError([problem.told(source) for problem in _telling(found)]) from error
 
 
-def _describe(source: YamlSource, model: type[BaseModel], item: Any) -> str:
-    location: Location = tuple(item["loc"])
-    key = ".".join(str(part) for part in location)
-    if item["type"] == "extra_forbidden":
-        known = _fields_at(model, location[:-1])
-        return source.problem(location, f"unknown key '{key}'{did_you_mean(str(location[-1]), known)}")
-    if item["type"] == "missing":
-        return source.problem(location, f"'{key}' is missing")
-    message = str(item["msg"]).removeprefix("Value error, ")
-    return source.problem(location, f"{key}: {message}" if key else message)
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """One complaint of pydantic at its place in the file; `known` are the keys that may stand there."""
+
+    kind: str
+    location: Location
+    message: str
+    known: tuple[str, ...]
+
+    @classmethod
+    def of(cls, source: YamlSource, model: type[BaseModel], item: Any) -> _Problem:
+        raw: Location = tuple(item["loc"])
+        message = str(item["msg"]).removeprefix("Value error, ")
+        known = tuple(_fields_at(model, raw[:-1])) if item["type"] == "extra_forbidden" else ()
+        return cls(item["type"], _in_file(source, raw, item["type"] == "missing"), message, known)
+
+    def told(self, source: YamlSource) -> str:
+        key = ".".join(str(part) for part in self.location)
+        if self.kind == "extra_forbidden":
+            near = did_you_mean(str(self.location[-1]), list(self.known))
+            return source.problem(self.location, f"unknown key '{key}'{near}")
+        if self.kind == "missing":
+            return source.problem(self.location, f"'{key}' is missing")
+        return source.problem(self.location, f"{key}: {self.message}" if key else self.message)
+
+
+def _telling(found: list[_Problem]) -> list[_Problem]:
+    """Without what only follows from another problem: a list that seems empty because its items are wrong, the
+    other form that a value might have had, a key that is missing because it is misspelt."""
+    misspelt = {
+        (*problem.location[:-1], near)
+        for problem in found
+        if problem.kind == "extra_forbidden"
+        for near in difflib.get_close_matches(str(problem.location[-1]), problem.known, n=1)
+    }
+    return [
+        problem
+        for problem in found
+        if not (problem.kind == "missing" and problem.location in misspelt)
+        and not any(
+            len(other.location) > len(problem.location)
+            and other.location[: len(problem.location)] == problem.location
+            for other in found
+        )
+    ]
+
+
+def _in_file(source: YamlSource, raw: Location, missing: bool) -> Location:  # noqa: FBT001 - private, one caller
+    """A pydantic location without the names of union members, which are in no file."""
+    kept: list[int | str] = []
+    here: Any = source.data
+    for index, part in enumerate(raw):
+        in_list = isinstance(here, list) and isinstance(part, int) and part < len(here)
+        if in_list or (isinstance(here, dict) and part in here):
+            here = here[part]
+            kept.append(part)
+        elif missing and index == len(raw) - 1:
+            kept.append(part)
+    return tuple(kept)
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
@@ -108,23 +188,29 @@ def _known_keys(model: type[BaseModel]) -> str:
     return ", ".join(model.model_fields)
 
 
-def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
-    """Keys that are allowed at `location`: follows field annotations down to the nested model."""
-    current: type[BaseModel] | None = model
-    for part in location:
-        if current is None:
-            return []
-        if isinstance(part, str) and part in current.model_fields:
-            current = _model_in(current.model_fields[part].annotation)
-    return [field.alias or name for name, field in current.model_fields.items()] if current else []
+def _fields_at(model: type[BaseModel], raw: Location) -> list[str]:
+    """Keys that may stand at a pydantic location, which names the member of a union that it is about."""
+    candidates: list[type[BaseModel]] = [model]
+    for part in raw:
+        below = [
+            inner
+            for candidate in candidates
+            if isinstance(part, str) and part in candidate.model_fields
+            for inner in _models_in(candidate.model_fields[part].annotation)
+        ]
+        named = [candidate for candidate in candidates if part in _names_of(candidate)]
+        candidates = below or named or candidates
+    return [field.alias or name for candidate in candidates for name, field in candidate.model_fields.items()]
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model inside `Model`, `Model | None`, `tuple[Model, ...]`, `dict[str, Model]`."""
+def _names_of(model: type[BaseModel]) -> tuple[Any, ...]:
+    """What pydantic may call a union member in a location: its class, or the value of its `kind`."""
+    kind = model.model_fields.get("kind")
+    return (model.__name__, *(getattr(kind.annotation, "__args__", ()) if kind else ()))
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models inside `Model`, `Model | None`, `tuple[Model, ...]`, `dict[str, Model]`, a union of models."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for inner in getattr(annotation, "__args__", ()):
-        found = _model_in(inner)
-        if found:
-            return found
-    return None
+        return [annotation]
+    return [found for inner in getattr(annotation, "__args__", ()) for found in _models_in(inner)]

@@ -47,10 +47,10 @@ def copy_untracked(source: Git, target: Path, patterns: Sequence[str]) -> Copied
 
 
 def _why_not(root: Path, source: Path, target: Path) -> str | None:
-    if source.name == "" or str(source).endswith("/") or source.is_dir():
-        return "a repository of its own"
     if not source.resolve().is_relative_to(root.resolve()):
         return "a link that leaves the repository"
+    if source.is_dir():
+        return "a repository of its own" if not source.is_symlink() else "a link to a folder"
     if not source.is_file():
         return "not a file"
     if target.exists() or target.is_symlink():

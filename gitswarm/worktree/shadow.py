@@ -12,9 +12,10 @@ from pathlib import Path
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.locks import Locks
 from gitswarm.git.process import Git
-from gitswarm.git.repository import Repository
+from gitswarm.git.repository import LinkedWorktree, Repository
 
 _SET_UP = "swarm-set-up"
+_MADE_FOR = "swarm-branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,18 @@ def choose_path(repository: Repository, run_id: str, placement: Placement) -> Pa
 
 
 def find_shadow(repository: Repository, branch: str) -> Shadow | None:
-    """The worktree that has `branch` checked out and still exists."""
+    """The worktree that was made for `branch` and still exists, whatever is checked out in it by now."""
     for linked in repository.linked_worktrees():
-        if linked.branch == branch and (linked.path / ".git").is_file():
+        if _made_for(linked) == branch and linked.path.is_dir():
             return _shadow(repository, linked.path, linked.git_dir, branch)
     return None
+
+
+def _made_for(linked: LinkedWorktree) -> str | None:
+    try:
+        return (linked.git_dir / _MADE_FOR).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return linked.branch
 
 
 def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) -> Shadow:
@@ -82,9 +90,10 @@ def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) ->
         _make_parent(path)
         # Only --force adds again what was registered once and then deleted by hand.
         repository.git.output("worktree", "add", "--force", "--no-checkout", "--quiet", str(path), name)
-    shadow = find_shadow(repository, branch)
-    if shadow is None:
-        raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
+        shadow = find_shadow(repository, branch)
+        if shadow is None:
+            raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
+        (shadow.git_dir / _MADE_FOR).write_text(branch, encoding="utf-8")
     fill(shadow)
     return shadow
 

@@ -3,28 +3,49 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from gitswarm.worktree.shadow import Shadow
 
-RUNS_FOLDER = ".swarm/runs"
-_NOT_OURS = f":(exclude,top){RUNS_FOLDER}"
+_NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 
 
 def stage(shadow: Shadow, index: Path | None = None) -> str:
     """Tree of all code in the worktree, as `git add -A` sees it: filters, LFS, sparse and ignore rules honoured.
 
-    Files that were copied into the worktree are left out.
+    Files that were copied into the worktree are left out, whatever an agent did to the index.
 
     :param index: a private index instead of the worktree's own.
     """
-    copied = [f":(exclude,top,literal){name}" for name in shadow.copied]
     extra = {"GIT_INDEX_FILE": str(index)} if index else None
     quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
-    shadow.git.output(*quiet, "add", "-A", "--", ".", _NOT_OURS, *copied, extra_env=extra)
+    copied = shadow.copied
+    if copied:
+        forget(shadow, copied, index)
+    shadow.git.output(
+        *quiet, "add", "-A", "--", ".", _NOT_OURS, *(_without(name) for name in copied), extra_env=extra
+    )
     return shadow.git.output("write-tree", extra_env=extra).decode().strip()
+
+
+def forget(shadow: Shadow, names: Sequence[str], index: Path | None = None) -> None:
+    """Takes paths out of the index; files stay where they are."""
+    extra = {"GIT_INDEX_FILE": str(index)} if index else None
+    listed = b"".join(os.fsencode(name) + b"\0" for name in names)
+    shadow.git.output("update-index", "--force-remove", "-z", "--stdin", stdin=listed, extra_env=extra)
+
+
+def _without(name: str) -> str:
+    """Pathspec that leaves one file out.
+
+    Its first letter stands in brackets: `git add` refuses a plain path that is ignored, even one to leave out.
+    """
+    escaped = re.sub(r"([\\*?\[])", r"\\\1", name[1:])
+    first = f"\\{name[0]}" if name[0] in "\\]^!" else f"[{name[0]}]"
+    return f":(exclude,top,glob){first}{escaped}"
 
 
 def enter_in_index(shadow: Shadow, files: Mapping[str, str]) -> None:
@@ -35,9 +56,17 @@ def enter_in_index(shadow: Shadow, files: Mapping[str, str]) -> None:
     shadow.git.output("update-index", "-z", "--index-info", stdin=lines)
 
 
+def ensure_index(shadow: Shadow, tree: str) -> None:
+    """Makes the index anew from `tree` when there is none, or none that git can read."""
+    if shadow.git.run("ls-files", "--error-unmatch", "--", ":(top,literal).no/such/file").returncode == 1:
+        return
+    (shadow.git_dir / "index").unlink(missing_ok=True)
+    align_index(shadow, tree)
+
+
 def align_index(shadow: Shadow, tree: str) -> None:
     """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
-    shadow.git.output("read-tree", "-m", tree)
+    shadow.git.output("read-tree", "--reset", tree)
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:

@@ -1,0 +1,115 @@
+"""What people do themselves in a run: edits that become a step, a step that they skip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gitswarm.engines.base import StepRequest, StepResult
+from gitswarm.engines.kernel import KernelEngine
+from gitswarm.errors import SwarmError
+from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.state import RunState
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Result, Status
+from gitswarm.records.routing import Decision
+from gitswarm.records.run_spec import EngineChoice
+from gitswarm.runner.plan import Resumption, StepPlan
+from gitswarm.runner.recovery import look, take_place
+from gitswarm.runner.route import decide_skip, pending_decision, repeat_decision
+from gitswarm.runner.session import HUMAN, Session, Workplace
+from gitswarm.runner.step import execute_step
+from gitswarm.runner.workplace import prepare_worktree
+from gitswarm.specs.compile import Prompt
+from gitswarm.specs.flow import Step
+
+KERNEL = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
+ADOPT = "adopt"
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeOptions:
+    """What a person says when they let a run go on. `skip`: the step to skip, `step` or `flow/step`."""
+
+    answer: str = ""
+    adopt: bool = False
+    skip: str | None = None
+
+
+def by_hand(session: Session, state: RunState, options: ResumeOptions) -> tuple[Workplace, RunState, Decision]:
+    """Commits what a person did as a step of agent `human`; where the run goes on from.
+
+    :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
+    """
+    decision = pending_decision(session, state)
+    if options.adopt:
+        place, state = _adopt(session, state, decision)
+        decision = repeat_decision(session, state, decision)
+    else:
+        place = take_place(session, state)
+    if options.skip is not None:
+        state = _skip(session, place, state, decision, options)
+        last = state.steps[-1]
+        decision = decide_skip(session, state, last.flow, last.step, last.execution.iteration)
+    return place, state, decision
+
+
+def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workplace, RunState]:
+    shadow = prepare_worktree(session)
+    left = look(session, state, shadow)
+    if left.journals:
+        raise SwarmError(
+            f"{left.journals[-1].step} was cut off: what lies in the worktree is its work, not yours",
+            hint=f"git swarm resume {session.layout.run_id}   (its work is kept aside)",
+        )
+    if not left.is_dirty:
+        raise SwarmError(
+            f"nothing to adopt: {shadow.path} is as the last step left it",
+            hint=f"edit there, or: git swarm resume {session.layout.run_id}",
+        )
+    place = Workplace.of(session, shadow)
+    result = Handoff(status=Status.UNVERIFIED, summary=options_summary("edits made by hand", decision))
+    plan = _plan(session, state, decision, ADOPT)
+    return place, _execute(session, place, plan, StepResult(ADOPT, Result.SUCCEEDED, result.summary, handoff=result))
+
+
+def _skip(
+    session: Session, place: Workplace, state: RunState, decision: Decision, options: ResumeOptions
+) -> RunState:
+    step = decision.to_step
+    if step is None or options.skip not in (step, f"{decision.flow_key}/{step}"):
+        raise SwarmError(
+            f"the next step is {decision.flow_key}/{step}, not {options.skip}",
+            hint=f"git swarm skip {step} --run {session.layout.run_id}",
+        )
+    why = f"skipped by hand: {options.answer}" if options.answer else "skipped by hand"
+    handoff = Handoff(status=Status.UNVERIFIED, summary=why)
+    plan = _plan(session, state, decision, step)
+    return _execute(session, place, plan, StepResult(step, Result.SKIPPED, why, handoff=handoff))
+
+
+def options_summary(what: str, decision: Decision) -> str:
+    return f"{what}, before {decision.flow_key}/{decision.to_step}"
+
+
+def _plan(session: Session, state: RunState, decision: Decision, step_id: str) -> StepPlan:
+    flow = session.specs.flows[decision.flow_key]
+    iteration = state.last_iteration(flow.id, step_id) + 1
+    return StepPlan(
+        flow=flow,
+        step=Step(id=step_id, station=HUMAN),
+        execution=Execution(session.layout, flow.id, step_id, iteration, HUMAN),
+        choice=KERNEL,
+        prompt=Prompt("", ""),
+        before=state,
+        decision=decision,
+        resumption=Resumption(),
+        station=None,
+    )
+
+
+def _execute(session: Session, place: Workplace, plan: StepPlan, result: StepResult) -> RunState:
+    def operation(_request: StepRequest) -> StepResult:
+        return result
+
+    own = replace(session, engines={**session.engines, KERNEL.engine: KernelEngine(operation)})
+    return execute_step(own, place, plan)

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, following, reading, record, showing, start
+from gitswarm.cli import demo, flows, following, reading, record, resume, showing, start, undo
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SwarmError
 
@@ -28,7 +28,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(start.start)
-app.command()(start.resume)
+app.command()(resume.resume)
+app.command()(resume.skip)
+app.command()(undo.rollback)
+app.command()(undo.fork)
+app.command()(undo.stop)
+app.command()(undo.pause)
 app.command("log")(reading.log)
 app.command()(showing.show)
 app.command()(showing.transcript)
@@ -39,6 +44,8 @@ app.command()(reading.path)
 app.command()(following.events)
 app.add_typer(flows.app, name="flows")
 app.command()(record.record_event)
+app.command()(undo.discard)
+app.command()(undo.gc)
 app.command()(demo.demo)
 
 

@@ -15,7 +15,8 @@ import typer
 import yaml
 
 from gitswarm.cli.console import err, out
-from gitswarm.cli.start import Asked, execute, finish
+from gitswarm.cli.executing import finish
+from gitswarm.cli.start import Asked, execute
 from gitswarm.errors import SwarmError
 from gitswarm.git.create import create_repository
 from gitswarm.git.objects import Person

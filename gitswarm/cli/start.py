@@ -1,41 +1,32 @@
-"""`start` and `resume`: the commands that execute."""
+"""`start`: creates a run and executes it."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Annotated
 
 import typer
 
-from gitswarm.cli.console import err, money, out
+from gitswarm.cli.background import execute_in_background
+from gitswarm.cli.console import out
+from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, stop_signals, watching
 from gitswarm.cli.here import config_at, now, placement, read_text, repository_here
-from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
-from gitswarm.errors import NotFoundError, RunInterruptedError, UsageError
+from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import RUNS_FOLDER
-from gitswarm.ledger.reading import find_run, run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
-from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import RoutingMode
 from gitswarm.records.run_spec import RunSpec, new_run_id
 from gitswarm.resources import bundled
-from gitswarm.runner.begin import NewRun, start_run
+from gitswarm.runner.begin import NewRun, create_run, start_run
 from gitswarm.runner.observer import Observer
-from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.runner.specs import checked_flow, freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.library import load_library
-
-EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.PAUSED: 5}
-INTERRUPTED = 130
+from gitswarm.specs.yaml_source import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +40,8 @@ class Asked:
     script: str | None
     allow_stub: bool
     routing: RoutingMode
+    first: str | None = None
+    until: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +63,9 @@ def start(
     script: Annotated[str | None, typer.Option(help="A script for the stub to play.")] = None,
     allow_stub: Annotated[bool, typer.Option("--allow-stub", help="A stub run may land.")] = False,
     routing: Annotated[RoutingMode, typer.Option(help="How next steps are chosen.")] = RoutingMode.ASSIST,
+    first: Annotated[str | None, typer.Option("--from", metavar="STEP", help="Begin at this step.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Execute in the background, with a log file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
     """Create a run and execute it: one commit per step on its own branch and worktree."""
@@ -78,8 +74,19 @@ def start(
     repository = repository_here()
     played = script or os.environ.get("SWARM_STUB_SCRIPT") or None
     asked = Asked(
-        flows[0], _task(message, issue), base, CommandLine(engine, mode, model), played, allow_stub, routing
+        flows[0],
+        _task(message, issue),
+        base,
+        CommandLine(engine, mode, model),
+        played,
+        allow_stub,
+        routing,
+        _step_name(first, flows[0]),
+        until,
     )
+    if detach:
+        _detach(repository, asked)
+        return
     done = execute(repository, asked, as_json=as_json)
     finish(repository, done.state, stopped_by_hand=done.stopped_by_hand, as_json=as_json)
 
@@ -90,36 +97,15 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
     :raises SwarmError: something that was asked for cannot be.
     """
     new, config = _plan(repository, asked)
-    _apply_durability(repository, config)
+    apply_durability(repository, config)
     stub = new.spec.settings.default_engine.mode == "stub"
-    with _watching(as_json=as_json) as observer, _stop_signals(observer) as stop:
+    with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
         if stub:
             observer.notice(_STUB_LINE)
         _mention_uncommitted(repository, new.spec, observer)
-        around = Surroundings(os.environ, now, placement(config), observer, stop.requested)
+        around = Surroundings(os.environ, now, placement(config), observer, stop.requested, asked.until)
         state = start_run(repository, new, around)
     return Executed(state, stop.requested())
-
-
-def resume(
-    run: Annotated[
-        str | None, typer.Argument(help="The run; without it the one you stand in, else the newest.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
-) -> None:
-    """Go on from the tip of a run, whatever ended it."""
-    repository = repository_here()
-    layout = find_run(repository, run)
-    config = config_at(repository, repository.objects.commit(_tip(repository, layout.branch)).tree)
-    _apply_durability(repository, config)
-    with _watching(as_json=as_json) as observer, _stop_signals(observer) as stop:
-        around = Surroundings(os.environ, now, placement(config), observer, stop.requested)
-        resumed = resume_run(repository, layout, around)
-    if resumed.was_complete:
-        err(f"{layout.run_id} succeeded already: nothing to do")
-        err(f"hint: git swarm diff {layout.run_id}")
-        return
-    finish(repository, resumed.state, stopped_by_hand=stop.requested(), as_json=as_json)
 
 
 _STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. This run never lands. ***"
@@ -148,7 +134,29 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         initiator="cli",
         settings=freeze_settings(config, os.environ, asked.engines, scripted=script is not None),
     )
-    return NewRun(spec, freeze(library, (asked.flow,), script)), config
+    for step in (asked.first, asked.until):
+        if step is not None and not flow.has_step(step.removeprefix(f"{flow.id}/")):
+            near = did_you_mean(step, [known.id for known in flow.steps])
+            raise NotFoundError(f"{flow.id} has no step '{step}'{near}", hint=f"git swarm flows show {flow.id}")
+    return NewRun(spec, freeze(library, (asked.flow,), script), first_step=asked.first), config
+
+
+def _step_name(name: str | None, flow: str) -> str | None:
+    return None if name is None else name.removeprefix(f"{flow}/")
+
+
+def _detach(repository: Repository, asked: Asked) -> None:
+    """Creates the run here, so that every mistake is told here, and lets another process execute it."""
+    new, config = _plan(repository, asked)
+    apply_durability(repository, config)
+    around = Surroundings(os.environ, now, placement(config), NoticeObserver())
+    with create_run(repository, new, around) as (_session, state):
+        layout = state.layout
+    log = execute_in_background(repository, layout, asked.until)
+    out(f"{layout.run_id} executes in the background")
+    out(f"log        {log}")
+    out(f"follow     git swarm events {layout.run_id} --follow")
+    out(f"stop       git swarm stop {layout.run_id}")
 
 
 def _refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> None:
@@ -162,11 +170,6 @@ def _refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> No
                 f"{name} is not committed: a run reads its flow from the base commit",
                 hint=f"git add {name} && git commit -m 'flow {flow}'",
             )
-
-
-def _apply_durability(repository: Repository, config: Config) -> None:
-    if config.durability == "full":
-        repository.survive_power_loss()
 
 
 def _task(message: str | None, issue: str | None) -> str:
@@ -184,75 +187,3 @@ def _mention_uncommitted(repository: Repository, spec: RunSpec, observer: Observ
     dirty = git.run("--no-optional-locks", "status", "--porcelain", "-z", "-uno").stdout
     if dirty:
         observer.notice(f"note: the run starts from {spec.base[:8]}; uncommitted changes here are not in it")
-
-
-def _tip(repository: Repository, branch: str) -> str:
-    return repository.refs.read(branch) or ""
-
-
-@dataclass(slots=True)
-class StopFlag:
-    """Set by the first Ctrl-C: stop after this step."""
-
-    is_set: bool = False
-
-    def requested(self) -> bool:
-        return self.is_set
-
-
-@contextmanager
-def _stop_signals(observer: Observer) -> Iterator[StopFlag]:
-    """Ctrl-C once: stop after the step. Twice, or SIGTERM: now; the step is set aside by `resume`."""
-    flag = StopFlag()
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        if flag.is_set:
-            raise RunInterruptedError
-        flag.is_set = True
-        observer.notice("stopping after this step; Ctrl-C again stops now")
-
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise RunInterruptedError
-
-    before = (signal.signal(signal.SIGINT, interrupt), signal.signal(signal.SIGTERM, terminate))
-    try:
-        yield flag
-    finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
-
-
-@contextmanager
-def _watching(*, as_json: bool) -> Iterator[Observer]:
-    if as_json:
-        yield JsonProgress()
-    elif sys.stderr.isatty():
-        with LiveProgress() as live:
-            yield live
-    else:
-        yield PlainProgress()
-
-
-def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as_json: bool) -> None:
-    """The result on stdout, the exit code of the contract."""
-    status = state.end or RunStatus.INTERRUPTED
-    if not as_json:
-        _summarize(repository, state, status)
-    if status is RunStatus.STOPPED and stopped_by_hand:
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(EXIT_CODES.get(status, 0))
-
-
-def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:
-    spec = run_spec(repository, state)
-    run = state.layout.run_id
-    steps = f"{len(state.steps)} step{'' if len(state.steps) == 1 else 's'}"
-    out(f"{run} {status}: {steps}, {state.tokens} tokens, {money(state.cost_usd)}")
-    if status is not RunStatus.SUCCEEDED:
-        last = state.last_step
-        if last is not None and status is not RunStatus.STOPPED:
-            out(f"last step  {last.flow}/{last.step}: {last.summary.splitlines()[0]}")
-        out(f"go on      git swarm resume {run}")
-    out(f"look       git swarm log {run}")
-    out(f"review     git swarm diff {run}")
-    out(f"with git   git diff {spec.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")

@@ -29,6 +29,13 @@ class Notes:
         path = f"{commit_id[:2]}/{commit_id[2:]}"
         return self._objects.entry(tree, path) or self._objects.entry(tree, commit_id)
 
+    def noted(self) -> list[str]:
+        """Ids of the commits that have a note here."""
+        tip = self.tip
+        if tip is None:
+            return []
+        return [path.replace("/", "") for path, _blob in self._objects.files(self._objects.commit(tip).tree)]
+
     def read(self, commit_id: str) -> bytes | None:
         blob_id = self.blob_of(commit_id)
         return None if blob_id is None else self._objects.read_blob(blob_id)

@@ -89,6 +89,13 @@ class Objects:
         parents = tuple(str(parent) for parent in found.parent_ids)
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 
+    def when(self, commit_id: str) -> int:
+        """Committer time of a commit, in seconds since the epoch."""
+        return int(self._repository[commit_id].commit_time)
+
+    def write_empty_tree(self) -> str:
+        return self._empty()
+
     def has(self, object_id: str) -> bool:
         return object_id in self._repository
 

@@ -1,0 +1,147 @@
+"""What commands that execute a run share: progress, Ctrl-C, the result and its exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import typer
+
+from gitswarm.cli.console import err, money, out
+from gitswarm.cli.here import config_at, now, placement
+from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
+from gitswarm.errors import RunInterruptedError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
+from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.state import RunState
+from gitswarm.records.outcome import RunStatus
+from gitswarm.runner.by_hand import ResumeOptions
+from gitswarm.runner.observer import Observer, SilentObserver
+from gitswarm.runner.resume import resume_run
+from gitswarm.runner.session import Surroundings
+from gitswarm.settings import Config
+
+EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.PAUSED: 5}
+INTERRUPTED = 130
+
+
+def apply_durability(repository: Repository, config: Config) -> None:
+    if config.durability == "full":
+        repository.survive_power_loss()
+
+
+def config_of_run(repository: Repository, layout: RunLayout) -> Config:
+    """Configuration as the run's newest commit has it, with the person's over it."""
+    tip = repository.refs.read(layout.branch)
+    return config_at(
+        repository, repository.objects.commit(tip).tree if tip else repository.objects.write_empty_tree()
+    )
+
+
+def quiet_surroundings(repository: Repository, layout: RunLayout) -> Surroundings:
+    """For commands that change a run without executing it: notices only."""
+    config = config_of_run(repository, layout)
+    apply_durability(repository, config)
+    return Surroundings(os.environ, now, placement(config), NoticeObserver())
+
+
+class NoticeObserver(SilentObserver):
+    def notice(self, text: str) -> None:
+        err(text)
+
+
+def go_on(
+    repository: Repository, layout: RunLayout, options: ResumeOptions, *, until: str | None, as_json: bool
+) -> None:
+    """Executes an existing run from where it stands, and ends the process with its exit code."""
+    config = config_of_run(repository, layout)
+    apply_durability(repository, config)
+    with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
+        around = Surroundings(os.environ, now, placement(config), observer, stop.requested, until)
+        resumed = resume_run(repository, layout, around, options)
+    if resumed.was_complete:
+        err(f"{layout.run_id} succeeded already: nothing to do")
+        err(f"hint: git swarm diff {layout.run_id}")
+        return
+    finish(repository, resumed.state, stopped_by_hand=stop.requested(), as_json=as_json)
+
+
+@dataclass(slots=True)
+class StopFlag:
+    """Set by the first Ctrl-C: stop after this step."""
+
+    is_set: bool = False
+
+    def requested(self) -> bool:
+        return self.is_set
+
+
+@contextmanager
+def stop_signals(observer: Observer) -> Iterator[StopFlag]:
+    """Ctrl-C once: stop after the step. Twice, or SIGTERM: now; after that the end of the run is not disturbed."""
+    flag = StopFlag()
+    interrupted = StopFlag()
+
+    def cut_off() -> None:
+        if not interrupted.is_set:
+            interrupted.is_set = True
+            raise RunInterruptedError
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        if flag.is_set:
+            cut_off()
+            return
+        flag.is_set = True
+        observer.notice("stopping after this step; Ctrl-C again stops now")
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        cut_off()
+
+    before = (signal.signal(signal.SIGINT, interrupt), signal.signal(signal.SIGTERM, terminate))
+    try:
+        yield flag
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+
+
+@contextmanager
+def watching(*, as_json: bool) -> Iterator[Observer]:
+    if as_json:
+        yield JsonProgress()
+    elif sys.stderr.isatty():
+        with LiveProgress() as live:
+            yield live
+    else:
+        yield PlainProgress()
+
+
+def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as_json: bool) -> None:
+    """The result on stdout, the exit code of the contract."""
+    status = state.end or RunStatus.INTERRUPTED
+    if not as_json:
+        _summarize(repository, state, status)
+    if stopped_by_hand and status in (RunStatus.STOPPED, RunStatus.PAUSED):
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(EXIT_CODES.get(status, 0))
+
+
+def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:
+    spec = run_spec(repository, state)
+    run = state.layout.run_id
+    steps = f"{len(state.steps)} step{'' if len(state.steps) == 1 else 's'}"
+    out(f"{run} {status}: {steps}, {state.tokens} tokens, {money(state.cost_usd)}")
+    if status is not RunStatus.SUCCEEDED:
+        last = state.last_step
+        if last is not None and status is not RunStatus.STOPPED:
+            out(f"last step  {last.flow}/{last.step}: {last.summary.splitlines()[0]}")
+        out(f"go on      git swarm resume {run}")
+    out(f"look       git swarm log {run}")
+    out(f"review     git swarm diff {run}")
+    out(f"with git   git diff {spec.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")

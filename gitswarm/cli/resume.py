@@ -1,0 +1,60 @@
+"""`resume` and `skip`: let a run go on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import err
+from gitswarm.cli.executing import go_on
+from gitswarm.cli.here import repository_here
+from gitswarm.cli.opened import RunOption
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.reading import find_run
+from gitswarm.ledger.rescue import rescue_branch
+from gitswarm.runner.by_hand import ResumeOptions
+
+UntilOption = Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")]
+
+
+def resume(
+    run: Annotated[
+        str | None, typer.Argument(help="The run; without it the one you stand in, else the newest.")
+    ] = None,
+    message: Annotated[str, typer.Option("-m", "--message", help="Your answer; the next step is told.")] = "",
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Make your edits in the worktree a step of the run.")
+    ] = False,
+    until: UntilOption = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Go on from the tip of a run, whatever ended it."""
+    repository = repository_here()
+    layout = _find(repository, run)
+    go_on(repository, layout, ResumeOptions(message, adopt), until=until, as_json=as_json)
+
+
+def skip(
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The step that is next.")],
+    run: RunOption = None,
+    message: Annotated[str, typer.Option("-m", "--message", help="Why it is not needed.")] = "",
+    until: UntilOption = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Do not execute the next step, and go on behind it."""
+    repository = repository_here()
+    layout = find_run(repository, run)
+    go_on(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
+
+
+def _find(repository: Repository, run: str | None) -> RunLayout:
+    """A run by name; one whose branch somebody deleted or renamed gets it back first."""
+    if run is not None:
+        rescued = rescue_branch(repository, run)
+        if rescued is not None:
+            err(f"{rescued.branch.removeprefix('refs/heads/')} was gone: made again from the run's notes")
+            return rescued
+    return find_run(repository, run)

@@ -1,0 +1,182 @@
+"""`rollback`, `fork`, `stop`, `pause`, `discard`, `gc`: take back, branch off, end, clean up."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import err, out
+from gitswarm.cli.executing import config_of_run, go_on, quiet_surroundings
+from gitswarm.cli.here import now, repository_here
+from gitswarm.cli.opened import RunArgument, RunOption, step_name
+from gitswarm.errors import UsageError
+from gitswarm.git.locks import Locks
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.reading import find_run, find_step
+from gitswarm.ledger.state import RunState, StepRecord, replay
+from gitswarm.runner.begin import create_run
+from gitswarm.runner.by_hand import ResumeOptions
+from gitswarm.runner.control import Request, Requests, Wish, interrupt
+from gitswarm.runner.discard import discard_run, purge, restore_run
+from gitswarm.runner.fork import ForkOptions, plan_fork
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.overview import overview
+from gitswarm.runner.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
+from gitswarm.runner.stop import end_unowned
+from gitswarm.settings import CommandLine, freeze_settings
+
+START = ("0", "start")
+INTERRUPT_WAIT_S = 20.0
+
+
+def rollback(
+    step: Annotated[
+        str | None, typer.Argument(metavar="STEP", help="The step that becomes the last one; 0: before the first.")
+    ] = None,
+    run: RunOption = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last rollback back.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go and what would stay.")] = False,
+) -> None:
+    """Bring branch and worktree back to what they were after a step. Nothing is lost."""
+    repository = repository_here()
+    layout = find_run(repository, run)
+    if undo == (step is not None):
+        raise UsageError("give a step, or --undo", hint=f"git swarm log {layout.run_id}")
+    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+        if undo:
+            back = undo_rollback(held.session, held.state)
+            out(f"{layout.run_id} is again where it was: {len(back.state.steps)} steps")
+            out(f"kept       {back.kept}")
+            return
+        target = _target(repository, held.state, step)
+        plan = plan_rollback(held.session, held.state, target)
+        _tell(plan, layout, dry_run=dry_run)
+        if not dry_run:
+            done = roll_back(held.session, held.state, plan)
+            out(f"kept       {done.kept}")
+            out(f"take back  git swarm rollback --undo --run {layout.run_id}")
+            out(f"go on      git swarm resume {layout.run_id}")
+
+
+def fork(
+    step: Annotated[str, typer.Argument(metavar="STEP", help="The last step that the new run shares.")],
+    run: RunOption = None,
+    engine: Annotated[str | None, typer.Option(help="Another engine for the new run.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
+) -> None:
+    """A new run with the same history up to a step; the old one stays as it is."""
+    repository = repository_here()
+    layout = find_run(repository, run)
+    state = replay(repository, layout)
+    at = find_step(repository, state, step)
+    choice = None
+    if engine is not None:
+        config = config_of_run(repository, layout)
+        choice = freeze_settings(config, os.environ, CommandLine(engine=engine), scripted=False).default_engine
+    new = plan_fork(repository, state, at, ForkOptions(choice, now(), os.urandom(2)))
+    around = quiet_surroundings(repository, layout)
+    with create_run(repository, new, around) as (_session, created):
+        fresh = created.layout
+    err(f"{fresh.run_id} forked after {step_name(at)} of {layout.run_id}")
+    go_on(repository, fresh, ResumeOptions(), until=until, as_json=as_json)
+
+
+def stop(
+    run: RunArgument = None,
+    at_once: Annotated[bool, typer.Option("--now", help="In the middle of the step; its work is kept.")] = False,
+) -> None:
+    """End a run in good order, after the step that executes."""
+    _ask(run, "stop", at_once=at_once)
+
+
+def pause(
+    run: RunArgument = None,
+    at_once: Annotated[bool, typer.Option("--now", help="In the middle of the step; its work is kept.")] = False,
+) -> None:
+    """Let a run wait for you, after the step that executes."""
+    _ask(run, "pause", at_once=at_once)
+
+
+def discard(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="An id or a part of it.")],
+    force: Annotated[bool, typer.Option("--force", help="Also with uncommitted work in the worktree.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Bring a discarded run back.")] = False,
+) -> None:
+    """Remove a run: branch, notes and worktree go to a trash, from where --restore brings them back."""
+    repository = repository_here()
+    if restore:
+        layout = restore_run(repository, run)
+        out(f"{layout.run_id} is back")
+        out(f"look       git swarm status {layout.run_id}")
+        return
+    layout = find_run(repository, run)
+    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+        discard_run(held.session, held.state, force=force)
+    out(f"{layout.run_id} is in the trash")
+    out(f"take back  git swarm discard --restore {layout.run_id}")
+
+
+def gc(
+    days: Annotated[
+        int, typer.Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
+    ] = 14,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Empty the trash of old runs, and sweep what killed processes left."""
+    repository = repository_here()
+    gone = purge(repository, now() - timedelta(days=days), dry_run=dry_run)
+    for line in gone:
+        out(f"{'would remove' if dry_run else 'removed'}  {line}")
+    if not gone:
+        out("nothing to clean up")
+
+
+def _target(repository: Repository, state: RunState, step: str | None) -> StepRecord | None:
+    names = {record.step for record in state.steps}
+    if step in START and step not in names:
+        return None
+    return find_step(repository, state, step)
+
+
+def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
+    would = "would go" if dry_run else "goes"
+    out(f"{layout.run_id} back to {plan.target_name}")
+    for record in plan.undone:
+        out(f"{would:<10} step {step_name(record)}: {record.summary.splitlines()[0]}")
+    for name in plan.files:
+        out(f"{'changes':<10} {name}")
+    for name in plan.dirty:
+        out(f"{'set aside':<10} {name} (not committed)")
+    for name in plan.overwritten:
+        out(f"{'set aside':<10} {name} (ignored, and tracked there)")
+    out(f"{'stays':<10} every other file that git ignores")
+
+
+def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
+    repository = repository_here()
+    layout = find_run(repository, run)
+    locks = Locks(repository.common_dir)
+    owner = locks.owner(layout.run_id)
+    if owner is None:
+        state = end_unowned(repository, layout, quiet_surroundings(repository, layout), wish)
+        out(f"{layout.run_id} {state.end}")
+        return
+    Requests(repository, layout).put(Request(wish=wish, reason="asked by hand"))
+    if not at_once:
+        out(f"{layout.run_id} will {wish} after the step that process {owner.pid} executes")
+        return
+    if not interrupt(owner):
+        raise UsageError(
+            f"{layout.run_id} is executed on {owner.host}: --now works on the same machine only",
+            hint=f"git swarm {wish} {layout.run_id}",
+        )
+    deadline = time.monotonic() + INTERRUPT_WAIT_S
+    while locks.owner(layout.run_id) is not None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    out(f"{layout.run_id} {overview(repository, layout).state}")

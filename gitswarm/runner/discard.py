@@ -1,0 +1,161 @@
+"""Removes runs by way of a trash: refs are renamed, the worktree is moved; nothing is lost until it is purged."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+from gitswarm.errors import NotFoundError, SwarmError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.state import RunState
+from gitswarm.records.base import Record, timestamp
+from gitswarm.runner.recovery import Reason, look, set_aside
+from gitswarm.runner.session import Session
+from gitswarm.worktree.shadow import find_shadow
+
+TRASH = "refs/swarm/trash/"
+_STALE_OBJECT_S = 3600
+
+
+class Discarded(Record):
+    """`<common dir>/swarm/trash/<run>.json`: when a run was discarded, and where its worktree lies now."""
+
+    run_id: str
+    discarded_at: str
+    worktree: str | None
+
+
+def discard_run(session: Session, state: RunState, *, force: bool) -> None:
+    """Safe to repeat after a crash: the branch goes last.
+
+    :raises SwarmError: the worktree holds uncommitted work and `force` is not given.
+    """
+    repository, layout = session.repository, session.layout
+    folder = _put_worktree_away(session, state, force=force)
+    record = Discarded(
+        run_id=layout.run_id,
+        discarded_at=timestamp(session.around.clock()),
+        worktree=str(folder) if folder else None,
+    )
+    path = _record_path(repository, layout)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(record.to_json())
+    for name in _own_refs(repository, layout):
+        value = repository.refs.read(name)
+        trash = _trash_name(layout, name)
+        repository.refs.swap(trash, repository.refs.read(trash), value, why="discarded")
+    for name in _own_refs(repository, layout):
+        repository.refs.swap(name, repository.refs.read(name), None, why="discarded")
+    shutil.rmtree(repository.swarm_dir / "journal" / layout.run_id, ignore_errors=True)
+    session.requests.clear()
+
+
+def restore_run(repository: Repository, text: str) -> RunLayout:
+    """Brings a discarded run back; its worktree is made again by the next command that needs it.
+
+    :raises NotFoundError: none in the trash, or several.
+    """
+    found = [layout for layout in _in_trash(repository) if text.removeprefix("shadow/") in layout.run_id]
+    if len(found) != 1:
+        known = ", ".join(layout.run_id for layout in _in_trash(repository)) or "it is empty"
+        raise NotFoundError(f"'{text}' is not one run in the trash ({known})", hint="git swarm list")
+    layout = found[0]
+    prefix = f"{TRASH}{layout.run_id}/"
+    for trash in repository.refs.list(prefix):
+        name = f"refs/{trash.removeprefix(prefix)}"
+        repository.refs.swap(name, repository.refs.read(name), repository.refs.read(trash), why="restored")
+    for trash in repository.refs.list(prefix):
+        repository.refs.swap(trash, repository.refs.read(trash), None, why="restored")
+    _record_path(repository, layout).unlink(missing_ok=True)
+    return layout
+
+
+def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[str]:
+    """Removes what was discarded before a moment, and leftovers of killed processes; what it was."""
+    gone: list[str] = []
+    for layout in _in_trash(repository):
+        record = _read_record(repository, layout)
+        if record is not None and datetime.fromisoformat(record.discarded_at) > before:
+            continue
+        gone.append(f"{layout.run_id} from the trash")
+        if not dry_run:
+            _purge_run(repository, layout, record)
+    for path in _stale_objects(repository):
+        gone.append(str(path.relative_to(repository.common_dir)))
+        if not dry_run:
+            path.unlink(missing_ok=True)
+    return gone
+
+
+def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> Path | None:
+    repository, layout = session.repository, session.layout
+    shadow = find_shadow(repository, layout.branch)
+    if shadow is None:
+        return None
+    left = look(session, state, shadow)
+    if (left.is_dirty or left.journals) and not force:
+        raise SwarmError(
+            f"{shadow.path} holds work that is not committed",
+            hint=f"git swarm resume {layout.run_id}, or: git swarm discard {layout.run_id} --force",
+        )
+    if left.is_dirty or left.journals:
+        reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
+        set_aside(session, state, shadow, left.code, reason)
+    folder = shadow.path.parent / ".trash" / layout.run_id
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with session.locks.repository():
+        if folder.exists():
+            shutil.rmtree(folder)
+        shadow.path.rename(folder)
+        (folder / ".git").unlink(missing_ok=True)
+        shutil.rmtree(shadow.git_dir)
+    return folder
+
+
+def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | None) -> None:
+    for trash in repository.refs.list(f"{TRASH}{layout.run_id}/"):
+        repository.refs.swap(trash, repository.refs.read(trash), None, why="purged")
+    if record is not None and record.worktree is not None:
+        shutil.rmtree(record.worktree, ignore_errors=True)
+    _record_path(repository, layout).unlink(missing_ok=True)
+    for folder in ("inbox", "quarantine"):
+        shutil.rmtree(repository.swarm_dir / folder / layout.run_id, ignore_errors=True)
+
+
+def _own_refs(repository: Repository, layout: RunLayout) -> list[str]:
+    """Every ref of a run; its branch last, because it is what makes it a run."""
+    prefixes = (f"refs/swarm/{layout.run_id}/", f"refs/notes/swarm/{layout.run_id}/")
+    names = [name for prefix in prefixes for name in repository.refs.list(prefix)]
+    return [*names, layout.branch]
+
+
+def _trash_name(layout: RunLayout, name: str) -> str:
+    return f"{TRASH}{layout.run_id}/{name.removeprefix('refs/')}"
+
+
+def _in_trash(repository: Repository) -> list[RunLayout]:
+    names = {name.removeprefix(TRASH).partition("/")[0] for name in repository.refs.list(TRASH)}
+    return [RunLayout(name) for name in sorted(names)]
+
+
+def _record_path(repository: Repository, layout: RunLayout) -> Path:
+    return repository.swarm_dir / "trash" / f"{layout.run_id}.json"
+
+
+def _read_record(repository: Repository, layout: RunLayout) -> Discarded | None:
+    try:
+        return Discarded.from_json(_record_path(repository, layout).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def _stale_objects(repository: Repository) -> Iterator[Path]:
+    """Temporary objects of libgit2 that a killed process left; `git prune` does not know them."""
+    oldest = time.time() - _STALE_OBJECT_S
+    for path in (repository.common_dir / "objects").rglob("tmp_object_git2_*"):
+        if path.lstat().st_mtime < oldest:
+            yield path

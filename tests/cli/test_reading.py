@@ -1,0 +1,859 @@
+"""What the reading commands show of one fixed run: whole outputs in 80 columns, and the shapes of `--json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pytest
+
+from gitswarm.errors import NotFoundError
+from gitswarm.git.repository import open_repository
+from gitswarm.ledger.reading import find_run, find_step
+from gitswarm.ledger.state import replay
+from tests.conftest import GIT_CONFIG, Project
+
+FLOWS = {
+    ".swarm/flows/hello.yaml": """\
+id: hello
+title: Say hello
+steps:
+  - id: write
+    station: code-implementer
+    objective: Write the greeting.
+    teaching: {outputs: [notes.md]}
+  - id: critique
+    station: code-critic
+    routing: {kind: microloop, loop_target: write, max_iterations: 3}
+  - id: test
+    engine: command
+    command: test
+    routing: {kind: branch, when: [{if: evidence.tests.passed, next: done}], default: write, max_iterations: 2}
+  - id: done
+    station: build-cleanup
+""",
+    ".swarm/flows/short.yaml": "id: short\ntitle: One step\nsteps:\n  - {id: look, station: fixer}\n",
+}
+
+SCRIPT = """\
+default: {status: VERIFIED, summary: fine}
+steps:
+  write:
+    - write: {src/app.py: "print('hi')\\n", RUN_BASE/hello/notes.md: "# notes\\n"}
+      summary: changed a[0] and [b], see [/c]
+      tokens: {prompt: 1200, completion: 300}
+      cost_usd: 0.01
+    - write: {src/app.py: "print('hi!')\\n", src/logo.bin: "\\0"}
+      delete: [README.md]
+      summary: a second try with a summary that is much too long to stand in one line of a terminal
+  critique:
+    - status: UNVERIFIED
+      can_further_iteration_help: yes
+      summary: CC-1 has to be mended, and the greeting wants a mark that says how glad we are
+      concerns: ["CC-1: [says] hi without an exclamation mark"]
+    - {status: VERIFIED, summary: no findings}
+  test:
+    - {run: ["echo 1 failed; exit 1"]}
+    - {run: ["echo 1 passed"]}
+"""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A repository with two finished runs: `run` in many steps, then `newest` in one."""
+
+    project: Project
+    run: str
+    newest: str
+    commits: tuple[str, ...]
+    base: str
+    tip: str
+
+    def shown(self, *arguments: str, cwd: Path | None = None) -> str:
+        """What a command says on stdout, ids and times replaced."""
+        return self.plain(self.project.swarm(*arguments, cwd=cwd).stdout)
+
+    def plain(self, text: str) -> str:
+        """Ids, times and places replaced by fixed ones of the same width; no blanks at the ends of lines."""
+        known = {commit: str(number) for number, commit in enumerate(self.commits, start=1)}
+        for commit, sign in {**known, self.base: "b", self.tip: "e"}.items():
+            for length in (40, 12, 9, 8):
+                text = re.sub(rf"\b{commit[:length]}\b", sign * length, text)
+        text = text.replace(self.run, "run-20260101-000000-abcdef").replace(str(self.project.root.parent), "/there")
+        text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-01-01T00:00:00.000Z", text)
+        text = re.sub(r"^\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000", text, flags=re.MULTILINE)
+        text = re.sub(r"\b(\d+ms|\d+\.\ds)\b", "0ms", text)
+        text = re.sub(r"duration_ms=\d+", "duration_ms=0", text)
+        return re.sub(r" +$", "", text, flags=re.MULTILINE)
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.shown(*arguments, "--json"))
+
+
+def new_project(folder: Path) -> Project:
+    home = folder / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
+    env = {
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "COLUMNS": "80",
+        "PYTHONPATH": str(Path(__file__).parent.parent.parent),
+    }
+    project = Project(folder / "repo", env)
+    project.root.mkdir()
+    project.git("init", "-q")
+    project.commit({"README.md": "# hello\n", "src/app.py": "print('hello')\n", **FLOWS}, "first")
+    return project
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    project = new_project(tmp_path_factory.mktemp("shelf"))
+    project.swarm("start", "hello", "-m", "Say hi", "--script", project.script(SCRIPT))
+    run = project.json("list")[0]["run_id"]
+    project.swarm("start", "short", "--script", project.script("{}"))
+    newest = project.json("list")[0]["run_id"]
+    commits = tuple(entry["commit"] for entry in project.json("log", run))
+    tip = project.git("rev-parse", f"shadow/{run}")
+    return Shelf(project, run, newest, commits, project.git("rev-parse", "main"), tip)
+
+
+def columns(line: str) -> int:
+    """How wide a terminal shows a line."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
+
+
+# --- log --------------------------------------------------------------------------------------------------------
+
+
+def test_log(shelf: Shelf) -> None:
+    table = re.sub(r" (time|0ms) +", r" \1  ", shelf.shown("log", shelf.run))
+    assert re.sub(r"(a second try|CC-1 has to)\b.*…", r"\1…", table) == (
+        "run-20260101-000000-abcdef  succeeded, 9 steps, 1500 tokens, $0.01\n"
+        "#  step              outcome     time  commit    summary\n"
+        "1  hello/write       VERIFIED    0ms  11111111  changed a[0] and [b], see [/c]\n"
+        "2  hello/critique    UNVERIFIED  0ms  22222222  CC-1 has to…\n"
+        "3  hello/write@2     VERIFIED    0ms  33333333  a second try…\n"
+        "4  hello/critique@2  VERIFIED    0ms  44444444  no findings\n"
+        "5  hello/test        UNVERIFIED  0ms  55555555  failed (exit code 1): echo 1 f…\n"
+        "6  hello/write@3     VERIFIED    0ms  66666666  a second try…\n"
+        "7  hello/critique@3  VERIFIED    0ms  77777777  no findings\n"
+        "8  hello/test@2      VERIFIED    0ms  88888888  passed: echo 1 passed\n"
+        "9  hello/done        VERIFIED    0ms  99999999  fine\n"
+    )
+
+
+def test_log_fits_80_columns(shelf: Shelf) -> None:
+    lines = shelf.project.swarm("log", shelf.run).stdout.splitlines()
+    assert [line for line in lines if columns(line) > 80] == []
+
+
+def test_log_oneline(shelf: Shelf) -> None:
+    assert shelf.shown("log", shelf.run, "--oneline") == (
+        "111111111 hello/write VERIFIED changed a[0] and [b], see [/c]\n"
+        "222222222 hello/critique UNVERIFIED CC-1 has to be mended, and the greeting…\n"
+        "333333333 hello/write@2 VERIFIED a second try with a summary that is muc…\n"
+        "444444444 hello/critique@2 VERIFIED no findings\n"
+        "555555555 hello/test UNVERIFIED failed (exit code 1): echo 1 failed; ex…\n"
+        "666666666 hello/write@3 VERIFIED a second try with a summary that is muc…\n"
+        "777777777 hello/critique@3 VERIFIED no findings\n"
+        "888888888 hello/test@2 VERIFIED passed: echo 1 passed\n"
+        "999999999 hello/done VERIFIED fine\n"
+    )
+
+
+LOG_KEYS = (
+    "n commit flow step iteration agent engine mode model result status summary started_at duration_ms tokens "
+    "cost_usd routing"
+).split()
+
+
+def test_log_json_has_exactly_the_promised_fields(shelf: Shelf) -> None:
+    entries = shelf.json("log", shelf.run)
+    assert {tuple(entry) for entry in entries} == {tuple(LOG_KEYS)}
+    assert {tuple(entry["routing"]) for entry in entries} == {("decision", "to_step", "routing_source", "reason")}
+
+
+def test_log_json_says_all_about_a_step(shelf: Shelf) -> None:
+    entry = shelf.json("log", shelf.run)[0]
+    assert type(entry.pop("duration_ms")) is int
+    assert entry == {
+        "n": 1,
+        "commit": "1" * 40,
+        "flow": "hello",
+        "step": "write",
+        "iteration": 1,
+        "agent": "code-implementer",
+        "engine": "claude-step",
+        "mode": "stub",
+        "model": "claude-stub",
+        "result": "succeeded",
+        "status": "VERIFIED",
+        "summary": "changed a[0] and [b], see [/c]",
+        "started_at": "2026-01-01T00:00:00.000Z",
+        "tokens": 1500,
+        "cost_usd": 0.01,
+        "routing": {
+            "decision": "advance",
+            "to_step": "critique",
+            "routing_source": "fast_path",
+            "reason": "the only way on",
+        },
+    }
+
+
+def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
+    entries = shelf.json("log", shelf.run)
+    assert [(e["n"], f"{e['step']}@{e['iteration']}", e["status"], e["routing"]["to_step"]) for e in entries] == [
+        (1, "write@1", "VERIFIED", "critique"),
+        (2, "critique@1", "UNVERIFIED", "write"),
+        (3, "write@2", "VERIFIED", "critique"),
+        (4, "critique@2", "VERIFIED", "test"),
+        (5, "test@1", "UNVERIFIED", "write"),
+        (6, "write@3", "VERIFIED", "critique"),
+        (7, "critique@3", "VERIFIED", "test"),
+        (8, "test@2", "VERIFIED", "done"),
+        (9, "done@1", "VERIFIED", None),
+    ]
+
+
+# --- show -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("step", "shown"),
+    [
+        pytest.param(
+            "write@1",
+            "hello/write  VERIFIED  commit 111111111111  (#1)\n"
+            "  by        code-implementer, claude-step/stub, claude-stub\n"
+            "  took      0ms, 1500 tokens, $0.01\n"
+            "  summary   changed a[0] and [b], see [/c]\n"
+            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/notes.md\n"
+            "  modified  src/app.py  +1 -1\n"
+            "  led to    critique: the only way on (fast_path)\n"
+            "  changes   git swarm diff 1 --run run-20260101-000000-abcdef\n",
+            id="an author",
+        ),
+        pytest.param(
+            "critique@1",
+            "hello/critique  UNVERIFIED  commit 222222222222  (#2)\n"
+            "  by        code-critic, claude-step/stub, claude-stub\n"
+            "  took      0ms, 0 tokens, $0.00\n"
+            "  summary   CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
+            "  concern   CC-1: [says] hi without an exclamation mark\n"
+            "  led to    write: loop_iteration:1 (deterministic)\n"
+            "  changes   git swarm diff 2 --run run-20260101-000000-abcdef\n",
+            id="a critic",
+        ),
+        pytest.param(
+            "test@1",
+            "hello/test  UNVERIFIED  commit 555555555555  (#5)\n"
+            "  by        command, command/local, none\n"
+            "  took      0ms, 0 tokens, $0.00\n"
+            "  summary   failed (exit code 1): echo 1 failed; exit 1\n"
+            "  tests     echo 1 failed; exit 1: failed\n"
+            "  led to    write: no condition holds: default (deterministic)\n"
+            "  changes   git swarm diff 5 --run run-20260101-000000-abcdef\n",
+            id="a command",
+        ),
+        pytest.param(
+            "write@2",
+            "hello/write@2  VERIFIED  commit 333333333333  (#3)\n"
+            "  by        code-implementer, claude-step/stub, claude-stub\n"
+            "  took      0ms, 0 tokens, $0.00\n"
+            "  summary   a second try with a summary that is much too long to stand in one line of a terminal\n"
+            "  deleted   README.md  +0 -1\n"
+            "  modified  src/app.py  +1 -1\n"
+            "  added     src/logo.bin  binary\n"
+            "  led to    critique: the only way on (fast_path)\n"
+            "  changes   git swarm diff 3 --run run-20260101-000000-abcdef\n",
+            id="every kind of change",
+        ),
+        pytest.param(
+            "done",
+            "hello/done  VERIFIED  commit 999999999999  (#9)\n"
+            "  by        build-cleanup, claude-step/stub, claude-stub\n"
+            "  took      0ms, 0 tokens, $0.00\n"
+            "  summary   fine\n"
+            "  led to    the end: the flow is complete (fast_path)\n"
+            "  changes   git swarm diff 9 --run run-20260101-000000-abcdef\n",
+            id="the last step",
+        ),
+    ],
+)
+def test_show(shelf: Shelf, step: str, shown: str) -> None:
+    assert shelf.shown("show", step, "--run", shelf.run) == shown
+
+
+def test_show_routing(shelf: Shelf) -> None:
+    assert shelf.shown("show", "test@1", "--routing", "--run", shelf.run) == (
+        "test -> write: branch (deterministic)\n"
+        "  why       no condition holds: default\n"
+        "  loop      1 of 2\n"
+        "  if        evidence.tests.passed = False\n"
+        "     70   branch:done: if evidence.tests.passed\n"
+        "  *  70   branch:write: no condition holds\n"
+        "     40   advance:done: at its maximum of 2\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "path"),
+    [
+        ("--receipt", "receipts/critique-code-critic.json"),
+        ("--envelope", "handoff/critique.json"),
+        ("--evidence", "evidence/critique.json"),
+    ],
+)
+def test_show_gives_a_stored_file_byte_for_byte(shelf: Shelf, option: str, path: str) -> None:
+    shown = shelf.project.swarm("show", "critique@2", option, "--run", shelf.run).stdout
+    stored = shelf.project.git("show", f"{shelf.commits[3]}:.swarm/runs/{shelf.run}/hello/{path}")
+    assert shown == stored + "\n"
+
+
+def test_show_prompt(shelf: Shelf) -> None:
+    shown = shelf.shown("show", "write@2", "--prompt", "--run", shelf.run)
+    system, _line, user = shown.partition("── user\n")
+    assert system.startswith("── system\n# Code Implementer\n\nYou are the engineer")
+    assert user == (
+        "# Step write of flow hello\n\nWrite the greeting.\n\n## Task\n\nSay hi\n\n## Outputs\n\n- notes.md\n\n"
+        "## Handed over by earlier steps\n\n"
+        "- hello/write: VERIFIED: changed a[0] and [b], see [/c]\n"
+        "- hello/critique: UNVERIFIED: CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
+        "  - CC-1: [says] hi without an exclamation mark\n\n"
+        "Evidence of this run lies in RUN_BASE/; an artifact without a folder belongs in RUN_BASE/hello/.\n"
+    )
+
+
+def test_show_json_is_the_log_entry_with_all_that_is_stored(shelf: Shelf) -> None:
+    shown = shelf.json("show", "critique@1", "--run", shelf.run)
+    assert list(shown) == [*LOG_KEYS, "receipt", "envelope", "evidence", "decisions"]
+    assert {key: shown[key] for key in LOG_KEYS} == shelf.json("log", shelf.run)[1]
+    assert [decision["candidate_id"] for decision in shown["decisions"]] == ["loop:write:iter_2"]
+
+
+# --- transcript -------------------------------------------------------------------------------------------------
+
+
+def test_transcript(shelf: Shelf) -> None:
+    assert shelf.shown("transcript", "test@1", "--run", shelf.run) == (
+        "── 2026-01-01T00:00:00.000Z tool_use Bash\n"
+        '{"command": "echo 1 failed; exit 1"}\n'
+        "── 2026-01-01T00:00:00.000Z tool_result Bash\n"
+        "1 failed\n"
+        "── 2026-01-01T00:00:00.000Z assistant\n"
+        "failed (exit code 1): echo 1 failed; exit 1\n"
+    )
+
+
+def test_transcript_json_is_a_list_of_its_lines(shelf: Shelf) -> None:
+    lines = shelf.json("transcript", "test@2", "--run", shelf.run)
+    time = "2026-01-01T00:00:00.000Z"
+    assert lines == [
+        {"timestamp": time, "type": "tool_use", "tool": "Bash", "input": {"command": "echo 1 passed"}},
+        {"timestamp": time, "type": "tool_result", "tool": "Bash", "success": True, "output": "1 passed\n"},
+        {"timestamp": time, "role": "assistant", "content": "passed: echo 1 passed"},
+    ]
+
+
+# --- diff -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stat"),
+    [
+        pytest.param(
+            ("{run}",),
+            " README.md    |   1 -\n src/app.py   |   2 +-\n src/logo.bin | Bin 0 -> 1 bytes\n"
+            " 3 files changed, 1 insertion(+), 2 deletions(-)\n",
+            id="a run",
+        ),
+        pytest.param(
+            ("write@1", "--run", "{run}"),
+            " src/app.py | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n",
+            id="a step",
+        ),
+        pytest.param(("critique", "--run", "{run}"), "", id="a step without a change"),
+    ],
+)
+def test_diff_stat(shelf: Shelf, arguments: tuple[str, ...], stat: str) -> None:
+    filled = (argument.replace("{run}", shelf.run) for argument in arguments)
+    assert shelf.shown("diff", *filled, "--stat") == stat
+
+
+def test_diff_is_git_s_own(shelf: Shelf) -> None:
+    theirs = shelf.project.git("diff", shelf.base, f"shadow/{shelf.run}", "--", ":(top,exclude).swarm/runs")
+    assert shelf.project.swarm("diff", shelf.run).stdout == theirs + "\n"
+
+
+def test_diff_is_what_the_printed_line_shows(shelf: Shelf) -> None:
+    status = shelf.project.swarm("status", shelf.run).stdout
+    (line,) = re.findall(r"review +(git diff .*)", status)
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=shelf.project.root, env=dict(shelf.project.env), capture_output=True, check=True
+    )
+    assert shelf.project.swarm("diff", shelf.run).stdout == done.stdout.decode()
+
+
+def test_diff_evidence_has_the_run_s_files_too(shelf: Shelf) -> None:
+    names = re.findall(r"^\+\+\+ b/(.*)$", shelf.shown("diff", "1", "--run", shelf.run, "--evidence"), re.MULTILINE)
+    base = ".swarm/runs/run-20260101-000000-abcdef/hello"
+    assert names == [
+        f"{base}/events/write@1.jsonl",
+        f"{base}/evidence/write.json",
+        f"{base}/handoff/write.json",
+        f"{base}/llm/write-code-implementer-claude.jsonl",
+        f"{base}/notes.md",
+        f"{base}/receipts/write-code-implementer.json",
+        "src/app.py",
+    ]
+
+
+# --- status, list, path -----------------------------------------------------------------------------------------
+
+
+def test_status(shelf: Shelf) -> None:
+    assert shelf.shown("status", shelf.run) == (
+        "run-20260101-000000-abcdef  succeeded\n"
+        "  flow      hello\n"
+        "  now       -\n"
+        "  next      -\n"
+        "  steps     4 completed, 1500 tokens, $0.01\n"
+        "  branch    shadow/run-20260101-000000-abcdef\n"
+        "  worktree  /there/repo.swarm/run-20260101-000000-abcdef\n"
+        "  review    git diff bbbbbbbbbbbb...shadow/run-20260101-000000-abcdef -- ':(top,exclude).swarm/runs'\n"
+        "  try       git swarm diff run-20260101-000000-abcdef\n"
+    )
+
+
+STATUS = {
+    "run_id": "run-20260101-000000-abcdef",
+    "state": "succeeded",
+    "flow": "hello",
+    "current_step": None,
+    "next_step": None,
+    "steps_completed": 4,
+    "branch": "shadow/run-20260101-000000-abcdef",
+    "base": "b" * 40,
+    "tip": "e" * 40,
+    "worktree": "/there/repo.swarm/run-20260101-000000-abcdef",
+    "cost_usd": 0.01,
+    "tokens": 1500,
+    "last_error": None,
+    "hint": "git swarm diff run-20260101-000000-abcdef",
+}
+
+
+def test_status_json_has_exactly_the_promised_fields(shelf: Shelf) -> None:
+    found = shelf.json("status", shelf.run)
+    assert list(found.items()) == list(STATUS.items())
+
+
+def test_list_json_is_a_list_of_these_newest_first(shelf: Shelf) -> None:
+    newest, oldest = shelf.json("list")
+    assert (newest["run_id"], list(newest)) == (shelf.newest, list(STATUS))
+    assert oldest == STATUS
+
+
+def test_list(shelf: Shelf) -> None:
+    assert shelf.shown("list").replace(shelf.newest, "run-20260101-000000-ffffff") == (
+        "run                         state      flow   steps  cost   next\n"
+        "run-20260101-000000-ffffff  succeeded  short  1      $0.00  -\n"
+        "run-20260101-000000-abcdef  succeeded  hello  4      $0.01  -\n"
+    )
+
+
+def test_list_without_runs_says_how_to_start_one(project: Project) -> None:
+    done = project.swarm("list")
+    assert (done.stdout, done.stderr) == ("no runs yet\n", "hint: git swarm start build -m 'the task'\n")
+
+
+def test_list_json_without_runs_is_an_empty_list(project: Project) -> None:
+    assert project.json("list") == []
+
+
+def test_path(shelf: Shelf) -> None:
+    assert shelf.shown("path", shelf.run) == "/there/repo.swarm/run-20260101-000000-abcdef\n"
+
+
+# --- events -----------------------------------------------------------------------------------------------------
+
+
+def test_events(shelf: Shelf) -> None:
+    lines = shelf.shown("events", shelf.run).splitlines()
+    branch = "branch=shadow/run-20260101-000000-abcdef"
+    assert lines[:4] + lines[10:18] + lines[-2:] == [
+        '00:00:00.000 run_created     run  flows=["hello"], backend=claude-step, initiator=cli, stepwise=true',
+        "00:00:00.000 run_started     run  mode=stepwise, routing_enabled=true, routing_mode=assist, engine_mode=stub",
+        "00:00:00.000 route_decision  hello/write@1  to_step=write, reason=the flow starts here, "
+        "routing_source=fast_path, decision=advance, candidate_id=advance:write",
+        '00:00:00.000 step_start      hello/write@1  role=Write the greeting., agents=["code-implementer"], '
+        f"step_index=1, engine=claude-step, mode=stub, {branch}",
+        "00:00:00.000 route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the only way on, "
+        "routing_source=fast_path, decision=advance, candidate_id=advance:critique",
+        '00:00:00.000 step_start      hello/critique@1  role=critique, agents=["code-critic"], '
+        f"step_index=2, engine=claude-step, mode=stub, {branch}",
+        "00:00:00.000 file_changes    hello/critique@1  files=0, insertions=0, deletions=0",
+        "00:00:00.000 step_end        hello/critique@1  status=succeeded, duration_ms=0, engine=claude-step, "
+        "tokens=0, cost_usd=0.0, handoff_status=UNVERIFIED",
+        "00:00:00.000 route_decision  hello/write@2  from_step=critique, to_step=write, reason=loop_iteration:1, "
+        'loop_state={"iteration": 1, "max_iterations": 3}, routing_source=deterministic, decision=loop, '
+        "candidate_id=loop:write:iter_2",
+        '00:00:00.000 step_start      hello/write@2  role=Write the greeting., agents=["code-implementer"], '
+        f"step_index=1, engine=claude-step, mode=stub, {branch}",
+        '00:00:00.000 tool_start      hello/write@2  tool=Write, input={"file_path": "src/app.py"}',
+        "00:00:00.000 tool_end        hello/write@2  tool=Write, success=true, output=13 bytes",
+        "00:00:00.000 route_decision  hello  from_step=done, reason=the flow is complete, routing_source=fast_path, "
+        "decision=terminate, candidate_id=terminate",
+        "00:00:00.000 run_completed   hello  status=succeeded, steps_completed=4, total_steps_executed=9",
+    ]
+
+
+def test_events_json_is_one_document_per_line_with_its_run(shelf: Shelf) -> None:
+    events = [json.loads(line) for line in shelf.project.swarm("events", shelf.run, "--json").stdout.splitlines()]
+    assert {event["run_id"] for event in events} == {shelf.run}
+    assert set().union(*events) == set(
+        "run_id seq ts kind flow_key step_id iteration agent_key payload".split()  # noqa: SIM905 - as in the design
+    )
+
+
+def test_seq_counts_from_1_within_every_file(shelf: Shelf) -> None:
+    events = [json.loads(line) for line in shelf.project.swarm("events", shelf.run, "--json").stdout.splitlines()]
+    expected = 0
+    place = None
+    for event in events:
+        here = (event.get("step_id"), event.get("iteration"), event["kind"] in ("run_created", "run_started"))
+        expected = expected + 1 if here == place else 1
+        place = here
+        assert event["seq"] == expected
+
+
+def test_following_a_finished_run_ends_at_once_with_the_same_events(shelf: Shelf) -> None:
+    followed = shelf.project.swarm("events", shelf.run, "--follow", "--json").stdout
+    assert followed == shelf.project.swarm("events", shelf.run, "--json").stdout
+
+
+GATED = "steps: {{look: [{first}{{run: ['cat \"$HOME/gate\"']}}]}}"
+
+
+@contextmanager
+def running(project: Project, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs beside the test; killed at the end if it still does."""
+    pipe = subprocess.PIPE
+    argv = project.argv(*arguments)
+    with subprocess.Popen(
+        argv, cwd=project.root, env=dict(project.env), stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read_until(process: subprocess.Popen[str], sign: str) -> str:
+    """What the process says up to the line with this sign."""
+    said = []
+    for line in cast("IO[str]", process.stdout):
+        said.append(line)
+        if sign in line:
+            return "".join(said)
+    pytest.fail(f"it ended without '{sign}': {''.join(said)}")
+
+
+def open_gate(project: Project) -> None:
+    (Path(project.env["HOME"]) / "gate").write_text("open\n", encoding="utf-8")
+
+
+def gated(folder: Path, first: str = "") -> Project:
+    """A project, and a script whose step waits until somebody writes to the pipe `gate`."""
+    project = new_project(folder)
+    os.mkfifo(Path(project.env["HOME"]) / "gate")
+    project.script(GATED.format(first=first))
+    return project
+
+
+def start_short(project: Project) -> tuple[str, ...]:
+    return ("start", "short", "--json", "--script", str(project.root.parent / "script.yaml"))
+
+
+def test_following_a_live_run_ends_with_its_terminal_event(tmp_path: Path) -> None:
+    project = gated(tmp_path)
+    with running(project, *start_short(project)) as run:
+        read_until(run, "tool_start")
+        with running(project, "events", "--follow", "--json") as following:
+            seen = read_until(following, "tool_start")
+            open_gate(project)
+            seen += following.communicate(timeout=60)[0]
+        assert run.wait(60) == 0
+    assert (following.returncode, seen) == (0, project.swarm("events", "--json").stdout)
+
+
+def test_following_a_run_that_is_killed_ends_with_a_hint(tmp_path: Path) -> None:
+    project = gated(tmp_path)
+    with running(project, *start_short(project)) as run:
+        run_id = json.loads(read_until(run, "tool_start").splitlines()[0])["run_id"]
+        with running(project, "events", "--follow", "--json") as following:
+            read_until(following, "tool_start")
+            run.send_signal(signal.SIGKILL)
+            _rest, said = following.communicate(timeout=60)
+    open_nobody_s_gate(project)
+    assert (following.returncode, said) == (0, f"hint: nobody executes this run now: git swarm resume {run_id}\n")
+
+
+def open_nobody_s_gate(project: Project) -> None:
+    """Lets the orphaned `cat` of a killed run end."""
+    gate = os.open(Path(project.env["HOME"]) / "gate", os.O_RDWR | os.O_NONBLOCK)
+    os.write(gate, b"over\n")
+    os.close(gate)
+
+
+def test_following_a_resumed_run_shows_what_events_shows(tmp_path: Path) -> None:
+    project = gated(tmp_path, first="{fail: overloaded}, ")
+    project.swarm(*start_short(project), code=4)
+    with running(project, "resume", "--json") as run:
+        read_until(run, "tool_start")
+        with running(project, "events", "--follow", "--json") as following:
+            seen = read_until(following, "tool_start")
+            open_gate(project)
+            seen += following.communicate(timeout=60)[0]
+        assert run.wait(60) == 0
+    assert seen == project.swarm("events", "--json").stdout
+
+
+def test_a_live_run_is_running_its_step(tmp_path: Path) -> None:
+    project = gated(tmp_path)
+    with running(project, *start_short(project)) as run:
+        read_until(run, "tool_start")
+        status = project.json("status")
+        open_gate(project)
+        run.communicate(timeout=60)
+    shown = {key: status[key] for key in ("state", "current_step", "steps_completed", "hint")}
+    assert shown == {
+        "state": "running",
+        "current_step": "look",
+        "steps_completed": 0,
+        "hint": f"git swarm events {status['run_id']} --follow",
+    }
+
+
+# --- runs that did not go well ----------------------------------------------------------------------------------
+
+
+def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    done = project.swarm("start", "short", "--script", project.script("default: {fail: model overloaded}"), code=4)
+    run = project.json("list")[0]["run_id"]
+    base = project.git("rev-parse", "main")
+    assert done.stdout == (
+        f"{run} failed: 1 step, 0 tokens, $0.00\n"
+        "last step  short/look: model overloaded\n"
+        f"go on      git swarm resume {run}\n"
+        f"look       git swarm log {run}\n"
+        f"review     git swarm diff {run}\n"
+        f"with git   git diff {base[:12]}...shadow/{run} -- ':(top,exclude).swarm/runs'\n"
+    )
+    status = project.json("status")
+    assert {key: status[key] for key in ("state", "next_step", "steps_completed", "last_error", "hint")} == {
+        "state": "failed",
+        "next_step": "look",
+        "steps_completed": 0,
+        "last_error": "model overloaded",
+        "hint": f"git swarm resume {run}",
+    }
+
+
+def test_a_paused_run_waits_for_an_answer(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    script = project.script("default: {status: BLOCKED, blockers: [which one?]}")
+    project.swarm("start", "short", "--script", script, code=5)
+    status = project.json("status")
+    assert (status["state"], status["next_step"], status["last_error"]) == ("paused", "look", None)
+
+
+# --- which run is meant -----------------------------------------------------------------------------------------
+
+
+def run_for(shelf: Shelf, text: str | None, folder: Path | None = None) -> str:
+    repository = open_repository(folder or shelf.project.root, shelf.project.env)
+    return find_run(repository, text).run_id
+
+
+def test_a_run_is_named_by_its_id_its_branch_or_a_part_of_it(shelf: Shelf) -> None:
+    names = [shelf.run, f"shadow/{shelf.run}", shelf.run[-6:], shelf.run[-10:]]
+    assert [run_for(shelf, name) for name in names] == [shelf.run] * 4
+
+
+def test_without_a_name_it_is_the_newest_run(shelf: Shelf) -> None:
+    assert run_for(shelf, None) == shelf.newest
+
+
+def test_without_a_name_it_is_the_run_of_the_worktree_that_we_stand_in(shelf: Shelf) -> None:
+    worktree = shelf.project.worktree(shelf.run)
+    assert [run_for(shelf, None, folder) for folder in (worktree, worktree / "src")] == [shelf.run] * 2
+
+
+def test_a_command_in_a_worktree_is_about_its_run(shelf: Shelf) -> None:
+    worktree = shelf.project.worktree(shelf.run)
+    assert shelf.shown("path", cwd=worktree / "src") == "/there/repo.swarm/run-20260101-000000-abcdef\n"
+
+
+@pytest.mark.parametrize("text", ["run-", "-", "2"])
+def test_a_part_of_both_runs_is_ambiguous(shelf: Shelf, text: str) -> None:
+    with pytest.raises(NotFoundError, match="matches 2 runs"):
+        run_for(shelf, text)
+
+
+# --- which step is meant ----------------------------------------------------------------------------------------
+
+
+def step_for(shelf: Shelf, text: str | None) -> int:
+    """Number of the step that is meant."""
+    repository = open_repository(shelf.project.root, shelf.project.env)
+    state = replay(repository, find_run(repository, shelf.run))
+    return find_step(repository, state, text).number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("write", 6),
+        ("hello/write", 6),
+        ("write@1", 1),
+        ("hello/write@2", 3),
+        ("done", 9),
+        ("7", 7),
+        ("#7", 7),
+        ("1", 1),
+        (None, 9),
+    ],
+)
+def test_a_step_is_named_by_name_iteration_or_number(shelf: Shelf, text: str | None, number: int) -> None:
+    assert step_for(shelf, text) == number
+
+
+def test_a_step_is_named_by_its_commit(shelf: Shelf) -> None:
+    branch = f"shadow/{shelf.run}"
+    names = [shelf.commits[4], shelf.commits[4][:12], f"{branch}~5", f"{branch}^{{/^hello/test: failed}}"]
+    assert [step_for(shelf, name) for name in names] == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("text", ["main", "shadow/{run}", "shadow/{run}~10", "short/write", "write@4", "0", "10"])
+def test_what_is_no_step_of_the_run_is_refused(shelf: Shelf, text: str) -> None:
+    with pytest.raises(NotFoundError, match="has no step"):
+        step_for(shelf, text.replace("{run}", shelf.run))
+
+
+@pytest.mark.parametrize("name", ["write", "7"])
+def test_names_and_numbers_win_over_a_branch_of_the_same_name(shelf: Shelf, name: str) -> None:
+    project = shelf.project
+    project.git("branch", "--force", name, shelf.commits[0])
+    try:
+        assert step_for(shelf, name) == {"write": 6, "7": 7}[name]
+    finally:
+        project.git("branch", "-D", name)
+
+
+def test_a_step_name_wins_over_a_run_in_diff(shelf: Shelf) -> None:
+    worktree = shelf.project.worktree(shelf.run)
+    assert shelf.shown("diff", "write@1", "--stat", cwd=worktree).startswith(" src/app.py | 2 +-")
+
+
+# --- plain git --------------------------------------------------------------------------------------------------
+
+
+def test_plain_git_shows_the_run_in_80_columns(shelf: Shelf) -> None:
+    shown = shelf.project.git(
+        "log", "--format=%s %(trailers:key=Swarm-Status,valueonly)", f"shadow/{shelf.run}", "^main"
+    )
+    lines = [line for line in shown.splitlines() if line]
+    assert [line for line in lines if columns(line) > 80] == []
+    assert [re.sub(r"(a second try|CC-1 has to)\b.*…", r"\1…", line) for line in lines] == [
+        "run succeeded: the flow is complete ",
+        "hello/done: fine VERIFIED",
+        "hello/test: passed: echo 1 passed VERIFIED",
+        "hello/critique: no findings VERIFIED",
+        "hello/write: a second try… VERIFIED",
+        "hello/test: failed (exit code 1): echo 1 failed; exit 1 UNVERIFIED",
+        "hello/critique: no findings VERIFIED",
+        "hello/write: a second try… VERIFIED",
+        "hello/critique: CC-1 has to… UNVERIFIED",
+        "hello/write: changed a[0] and [b], see [/c] VERIFIED",
+        "run hello: Say hi ",
+    ]
+
+
+def test_plain_git_shows_a_summary_of_wide_letters_in_80_columns(tmp_path: Path) -> None:
+    project = new_project(tmp_path)
+    summary = "すべての挨拶を新しい関数に移し、テストを書き直して、文書も更新しました。次は批評家の番です。"  # noqa: RUF001
+    run = project.start(f"default: {{status: UNVERIFIED, summary: {summary}}}", flow="short")
+    shown = project.git("log", "--format=%s %(trailers:key=Swarm-Status,valueonly)", f"shadow/{run}", "^main")
+    assert [line for line in shown.splitlines() if columns(line) > 80] == []
+
+
+def test_plain_git_shows_the_decisions_below_the_commits(shelf: Shelf) -> None:
+    shown = shelf.plain(shelf.project.git("log", f"--notes=swarm/{shelf.run}/routing", "-3", f"shadow/{shelf.run}"))
+    notes = [note.partition("\n\ncommit ")[0] for note in shown.split("Notes (")[1:]]
+    assert notes == [
+        "swarm/run-20260101-000000-abcdef/routing):\n"
+        "    1. done -> end: terminate (fast_path): the flow is complete\n"
+        '      {"decision": "terminate", "to_step": null, "reason": "the flow is\n'
+        '      complete", "routing_source": "fast_path", "candidate_id": "terminate",\n'
+        '      "candidates": [{"candidate_id": "terminate", "action": "terminate",\n'
+        '      "target": null, "reason": "the flow is complete", "priority": 80,\n'
+        '      "source": "fast_path", "evidence_pointers": [], "is_default": true}],\n'
+        '      "loop_state": null, "explanation": {"conditions": [], "eliminated": []},\n'
+        '      "seq": 1, "ts": "2026-01-01T00:00:00.000Z", "flow_key": "hello",\n'
+        '      "from_step": "done", "iteration": 1, "routing_mode": "assist",\n'
+        '      "supersedes": null}',
+        "swarm/run-20260101-000000-abcdef/routing):\n"
+        "    1. test -> done: branch (deterministic): evidence.tests.passed\n"
+        '      {"decision": "branch", "to_step": "done", "reason":\n'
+        '      "evidence.tests.passed", "routing_source": "deterministic",\n'
+        '      "candidate_id": "branch:done", "candidates": [{"candidate_id":\n'
+        '      "branch:done", "action": "branch", "target": "done", "reason": "if\n'
+        '      evidence.tests.passed", "priority": 70, "source": "graph_edge",\n'
+        '      "evidence_pointers": ["evidence.tests"], "is_default": true},\n'
+        '      {"candidate_id": "branch:write", "action": "branch", "target": "write",\n'
+        '      "reason": "no condition holds", "priority": 70, "source": "graph_edge",\n'
+        '      "evidence_pointers": ["evidence.tests"], "is_default": false},\n'
+        '      {"candidate_id": "advance:done", "action": "advance", "target": "done",\n'
+        '      "reason": "at its maximum of 2", "priority": 80, "source": "graph_edge",\n'
+        '      "evidence_pointers": ["envelope.status"], "is_default": false}],\n'
+        '      "loop_state": {"iteration": 2, "max_iterations": 2}, "explanation":\n'
+        '      {"conditions": [{"expression": "evidence.tests.passed", "target": "done",\n'
+        '      "value": true, "error": null}], "eliminated": [{"candidate_id":\n'
+        '      "branch:write", "reason": "not taken: evidence.tests.passed"},\n'
+        '      {"candidate_id": "advance:done", "reason": "not taken:\n'
+        '      evidence.tests.passed"}]}, "seq": 1, "ts": "2026-01-01T00:00:00.000Z",\n'
+        '      "flow_key": "hello", "from_step": "test", "iteration": 2, "routing_mode":\n'
+        '      "assist", "supersedes": null}',
+    ]
+
+
+def test_plain_git_shows_every_note_in_80_columns(shelf: Shelf) -> None:
+    shown = shelf.project.git("log", f"--notes=swarm/{shelf.run}/routing", "--format=%s%n%N", f"shadow/{shelf.run}")
+    indented = (f"    {line}" for line in shown.splitlines())
+    assert [line for line in indented if columns(line) > 80] == []
+
+
+def test_plain_git_shows_who_did_what(shelf: Shelf) -> None:
+    shown = shelf.project.git("log", "-2", "--format=%an <%ae>, %cn <%ce>", f"shadow/{shelf.run}")
+    assert shown.splitlines() == [
+        "kernel <kernel@git-swarm.invalid>, Test User <user@example.org>",
+        "build-cleanup <build-cleanup@git-swarm.invalid>, Test User <user@example.org>",
+    ]

@@ -1,0 +1,216 @@
+"""Who owns a run, and who keeps git's gc waiting."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import pytest
+
+from gitswarm.errors import RunHeldError
+from gitswarm.git.locks import Locks, Owner
+from tests.conftest import Project
+
+RUN = "run-20260101-000000-abcdef"
+OTHER = "run-20260101-000000-000000"
+STARTED = "2026-01-01T00:00:00.000Z"
+
+OWNER = """\
+import sys
+from pathlib import Path
+from gitswarm.git.locks import Locks
+with Locks(Path(sys.argv[1])).own_run(sys.argv[2], sys.argv[3]):
+    print("owned", flush=True)
+    sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True)
+class OwningProcess:
+    process: subprocess.Popen[str]
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def leave(self) -> None:
+        cast("IO[str]", self.process.stdin).close()
+        assert self.process.wait(30) == 0
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+
+
+@contextmanager
+def owning(project: Project, run: str) -> Iterator[OwningProcess]:
+    """Another process that owns a run."""
+    argv = [sys.executable, "-c", OWNER, str(project.root / ".git"), run, STARTED]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, env=dict(project.env), stdin=pipe, stdout=pipe, text=True) as process:
+        try:
+            assert cast("IO[str]", process.stdout).readline() == "owned\n"
+            yield OwningProcess(process)
+        finally:
+            process.kill()
+
+
+def locks(project: Project) -> Locks:
+    return Locks(project.root / ".git")
+
+
+def gc_pid(project: Project) -> str | None:
+    path = project.root / ".git/gc.pid"
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def held_by(pid: int) -> str:
+    return f"{pid} {socket.gethostname()}\n"
+
+
+def test_a_run_that_nobody_owns_has_no_owner(project: Project) -> None:
+    assert locks(project).owner(RUN) is None
+
+
+def test_whoever_asks_is_told_who_owns_a_run(project: Project) -> None:
+    with owning(project, RUN) as other:
+        assert locks(project).owner(RUN) == Owner(other.pid, socket.gethostname(), STARTED)
+
+
+def test_a_second_owner_is_refused_and_told_who_has_it(project: Project) -> None:
+    with owning(project, RUN) as other, pytest.raises(RunHeldError) as caught, locks(project).own_run(RUN, "now"):
+        pass
+    assert (caught.value.message, caught.value.hint) == (
+        f"{RUN} is executed by process {other.pid} on {socket.gethostname()} since {STARTED}",
+        f"git swarm status {RUN}",
+    )
+
+
+def test_two_runs_have_two_owners(project: Project) -> None:
+    with owning(project, RUN), locks(project).own_run(OTHER, "now"):
+        owner = locks(project).owner(RUN)
+    assert owner is not None
+
+
+def test_a_run_whose_owner_left_can_be_owned_again(project: Project) -> None:
+    with owning(project, RUN) as other:
+        other.leave()
+        with locks(project).own_run(RUN, "now"):
+            pass
+    assert locks(project).owner(RUN) is None
+
+
+def test_a_run_whose_owner_was_killed_can_be_owned_again(project: Project) -> None:
+    with owning(project, RUN) as other:
+        other.kill()
+        assert locks(project).owner(RUN) is None
+        with locks(project).own_run(RUN, "now"):
+            pass
+
+
+def test_asking_for_the_owner_does_not_keep_a_run_from_being_owned(project: Project) -> None:
+    with owning(project, RUN) as other:
+        other.leave()
+    ours = locks(project)
+    for _ in range(20):
+        assert ours.owner(RUN) is None
+        with ours.own_run(RUN, "now"):
+            pass
+
+
+def test_an_owner_holds_gc_while_it_lives(project: Project) -> None:
+    with locks(project).own_run(RUN, "now"):
+        assert gc_pid(project) == held_by(os.getpid())
+    assert gc_pid(project) is None
+
+
+def test_a_foreign_gc_waits_for_the_owner(project: Project) -> None:
+    argv = ["git", "gc", "--quiet", "--prune=now"]
+    with locks(project).own_run(RUN, "now"):
+        done = subprocess.run(argv, cwd=project.root, env=dict(project.env), capture_output=True, check=False)
+    assert (done.returncode, b"gc is already running" in done.stderr) == (128, True)
+
+
+def test_gc_pid_is_handed_on_between_two_owners(project: Project) -> None:
+    with owning(project, RUN) as first, owning(project, OTHER) as second:
+        assert gc_pid(project) == held_by(first.pid)
+        first.leave()
+        assert gc_pid(project) == held_by(second.pid)
+        second.leave()
+    assert gc_pid(project) is None
+
+
+def test_the_owner_that_does_not_hold_gc_leaves_it_alone(project: Project) -> None:
+    with owning(project, RUN) as first, owning(project, OTHER) as second:
+        second.leave()
+        assert gc_pid(project) == held_by(first.pid)
+
+
+def test_gc_is_not_handed_to_an_owner_that_was_killed(project: Project) -> None:
+    with owning(project, RUN) as first, owning(project, OTHER) as second:
+        second.kill()
+        first.leave()
+    assert gc_pid(project) is None
+
+
+def test_gc_pid_of_a_killed_owner_is_taken_over(project: Project) -> None:
+    with owning(project, RUN) as first:
+        first.kill()
+    with locks(project).own_run(OTHER, "now"):
+        assert gc_pid(project) == held_by(os.getpid())
+
+
+def test_an_owner_takes_gc_over_at_its_next_step_when_the_holder_was_killed(project: Project) -> None:
+    with owning(project, RUN) as first, locks(project).own_run(OTHER, "now"):
+        first.kill()
+        locks(project).hold_gc()
+        assert gc_pid(project) == held_by(os.getpid())
+
+
+@pytest.mark.parametrize("content", ["4711 another-host\n", "1 " + socket.gethostname() + "\n"])
+def test_a_gc_of_somebody_else_is_left_alone(project: Project, content: str) -> None:
+    path = project.root / ".git/gc.pid"
+    path.write_text(content, encoding="utf-8")
+    with locks(project).own_run(RUN, "now"):
+        pass
+    assert gc_pid(project) == content
+
+
+def test_holding_gc_keeps_the_file_young(project: Project) -> None:
+    path = project.root / ".git/gc.pid"
+    with locks(project).own_run(RUN, "now"):
+        os.utime(path, (0, 0))
+        locks(project).hold_gc()
+        assert path.stat().st_mtime > 1_000_000_000
+
+
+def test_a_garbled_owner_file_hides_nobody(project: Project) -> None:
+    with owning(project, RUN):
+        (project.root / f".git/swarm/locks/{RUN}.owner").write_text("{", encoding="utf-8")
+        assert locks(project).owner(RUN) == Owner(0, "unknown", "")
+
+
+def test_a_garbled_owner_file_of_another_run_does_not_keep_gc(project: Project) -> None:
+    folder = project.root / ".git/swarm/locks"
+    folder.mkdir(parents=True)
+    (folder / f"{OTHER}.owner").write_text(json.dumps({"pid": "x"}), encoding="utf-8")
+    with locks(project).own_run(RUN, "now"):
+        pass
+    assert gc_pid(project) is None
+
+
+def test_the_repository_lock_is_free_again_when_its_holder_fails(project: Project) -> None:
+    ours = locks(project)
+    with pytest.raises(RuntimeError, match="boom"), ours.repository():
+        raise RuntimeError("boom")
+    with ours.repository():
+        assert Path(project.root / ".git/swarm/locks/repository.lock").exists()

@@ -1,0 +1,133 @@
+"""The stub's script: which entry plays, and what an entry may say."""
+
+from __future__ import annotations
+
+import pytest
+
+from gitswarm.errors import SpecError
+from gitswarm.records.outcome import Status
+from gitswarm.specs.script import Script, ScriptEntry, ScriptTokens
+from gitswarm.specs.yaml_source import parse_yaml, validate
+
+SCRIPT = """\
+default: {status: PARTIAL, summary: fine, tokens: {prompt: 5}}
+steps:
+  critique:
+    - {status: UNVERIFIED, can_further_iteration_help: yes, concerns: [slow]}
+    - {status: VERIFIED}
+  build/fix: {fail: overloaded}
+  plan/fix: {summary: planned}
+  fix: {summary: anywhere}
+"""
+
+
+def script(text: str = SCRIPT) -> Script:
+    return validate(parse_yaml("script.yaml", text), Script)
+
+
+@pytest.mark.parametrize(
+    ("flow", "step", "execution", "entry"),
+    [
+        pytest.param(
+            "build",
+            "critique",
+            0,
+            ScriptEntry(
+                status=Status.UNVERIFIED,
+                summary="fine",
+                can_further_iteration_help="yes",
+                concerns=("slow",),
+                tokens=ScriptTokens(prompt=5),
+            ),
+            id="the first entry, over the default",
+        ),
+        pytest.param(
+            "build",
+            "critique",
+            1,
+            ScriptEntry(status=Status.VERIFIED, summary="fine", tokens=ScriptTokens(prompt=5)),
+            id="the second entry",
+        ),
+        pytest.param(
+            "build",
+            "critique",
+            7,
+            ScriptEntry(status=Status.VERIFIED, summary="fine", tokens=ScriptTokens(prompt=5)),
+            id="the last entry repeats",
+        ),
+        pytest.param(
+            "build",
+            "implement",
+            0,
+            ScriptEntry(status=Status.PARTIAL, summary="fine", tokens=ScriptTokens(prompt=5)),
+            id="the default for every other step",
+        ),
+    ],
+)
+def test_a_step_plays_its_entries_in_order(flow: str, step: str, execution: int, entry: ScriptEntry) -> None:
+    assert script().entry(flow, step, execution).model_dump() == entry.model_dump()
+
+
+@pytest.mark.parametrize(("flow", "summary"), [("build", "fine"), ("plan", "planned"), ("gate", "anywhere")])
+def test_a_name_with_its_flow_wins_over_the_bare_name(flow: str, summary: str) -> None:
+    assert script().entry(flow, "fix", 0).summary == summary
+
+
+def test_without_a_default_a_step_is_verified() -> None:
+    assert script("{}").entry("build", "fix", 0) == ScriptEntry(status=Status.VERIFIED, summary="ok")
+
+
+def test_an_entry_may_take_back_what_the_default_says() -> None:
+    found = script("default: {fail: always}\nsteps: {fix: {fail: null}}").entry("build", "fix", 0)
+    assert found.fail is None
+
+
+def test_everything_that_an_entry_may_say_survives_the_run_s_freezing() -> None:
+    text = """\
+steps:
+  build/fix:
+    - write: {a/b.txt: "x\\ny"}
+      delete: [old.py]
+      run: [make, "true"]
+      delay_ms: 5
+      hang: true
+      fail: overloaded
+      output: said
+      envelope: {status: VERIFIED, summary: raw}
+      route: {choose: terminate}
+      tokens: {prompt: 1200, completion: 300}
+      cost_usd: 0.01
+      blockers: [key]
+"""
+    before = script(text)
+    frozen = before.model_dump_json(exclude_unset=True).encode()
+    assert Script.from_json(frozen).model_dump() == before.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "steps:\n  fix:\n    - {stauts: VERIFIED}",
+            "3: unknown key 'steps.fix.0.stauts' (did you mean 'status'?)",
+        ),
+        ("steps:\n  fix: []", "2: steps.fix: Value should have at least 1 item after validation, not 0"),
+        (
+            "default: {status: GOOD}",
+            "1: default.status: Input should be 'VERIFIED', 'UNVERIFIED', 'PARTIAL' or 'BLOCKED'",
+        ),
+        ("default: {delay_ms: -1}", "1: default.delay_ms: Input should be greater than or equal to 0"),
+        ("step: {}", "1: unknown key 'step' (did you mean 'steps'?)"),
+        ("- fix", "1: expected a mapping with default, steps"),
+    ],
+)
+def test_a_bad_script_names_file_line_and_key(text: str, problem: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        script(text)
+    assert caught.value.problems == [f"script.yaml:{problem}"]
+
+
+@pytest.mark.parametrize(("said", "meant"), [("yes", "yes"), ("no", "no"), ("true", "yes"), ('"no"', "no")])
+def test_yaml_s_booleans_are_yes_and_no(said: str, meant: str) -> None:
+    text = f"default: {{can_further_iteration_help: {said}}}"
+    assert script(text).default.can_further_iteration_help == meant

@@ -1,0 +1,482 @@
+"""Bad input: one clear line, one hint, exit code 1 (2 for usage), and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Project
+
+HELLO = """\
+id: hello
+steps:
+  - id: write
+    station: code-implementer
+  - id: critique
+    station: code-critic
+    routing:
+      kind: microloop
+      loop_target: write
+      max_iterations: 3
+  - id: test
+    engine: command
+    command: test
+    routing:
+      kind: branch
+      when:
+        - if: evidence.tests.passed
+          next: done
+      default: write
+  - id: done
+    station: build-cleanup
+"""
+FLOW_FILE = ".swarm/flows/hello.yaml"
+
+
+def traces(project: Project) -> list[str]:
+    """Whatever a run leaves in a repository and beside it."""
+    refs = project.git("for-each-ref", "--format=%(refname)").splitlines()
+    worktrees = project.git("worktree", "list", "--porcelain").count("worktree ")
+    left = [name for name in refs if "shadow/" in name or "swarm" in name]
+    left += ["a linked worktree"] * (worktrees - 1)
+    beside = project.root.parent / f"{project.root.name}.swarm"
+    state = Path(project.env["XDG_STATE_HOME"])
+    journals = (project.root / ".git/swarm/journal").glob("*")
+    return left + [str(path) for path in (beside, state, *journals) if path.exists()]
+
+
+def refused(project: Project, *arguments: str, code: int = 1, cwd: Path | None = None) -> str:
+    """Everything on stderr of a command that is refused; nothing is on stdout, and nothing is left."""
+    before = traces(project)
+    done = project.swarm(*arguments, code=code, cwd=cwd)
+    assert (done.stdout, traces(project)) == ("", before)
+    return done.stderr
+
+
+def said(message: str, hint: str) -> str:
+    return "".join(f"git-swarm: {line}\n" for line in message.split("\n")) + f"hint: {hint}\n"
+
+
+# --- flows ------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_flow_names_the_near_one(project: Project) -> None:
+    assert refused(project, "start", "bulid") == said(
+        "unknown flow 'bulid' (did you mean 'build'?)", "git swarm flows list"
+    )
+
+
+BAD_FLOWS = [
+    pytest.param(
+        HELLO.replace("code-critic", "code-critik"),
+        f"{FLOW_FILE}:6: unknown station 'code-critik' (did you mean 'code-critic'?)",
+        id="unknown station",
+    ),
+    pytest.param(
+        HELLO.replace("      loop_target: write\n", ""),
+        f"{FLOW_FILE}:7: 'steps.1.routing.loop_target' is missing",
+        id="loop without a target",
+    ),
+    pytest.param(
+        HELLO.replace("loop_target: write", "loop_target: wriet"),
+        f"{FLOW_FILE}:9: loop_target: no step 'wriet' in this flow (did you mean 'write'?)",
+        id="loop target that does not exist",
+    ),
+    pytest.param(
+        HELLO.replace("id: hello", "id: [hello"),
+        f"{FLOW_FILE}:2: not valid YAML: expected ',' or ']', but got ':'",
+        id="not YAML",
+    ),
+    pytest.param(
+        HELLO.replace("max_iterations", "max_iteration"),
+        f"{FLOW_FILE}:10: unknown key 'steps.1.routing.max_iteration' (did you mean 'max_iterations'?)",
+        id="unknown key",
+    ),
+    pytest.param(
+        HELLO.replace("    command: test", "    command: test\n    command: lint"),
+        f"{FLOW_FILE}:14: the key 'command' stands here a second time",
+        id="duplicate key",
+    ),
+    pytest.param(
+        HELLO.replace("evidence.tests.passed", "evidence.tests.passed =="),
+        f"{FLOW_FILE}:17: not a CEL expression: 'evidence.tests.passed ==': column 25: "
+        "Syntax error: mismatched input '<EOF>' expecting {{'[', '{{', '(', '.', '-', '!', 'true', 'false', 'null', "
+        "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}}".replace("{{", "{").replace("}}", "}"),
+        id="bad condition",
+    ),
+    pytest.param(
+        HELLO.replace("evidence.tests.passed", "evidnce.tests.passed"),
+        f"{FLOW_FILE}:17: not a CEL expression: 'evidnce.tests.passed': "
+        "unknown name 'evidnce' (known: receipt, envelope, evidence, run)",
+        id="condition about something unknown",
+    ),
+    pytest.param(
+        HELLO.replace("default: write", "default: critique"),
+        f"{FLOW_FILE}:14: the loop of 'test' starts inside the loop of 'critique': loops may nest, not cross",
+        id="crossing loops",
+    ),
+    pytest.param(
+        HELLO.replace("id: hello", "id: hallo"),
+        f"{FLOW_FILE}:1: id 'hallo' in a file named 'hello'",
+        id="another name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("flow", "problem"), BAD_FLOWS)
+def test_a_bad_flow_is_refused_before_anything_exists(project: Project, flow: str, problem: str) -> None:
+    project.commit({FLOW_FILE: flow})
+    assert refused(project, "start", "hello") == said(problem, "git swarm flows validate hello")
+
+
+def test_flows_validate_finds_what_start_would_refuse_in_all_flows_at_once(project: Project) -> None:
+    for number, param in enumerate(BAD_FLOWS):
+        flow = str(param.values[0]).replace("id: hello", f"id: hello{number}", 1)
+        project.write({f".swarm/flows/hello{number}.yaml": flow})
+    problems = [
+        str(param.values[1])
+        .replace(FLOW_FILE, f".swarm/flows/hello{number}.yaml")
+        .replace("'hello'", f"'hello{number}'")
+        for number, param in enumerate(BAD_FLOWS)
+    ]
+    stderr = refused(project, "flows", "validate")
+    expected = said("\n".join(problems), "mend the lines above, then: git swarm flows validate")
+    assert sorted(stderr.splitlines()) == sorted(expected.splitlines())
+
+
+def test_a_user_flow_that_is_not_committed_is_refused(project: Project) -> None:
+    project.write({FLOW_FILE: HELLO})
+    assert refused(project, "start", "hello") == said(
+        f"{FLOW_FILE} is not committed: a run reads its flow from the base commit",
+        f"git add {FLOW_FILE} && git commit -m 'flow hello'",
+    )
+
+
+def test_a_user_flow_with_changes_that_are_not_committed_runs_as_committed_and_says_so(project: Project) -> None:
+    flow = "id: hello\nsteps:\n  - {id: look, station: fixer}\n"
+    base = project.commit({FLOW_FILE: flow})
+    project.write({FLOW_FILE: flow + "  - {id: more, station: fixer}\n"})
+    lines = project.swarm("start", "hello").stderr.splitlines()
+    assert lines[1] == f"note: the run starts from {base[:8]}; uncommitted changes here are not in it"
+    assert [entry["step"] for entry in project.json("log")] == ["look"]
+
+
+def test_a_station_that_is_not_valid_is_refused_with_its_file(project: Project) -> None:
+    station = ".swarm/flows/stations/critic.yaml"
+    flow = "id: hello\nsteps:\n  - {id: look, station: critic}\n"
+    project.commit(
+        {FLOW_FILE: flow, station: "id: critic\ntitle: C\ncategory: critc\nidentity: x\ninvariants: [y]\n"}
+    )
+    stderr = refused(project, "start", "hello")
+    assert stderr.startswith(f"git-swarm: {station}:3: category: Input should be 'shaping', 'spec'")
+    assert stderr.endswith("\nhint: git swarm flows validate hello\n")
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("steps:\n  implemnt: {}\n", "2: no step 'implemnt' in build (did you mean 'implement'?)"),
+        ("steps:\n  build/implemnt: {}\n", "2: no step 'build/implemnt' in build (did you mean 'build/implement'?)"),
+        ("steps: {implement: [", "1: not valid YAML: "),
+        ("steps:\n  implement:\n    - {stauts: VERIFIED}\n", "3: unknown key 'steps.implement.0.stauts'"),
+        ("steps: \x00", "1: not valid YAML: "),
+    ],
+)
+def test_a_bad_script_is_refused_with_file_and_line(project: Project, text: str, problem: str) -> None:
+    path = project.script(text)
+    lines = refused(project, "start", "build", "--script", path).splitlines()
+    assert [line.startswith(("git-swarm: ", "hint: ")) for line in lines] == [True, True]
+    assert lines[0].startswith(f"git-swarm: {path}:{problem}")
+
+
+def test_a_script_that_does_not_exist_is_refused(project: Project) -> None:
+    path = str(project.root / "none.yaml")
+    assert refused(project, "start", "build", "--script", path) == said(
+        f"{path}: cannot be read: [Errno 2] No such file or directory: '{path}'", f"ls -l {path}"
+    )
+
+
+def test_a_script_from_the_environment_is_checked_as_well(project: Project) -> None:
+    path = project.script("- nothing")
+    env = {**project.env, "SWARM_STUB_SCRIPT": path}
+    lines = refused(Project(project.root, env), "start", "build").splitlines()
+    assert (lines[0], len(lines)) == (f"git-swarm: {path}:1: expected a mapping with default, steps", 2)
+
+
+# --- engines and options ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        pytest.param(
+            ("--engine", "claud"),
+            "unknown engine 'claud' (did you mean 'claude'?)",
+            "git swarm start FLOW --engine claude-step",
+            id="unknown engine",
+        ),
+        pytest.param(
+            ("--mode", "fast"),
+            "claude-step has no mode 'fast' in this version (it has: stub)",
+            "git swarm start FLOW --mode stub",
+            id="unknown mode",
+        ),
+        pytest.param(
+            ("-m", "a", "--issue", "b"),
+            "-m and --issue both give the task",
+            "leave one of them out",
+            id="two tasks",
+        ),
+        pytest.param(
+            ("gate",),
+            "this version executes one flow per run",
+            "git swarm start build",
+            id="two flows",
+        ),
+    ],
+)
+def test_options_that_cannot_be_met_are_usage(
+    project: Project, arguments: tuple[str, ...], message: str, hint: str
+) -> None:
+    assert refused(project, "start", "build", *arguments, code=2) == said(message, hint)
+
+
+def test_a_script_with_another_mode_is_usage(project: Project) -> None:
+    stderr = refused(project, "start", "build", "--script", project.script("{}"), "--mode", "cli", code=2)
+    assert stderr == said("--script plays in mode stub, not 'cli'", "leave out --mode or --script")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("start", "build", "--bogus"), "No such option: --bogus"),
+        (("start",), "Missing argument 'FLOW'."),
+        (("start", "build", "--routing", "luck"), "Invalid value for '--routing': "),
+        (("show", "a", "b"), "Got unexpected extra argument"),
+        (("bogus",), "No such command 'bogus'."),
+    ],
+)
+def test_a_wrong_command_line_is_usage(project: Project, arguments: tuple[str, ...], message: str) -> None:
+    stderr = refused(project, *arguments, code=2)
+    assert f"\nError: {message}" in stderr
+    assert re.search(r"^Try 'git swarm.* -h' for help\.$", stderr, re.MULTILINE)
+
+
+def test_a_base_that_does_not_exist_is_refused(project: Project) -> None:
+    assert refused(project, "start", "build", "--base", "nowhere") == said(
+        "'nowhere' is not a commit", "git log --oneline --all | head"
+    )
+
+
+@pytest.mark.parametrize("revision", ["--all", "HEAD:README.md", "HEAD^{tree}"])
+def test_a_base_that_is_no_commit_is_refused(project: Project, revision: str) -> None:
+    assert refused(project, "start", "build", f"--base={revision}") == said(
+        f"'{revision}' is not a commit", "git log --oneline --all | head"
+    )
+
+
+# --- configuration ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        pytest.param(
+            "engines:\n  defualt: claude\n", "2: unknown key 'engines.defualt' (did you mean 'default'?)", id="key"
+        ),
+        pytest.param(
+            "worktree: {setup_timeout: soon}\n",
+            "1: worktree.setup_timeout: Input should be a valid integer, unable to parse string as an integer",
+            id="value",
+        ),
+        pytest.param("commands: [a]\nx: {", "2: not valid YAML: ", id="not YAML"),
+        pytest.param(
+            "durability: full\ndurability: fast\n", "2: the key 'durability' stands here a second", id="twice"
+        ),
+    ],
+)
+def test_a_bad_team_configuration_is_refused_with_file_and_line(project: Project, config: str, problem: str) -> None:
+    project.commit({".swarm/config.yaml": config})
+    lines = refused(project, "start", "build").splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["git-swarm", "hint"]
+    assert lines[0].startswith(f"git-swarm: .swarm/config.yaml:{problem}")
+
+
+def test_an_unknown_engine_in_the_team_configuration_is_an_error_not_usage(project: Project) -> None:
+    project.commit({".swarm/config.yaml": "engines:\n  default: claud\n"})
+    lines = refused(project, "start", "build").splitlines()
+    assert lines[0].startswith("git-swarm: .swarm/config.yaml:2: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("swarm.x", "1", "git config: unknown key 'swarm.x'"),
+        ("swarm.worktre.dir", "1", "git config: unknown key 'swarm.worktre.dir' (did you mean 'worktree'?)"),
+        ("swarm.worktree.setupTimeout", "soon", "git config: swarm.worktree.setup"),
+        ("swarm.durability", "most", "git config: swarm.durability: Input should be 'fast' or 'full'"),
+        ("swarm.worktree.dir", "[", "git config: swarm.worktree.dir: "),
+    ],
+)
+def test_a_bad_git_configuration_is_refused_with_its_name(
+    project: Project, key: str, value: str, problem: str
+) -> None:
+    project.git("config", key, value)
+    lines = refused(project, "start", "build").splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["git-swarm", "hint"]
+    assert lines[0].startswith(f"git-swarm: {problem}")
+
+
+# --- repositories -----------------------------------------------------------------------------------------------
+
+
+def test_outside_of_a_repository(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    assert refused(project, "start", "build", cwd=tmp_path / "elsewhere") == said(
+        f"{tmp_path}/elsewhere is not in a git repository",
+        "cd into one, or: git init && git commit --allow-empty -m start",
+    )
+
+
+def other(project: Project, *init: str) -> Project:
+    """An empty repository beside the project's."""
+    made = Project(project.root.parent / "other", project.env)
+    made.root.mkdir()
+    made.git("init", "-q", *init)
+    return made
+
+
+def test_a_repository_without_a_commit(project: Project) -> None:
+    assert refused(other(project), "start", "build") == said(
+        "this repository has no commit yet: a run branches off one",
+        "git commit --allow-empty -m 'first commit'",
+    )
+
+
+def test_a_sha256_repository(project: Project) -> None:
+    made = other(project, "--object-format=sha256")
+    made.commit({"a": "1"})
+    assert refused(made, "start", "build") == said(
+        "this repository stores sha256 objects, which libgit2 cannot read",
+        "use a SHA-1 repository: git clone it into one made by git init --object-format=sha1",
+    )
+
+
+def test_a_branch_named_shadow(project: Project) -> None:
+    project.git("branch", "shadow")
+    assert refused(project, "start", "build") == said(
+        "a branch named 'shadow' is in the way: git cannot keep shadow/<run> beside it",
+        "git branch -m shadow shadow-old",
+    )
+
+
+@pytest.mark.parametrize("path", [".swarm", ".swarm/runs"])
+def test_a_file_where_a_run_keeps_its_evidence(project: Project, path: str) -> None:
+    base = project.commit({path: "a file\n"})
+    assert refused(project, "start", "build") == said(
+        f"{base[:12]} has a file named {path}, where a run keeps its evidence",
+        f"git mv {path} somewhere-else && git commit -m 'make room for git-swarm'",
+    )
+
+
+def test_a_submodule_where_a_run_keeps_its_evidence(project: Project) -> None:
+    head = project.git("rev-parse", "HEAD")
+    project.git("update-index", "--add", "--cacheinfo", f"160000,{head},.swarm")
+    project.git("commit", "-qm", "module")
+    lines = refused(project, "start", "build").splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["git-swarm", "hint"]
+    assert ".swarm" in lines[0]
+
+
+def test_a_file_beside_the_repository_is_no_obstacle(project: Project) -> None:
+    (project.root.parent / "repo.swarm").touch(mode=0o644)
+    project.commit({FLOW_FILE: "id: hello\nsteps:\n  - {id: a, station: fixer}\n"})
+    project.swarm("start", "hello")
+
+
+def test_an_issue_that_does_not_exist_is_refused(project: Project) -> None:
+    stderr = refused(project, "start", "build", "--issue", "none.md")
+    assert stderr == said("none.md: cannot be read: [Errno 2] No such file or directory: 'none.md'", "ls -l none.md")
+
+
+# --- runs and steps ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["log", "show", "status", "path", "events", "transcript", "diff", "resume"])
+def test_without_any_run_a_command_says_how_to_start_one(project: Project, command: str) -> None:
+    assert refused(project, command) == said(
+        "there is no run in this repository yet", "git swarm start build -m 'the task'"
+    )
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, list[str]]:
+    """A repository with two finished runs of one step; their ids, newest first."""
+    folder = tmp_path_factory.mktemp("two")
+    home = folder / "home"
+    home.mkdir()
+    env = {
+        "HOME": str(home),
+        "XDG_STATE_HOME": str(home / "state"),
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "COLUMNS": "80",
+        "PYTHONPATH": str(Path(__file__).parent.parent),
+    }
+    project = Project(folder / "repo", env)
+    project.root.mkdir()
+    project.git("init", "-q")
+    for key, value in (("user.name", "Ann"), ("user.email", "ann@example.org")):
+        project.git("config", key, value)
+    project.commit({FLOW_FILE: "id: hello\nsteps:\n  - {id: look, station: fixer}\n"}, "first")
+    for _ in range(2):
+        project.swarm("start", "hello")
+    return project, [item["run_id"] for item in project.json("list")]
+
+
+def test_a_run_that_does_not_exist(two_runs: tuple[Project, list[str]]) -> None:
+    project, _runs = two_runs
+    assert refused(project, "log", "run-2001") == said("no run matches 'run-2001'", "git swarm list")
+
+
+def test_a_part_that_several_runs_share(two_runs: tuple[Project, list[str]]) -> None:
+    project, runs = two_runs
+    assert refused(project, "resume", "run-") == said(
+        f"'run-' matches 2 runs: {runs[0]}, {runs[1]}", "give more of the id"
+    )
+
+
+@pytest.mark.parametrize("step", ["lock", "look@2", "build/look", "2", "#0", "HEAD", "look@x", "9999999"])
+def test_a_step_that_does_not_exist(two_runs: tuple[Project, list[str]], step: str) -> None:
+    project, runs = two_runs
+    assert refused(project, "show", step) == said(
+        f"{runs[0]} has no step '{step}' (it has: look)", f"git swarm log {runs[0]}"
+    )
+
+
+def test_a_diff_of_neither_step_nor_run(two_runs: tuple[Project, list[str]]) -> None:
+    project, _runs = two_runs
+    lines = refused(project, "diff", "lock").splitlines()
+    assert (lines[0], len(lines)) == ("git-swarm: no run matches 'lock'", 2)
+
+
+def test_a_worktree_that_is_gone(two_runs: tuple[Project, list[str]]) -> None:
+    project, runs = two_runs
+    project.git("worktree", "remove", "--force", str(project.worktree(runs[1])))
+    assert refused(project, "path", runs[1]) == said(
+        f"{runs[1]} has no worktree here any more", f"git swarm resume {runs[1]}"
+    )
+
+
+def test_an_unknown_flow_in_flows_show(project: Project) -> None:
+    assert refused(project, "flows", "show", "bulid") == said(
+        "unknown flow 'bulid' (did you mean 'build'?)", "git swarm flows list"
+    )

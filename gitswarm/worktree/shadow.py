@@ -42,7 +42,9 @@ class Shadow:
         return tuple(os.fsdecode(name) for name in content.split(b"\0") if name)
 
     def remember_set_up(self, copied: Sequence[str]) -> None:
-        (self.git_dir / _SET_UP).write_bytes(b"\0".join(os.fsencode(name) for name in copied))
+        staged = self.git_dir / f"{_SET_UP}.tmp"
+        staged.write_bytes(b"\0".join(os.fsencode(name) for name in copied))
+        staged.replace(self.git_dir / _SET_UP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,10 +176,10 @@ def test_log_oneline(shelf: Shelf) -> None:
     )
 
 
-LOG_KEYS = (
-    "n commit flow step iteration agent engine mode model result status summary started_at duration_ms tokens "
-    "cost_usd routing"
-).split()
+LOG_KEYS = [
+    *("n", "commit", "flow", "step", "iteration", "agent", "engine", "mode", "model", "result", "status"),
+    *("summary", "started_at", "duration_ms", "tokens", "cost_usd", "routing"),
+]
 
 
 def test_log_json_has_exactly_the_promised_fields(shelf: Shelf) -> None:
@@ -334,7 +334,8 @@ def test_show_prompt(shelf: Shelf) -> None:
         "# Step write of flow hello\n\nWrite the greeting.\n\n## Task\n\nSay hi\n\n## Outputs\n\n- notes.md\n\n"
         "## Handed over by earlier steps\n\n"
         "- hello/write: VERIFIED: changed a[0] and [b], see [/c]\n"
-        "- hello/critique: UNVERIFIED: CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
+        "- hello/critique: UNVERIFIED: "
+        "CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
         "  - CC-1: [says] hi without an exclamation mark\n\n"
         "Evidence of this run lies in RUN_BASE/; an artifact without a folder belongs in RUN_BASE/hello/.\n"
     )
@@ -494,42 +495,46 @@ def test_path(shelf: Shelf) -> None:
 # --- events -----------------------------------------------------------------------------------------------------
 
 
+# The step_start lines go on with the branch; the rest of a line that is too long for here stands below it.
+EVENTS = """\
+run_created     run  flows=["hello"], backend=claude-step, initiator=cli, stepwise=true
+run_started     run  mode=stepwise, routing_enabled=true, routing_mode=assist, engine_mode=stub
+route_decision  hello/write@1  to_step=write, reason=the flow starts here, routing_source=fast_path,
+    decision=advance, candidate_id=advance:write
+step_start      hello/write@1  role=Write the greeting., agents=["code-implementer"], step_index=1,
+    engine=claude-step, mode=stub, branch=shadow/run-20260101-000000-abcdef
+route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the only way on,
+    routing_source=fast_path, decision=advance, candidate_id=advance:critique
+step_start      hello/critique@1  role=critique, agents=["code-critic"], step_index=2,
+    engine=claude-step, mode=stub, branch=shadow/run-20260101-000000-abcdef
+file_changes    hello/critique@1  files=0, insertions=0, deletions=0
+step_end        hello/critique@1  status=succeeded, duration_ms=0, engine=claude-step, tokens=0, cost_usd=0.0,
+    handoff_status=UNVERIFIED
+route_decision  hello/write@2  from_step=critique, to_step=write, reason=loop_iteration:1,
+    loop_state={"iteration": 1, "max_iterations": 3}, routing_source=deterministic, decision=loop,
+    candidate_id=loop:write:iter_2
+step_start      hello/write@2  role=Write the greeting., agents=["code-implementer"], step_index=1,
+    engine=claude-step, mode=stub, branch=shadow/run-20260101-000000-abcdef
+tool_start      hello/write@2  tool=Write, input={"file_path": "src/app.py"}
+tool_end        hello/write@2  tool=Write, success=true, output=13 bytes
+route_decision  hello  from_step=done, reason=the flow is complete, routing_source=fast_path,
+    decision=terminate, candidate_id=terminate
+run_completed   hello  status=succeeded, steps_completed=4, total_steps_executed=9
+"""
+
+
 def test_events(shelf: Shelf) -> None:
+    """Four at the start, eight about the first loop, the last two."""
     lines = shelf.shown("events", shelf.run).splitlines()
-    branch = "branch=shadow/run-20260101-000000-abcdef"
-    assert lines[:4] + lines[10:18] + lines[-2:] == [
-        '00:00:00.000 run_created     run  flows=["hello"], backend=claude-step, initiator=cli, stepwise=true',
-        "00:00:00.000 run_started     run  mode=stepwise, routing_enabled=true, routing_mode=assist, engine_mode=stub",
-        "00:00:00.000 route_decision  hello/write@1  to_step=write, reason=the flow starts here, "
-        "routing_source=fast_path, decision=advance, candidate_id=advance:write",
-        '00:00:00.000 step_start      hello/write@1  role=Write the greeting., agents=["code-implementer"], '
-        f"step_index=1, engine=claude-step, mode=stub, {branch}",
-        "00:00:00.000 route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the only way on, "
-        "routing_source=fast_path, decision=advance, candidate_id=advance:critique",
-        '00:00:00.000 step_start      hello/critique@1  role=critique, agents=["code-critic"], '
-        f"step_index=2, engine=claude-step, mode=stub, {branch}",
-        "00:00:00.000 file_changes    hello/critique@1  files=0, insertions=0, deletions=0",
-        "00:00:00.000 step_end        hello/critique@1  status=succeeded, duration_ms=0, engine=claude-step, "
-        "tokens=0, cost_usd=0.0, handoff_status=UNVERIFIED",
-        "00:00:00.000 route_decision  hello/write@2  from_step=critique, to_step=write, reason=loop_iteration:1, "
-        'loop_state={"iteration": 1, "max_iterations": 3}, routing_source=deterministic, decision=loop, '
-        "candidate_id=loop:write:iter_2",
-        '00:00:00.000 step_start      hello/write@2  role=Write the greeting., agents=["code-implementer"], '
-        f"step_index=1, engine=claude-step, mode=stub, {branch}",
-        '00:00:00.000 tool_start      hello/write@2  tool=Write, input={"file_path": "src/app.py"}',
-        "00:00:00.000 tool_end        hello/write@2  tool=Write, success=true, output=13 bytes",
-        "00:00:00.000 route_decision  hello  from_step=done, reason=the flow is complete, routing_source=fast_path, "
-        "decision=terminate, candidate_id=terminate",
-        "00:00:00.000 run_completed   hello  status=succeeded, steps_completed=4, total_steps_executed=9",
-    ]
+    chosen = lines[:4] + lines[10:18] + lines[-2:]
+    assert chosen == [f"00:00:00.000 {line}" for line in EVENTS.replace(",\n    ", ", ").splitlines()]
 
 
 def test_events_json_is_one_document_per_line_with_its_run(shelf: Shelf) -> None:
     events = [json.loads(line) for line in shelf.project.swarm("events", shelf.run, "--json").stdout.splitlines()]
     assert {event["run_id"] for event in events} == {shelf.run}
-    assert set().union(*events) == set(
-        "run_id seq ts kind flow_key step_id iteration agent_key payload".split()  # noqa: SIM905 - as in the design
-    )
+    keys = {"run_id", "seq", "ts", "kind", "flow_key", "step_id", "iteration", "agent_key", "payload"}
+    assert set().union(*events) == keys
 
 
 def test_seq_counts_from_1_within_every_file(shelf: Shelf) -> None:
@@ -679,7 +684,7 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
 
 def test_a_paused_run_waits_for_an_answer(tmp_path: Path) -> None:
     project = new_project(tmp_path)
-    script = project.script("default: {status: BLOCKED, blockers: [which one?]}")
+    script = project.script('default: {status: BLOCKED, blockers: ["which one?"]}')
     project.swarm("start", "short", "--script", script, code=5)
     status = project.json("status")
     assert (status["state"], status["next_step"], status["last_error"]) == ("paused", "look", None)
@@ -799,50 +804,53 @@ def test_plain_git_shows_the_run_in_80_columns(shelf: Shelf) -> None:
 
 def test_plain_git_shows_a_summary_of_wide_letters_in_80_columns(tmp_path: Path) -> None:
     project = new_project(tmp_path)
-    summary = "すべての挨拶を新しい関数に移し、テストを書き直して、文書も更新しました。次は批評家の番です。"  # noqa: RUF001
+    summary = "すべての挨拶を新しい関数に移し、テストを書き直して、文書も更新しました。次は批評家の番です。"
     run = project.start(f"default: {{status: UNVERIFIED, summary: {summary}}}", flow="short")
     shown = project.git("log", "--format=%s %(trailers:key=Swarm-Status,valueonly)", f"shadow/{run}", "^main")
     assert [line for line in shown.splitlines() if columns(line) > 80] == []
 
 
+NOTES = """\
+swarm/run-20260101-000000-abcdef/routing):
+    1. done -> end: terminate (fast_path): the flow is complete
+      {"decision": "terminate", "to_step": null, "reason": "the flow is
+      complete", "routing_source": "fast_path", "candidate_id": "terminate",
+      "candidates": [{"candidate_id": "terminate", "action": "terminate",
+      "target": null, "reason": "the flow is complete", "priority": 80,
+      "source": "fast_path", "evidence_pointers": [], "is_default": true}],
+      "loop_state": null, "explanation": {"conditions": [], "eliminated": []},
+      "seq": 1, "ts": "2026-01-01T00:00:00.000Z", "flow_key": "hello",
+      "from_step": "done", "iteration": 1, "routing_mode": "assist",
+      "supersedes": null}
+swarm/run-20260101-000000-abcdef/routing):
+    1. test -> done: branch (deterministic): evidence.tests.passed
+      {"decision": "branch", "to_step": "done", "reason":
+      "evidence.tests.passed", "routing_source": "deterministic",
+      "candidate_id": "branch:done", "candidates": [{"candidate_id":
+      "branch:done", "action": "branch", "target": "done", "reason": "if
+      evidence.tests.passed", "priority": 70, "source": "graph_edge",
+      "evidence_pointers": ["evidence.tests"], "is_default": true},
+      {"candidate_id": "branch:write", "action": "branch", "target": "write",
+      "reason": "no condition holds", "priority": 70, "source": "graph_edge",
+      "evidence_pointers": ["evidence.tests"], "is_default": false},
+      {"candidate_id": "advance:done", "action": "advance", "target": "done",
+      "reason": "at its maximum of 2", "priority": 80, "source": "graph_edge",
+      "evidence_pointers": ["envelope.status"], "is_default": false}],
+      "loop_state": {"iteration": 2, "max_iterations": 2}, "explanation":
+      {"conditions": [{"expression": "evidence.tests.passed", "target": "done",
+      "value": true, "error": null}], "eliminated": [{"candidate_id":
+      "branch:write", "reason": "not taken: evidence.tests.passed"},
+      {"candidate_id": "advance:done", "reason": "not taken:
+      evidence.tests.passed"}]}, "seq": 1, "ts": "2026-01-01T00:00:00.000Z",
+      "flow_key": "hello", "from_step": "test", "iteration": 2, "routing_mode":
+      "assist", "supersedes": null}
+"""
+
+
 def test_plain_git_shows_the_decisions_below_the_commits(shelf: Shelf) -> None:
     shown = shelf.plain(shelf.project.git("log", f"--notes=swarm/{shelf.run}/routing", "-3", f"shadow/{shelf.run}"))
     notes = [note.partition("\n\ncommit ")[0] for note in shown.split("Notes (")[1:]]
-    assert notes == [
-        "swarm/run-20260101-000000-abcdef/routing):\n"
-        "    1. done -> end: terminate (fast_path): the flow is complete\n"
-        '      {"decision": "terminate", "to_step": null, "reason": "the flow is\n'
-        '      complete", "routing_source": "fast_path", "candidate_id": "terminate",\n'
-        '      "candidates": [{"candidate_id": "terminate", "action": "terminate",\n'
-        '      "target": null, "reason": "the flow is complete", "priority": 80,\n'
-        '      "source": "fast_path", "evidence_pointers": [], "is_default": true}],\n'
-        '      "loop_state": null, "explanation": {"conditions": [], "eliminated": []},\n'
-        '      "seq": 1, "ts": "2026-01-01T00:00:00.000Z", "flow_key": "hello",\n'
-        '      "from_step": "done", "iteration": 1, "routing_mode": "assist",\n'
-        '      "supersedes": null}',
-        "swarm/run-20260101-000000-abcdef/routing):\n"
-        "    1. test -> done: branch (deterministic): evidence.tests.passed\n"
-        '      {"decision": "branch", "to_step": "done", "reason":\n'
-        '      "evidence.tests.passed", "routing_source": "deterministic",\n'
-        '      "candidate_id": "branch:done", "candidates": [{"candidate_id":\n'
-        '      "branch:done", "action": "branch", "target": "done", "reason": "if\n'
-        '      evidence.tests.passed", "priority": 70, "source": "graph_edge",\n'
-        '      "evidence_pointers": ["evidence.tests"], "is_default": true},\n'
-        '      {"candidate_id": "branch:write", "action": "branch", "target": "write",\n'
-        '      "reason": "no condition holds", "priority": 70, "source": "graph_edge",\n'
-        '      "evidence_pointers": ["evidence.tests"], "is_default": false},\n'
-        '      {"candidate_id": "advance:done", "action": "advance", "target": "done",\n'
-        '      "reason": "at its maximum of 2", "priority": 80, "source": "graph_edge",\n'
-        '      "evidence_pointers": ["envelope.status"], "is_default": false}],\n'
-        '      "loop_state": {"iteration": 2, "max_iterations": 2}, "explanation":\n'
-        '      {"conditions": [{"expression": "evidence.tests.passed", "target": "done",\n'
-        '      "value": true, "error": null}], "eliminated": [{"candidate_id":\n'
-        '      "branch:write", "reason": "not taken: evidence.tests.passed"},\n'
-        '      {"candidate_id": "advance:done", "reason": "not taken:\n'
-        '      evidence.tests.passed"}]}, "seq": 1, "ts": "2026-01-01T00:00:00.000Z",\n'
-        '      "flow_key": "hello", "from_step": "test", "iteration": 2, "routing_mode":\n'
-        '      "assist", "supersedes": null}',
-    ]
+    assert "\n".join(notes) + "\n" == NOTES
 
 
 def test_plain_git_shows_every_note_in_80_columns(shelf: Shelf) -> None:

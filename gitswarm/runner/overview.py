@@ -78,10 +78,9 @@ def _next_step(repository: Repository, state: RunState, decided: str | None) -> 
         return decided
     if state.end is RunStatus.SUCCEEDED:
         return None
-    if state.end is RunStatus.STOPPED or last is None:
-        parent = repository.objects.commit(state.tip).parents[0]
-        return next((d.to_step for d in reversed(decisions(repository, state.layout, parent))), None)
-    return last.step
+    before = decisions(repository, state.layout, repository.objects.commit(state.tip).parents[0])
+    pending = before[-1].to_step if before else None
+    return pending or (last.step if last else None)
 
 
 def _last_error(state: RunState) -> str | None:

@@ -74,7 +74,7 @@ def decide_resumed(session: Session, state: RunState) -> Decision:
             Choice.model_validate(last.model_dump(include=set(Choice.model_fields))),
             DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced),
         )
-    if state.end is RunStatus.STOPPED and last.to_step is not None:
+    if last.to_step is not None:
         choice = Choice.model_validate(last.model_dump(include=set(Choice.model_fields)))
     else:
         choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")

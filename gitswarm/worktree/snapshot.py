@@ -109,7 +109,8 @@ def _remove(root: Path, name: str) -> None:
 def photograph(shadow: Shadow) -> str:
     """Tree of the worktree as it is now, taken with a private index; the real one is not touched."""
     private = shadow.git_dir / "index.swarm"
-    shutil.copyfile(shadow.git_dir / "index", private)
+    # With its time: git tells a file that changed within the second by comparing with the index's own time.
+    shutil.copy2(shadow.git_dir / "index", private)
     try:
         return stage(shadow, index=private)
     finally:

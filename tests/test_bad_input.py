@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Project
+from tests.projects import ask, new_project
 
 HELLO = """\
 id: hello
@@ -51,9 +52,9 @@ def traces(project: Project) -> list[str]:
 def refused(project: Project, *arguments: str, code: int = 1, cwd: Path | None = None) -> str:
     """Everything on stderr of a command that is refused; nothing is on stdout, and nothing is left."""
     before = traces(project)
-    done = project.swarm(*arguments, code=code, cwd=cwd)
-    assert (done.stdout, traces(project)) == ("", before)
-    return done.stderr
+    answer = ask(project, *arguments, cwd=cwd)
+    assert (answer.code, answer.stdout, traces(project)) == (code, "", before), answer.stderr
+    return answer.stderr
 
 
 def said(message: str, hint: str) -> str:
@@ -147,6 +148,13 @@ def test_flows_validate_finds_what_start_would_refuse_in_all_flows_at_once(proje
     assert sorted(stderr.splitlines()) == sorted(expected.splitlines())
 
 
+def test_a_process_of_its_own_is_refused_in_the_same_words(project: Project) -> None:
+    """All others here ask within this process, which is cheaper."""
+    done = project.swarm("start", "bulid", code=1)
+    message = "unknown flow 'bulid' (did you mean 'build'?)"
+    assert (done.stdout, done.stderr) == ("", said(message, "git swarm flows list"))
+
+
 def test_a_user_flow_that_is_not_committed_is_refused(project: Project) -> None:
     project.write({FLOW_FILE: HELLO})
     assert refused(project, "start", "hello") == said(
@@ -161,7 +169,7 @@ def test_a_user_flow_with_changes_that_are_not_committed_runs_as_committed_and_s
     project.write({FLOW_FILE: flow + "  - {id: more, station: fixer}\n"})
     lines = project.swarm("start", "hello").stderr.splitlines()
     assert lines[1] == f"note: the run starts from {base[:8]}; uncommitted changes here are not in it"
-    assert [entry["step"] for entry in project.json("log")] == ["look"]
+    assert [entry["step"] for entry in json.loads(ask(project, "log", "--json").stdout)] == ["look"]
 
 
 def test_a_station_that_is_not_valid_is_refused_with_its_file(project: Project) -> None:
@@ -418,28 +426,11 @@ def test_without_any_run_a_command_says_how_to_start_one(project: Project, comma
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, list[str]]:
     """A repository with two finished runs of one step; their ids, newest first."""
-    folder = tmp_path_factory.mktemp("two")
-    home = folder / "home"
-    home.mkdir()
-    env = {
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(home / "state"),
-        "PATH": os.environ["PATH"],
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "COLUMNS": "80",
-        "PYTHONPATH": str(Path(__file__).parent.parent),
-    }
-    project = Project(folder / "repo", env)
-    project.root.mkdir()
-    project.git("init", "-q")
-    for key, value in (("user.name", "Ann"), ("user.email", "ann@example.org")):
-        project.git("config", key, value)
+    project = new_project(tmp_path_factory.mktemp("two"))
     project.commit({FLOW_FILE: "id: hello\nsteps:\n  - {id: look, station: fixer}\n"}, "first")
     for _ in range(2):
         project.swarm("start", "hello")
-    return project, [item["run_id"] for item in project.json("list")]
+    return project, [item["run_id"] for item in json.loads(ask(project, "list", "--json").stdout)]
 
 
 def test_a_run_that_does_not_exist(two_runs: tuple[Project, list[str]]) -> None:
@@ -470,7 +461,7 @@ def test_a_diff_of_neither_step_nor_run(two_runs: tuple[Project, list[str]]) -> 
 
 def test_a_worktree_that_is_gone(two_runs: tuple[Project, list[str]]) -> None:
     project, runs = two_runs
-    project.git("worktree", "remove", "--force", str(project.worktree(runs[1])))
+    project.git("worktree", "remove", "--force", ask(project, "path", runs[1]).stdout.strip())
     assert refused(project, "path", runs[1]) == said(
         f"{runs[1]} has no worktree here any more", f"git swarm resume {runs[1]}"
     )

@@ -27,7 +27,8 @@ from gitswarm.resources import bundled
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.library import load_library
 from gitswarm.specs.script import Script
-from tests.conftest import GIT_CONFIG, Project
+from tests.conftest import Project
+from tests.projects import ask, new_project, only_run
 
 LOOPED = """\
 default: {status: VERIFIED, summary: done, tokens: {prompt: 100, completion: 20}, cost_usd: 0.001}
@@ -104,33 +105,16 @@ class Played:
         return [json.loads(line) for line in self.told.splitlines()]
 
 
-def new_project(folder: Path) -> Project:
-    """A repository with one commit, and an environment with nothing but an identity."""
-    home = folder / "home"
-    home.mkdir()
-    (home / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
-    env = {
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(home / "state"),
-        "PATH": os.environ["PATH"],
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "COLUMNS": "80",
-        "PYTHONPATH": str(Path(__file__).parent.parent),
-    }
-    project = Project(folder / "repo", env)
-    project.root.mkdir()
-    project.git("init", "-q")
-    project.commit({"README.md": "# hello\n", "src/app.py": "print('hello')\n"}, "first")
-    return project
-
-
 def play(project: Project, *arguments: str, code: int = 0) -> Played:
     streamed = project.swarm("start", "build", "-m", "mend it", "--json", *arguments, code=code).stdout
     run = json.loads(streamed.splitlines()[0])["run_id"]
-    executions = [read_execution(project, run, entry) for entry in project.json("log", run)]
+    executions = [read_execution(project, run, entry) for entry in log_of(project, run)]
     return Played(project, run, streamed, project.swarm("events", run, "--json").stdout, executions)
+
+
+def log_of(project: Project, run: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(ask(project, "log", run, "--json").stdout)
+    return entries
 
 
 def read_execution(project: Project, run: str, entry: Mapping[str, Any]) -> Execution:
@@ -303,7 +287,7 @@ def test_what_a_receipt_says_about_routing_is_what_was_decided(looped: Played) -
     said = {e.name: e.receipt["routing"]["decision"] for e in looped.executions if "routing" in e.receipt}
     decided = {
         f"{entry['step']}@{entry['iteration']}": entry["routing"]["decision"]
-        for entry in looped.project.json("log", looped.run)
+        for entry in log_of(looped.project, looped.run)
     }
     assert said == {name: decided[name] for name in said}
 
@@ -600,7 +584,7 @@ def test_without_a_script_no_code_is_changed(unscripted: Mapping[str, Played]) -
 def test_without_tests_a_command_step_is_skipped_and_judges_nothing(unscripted: Mapping[str, Played]) -> None:
     played = unscripted["claude-step"]
     (receipt,) = (e.receipt for e in played.executions if e.name == "run_tests@1")
-    shown = played.project.json("show", "run_tests", "--run", played.run)
+    shown = json.loads(ask(played.project, "show", "run_tests", "--json").stdout)
     assert (receipt["status"], receipt["skipped"], shown["evidence"]["tests"]) == (
         "succeeded",
         True,
@@ -776,8 +760,8 @@ def test_a_run_gets_over_any_summary(tmp_path: Path, env: dict[str, str], summar
     project.root.mkdir()
     project.git("init", "-q")
     project.commit({".swarm/flows/one.yaml": "id: one\nsteps:\n  - {id: work, station: fixer}\n"})
-    run = project.start(f"default: {{summary: {summary}}}", flow="one")
-    (entry,) = project.json("log", run)
+    project.swarm("start", "one", "--script", project.script(f"default: {{summary: {summary}}}"))
+    (entry,) = log_of(project, only_run(project))
     assert (entry["status"], entry["routing"]["decision"]) == ("VERIFIED", "terminate")
 
 
@@ -786,7 +770,8 @@ def test_a_file_whose_name_is_not_utf_8_is_committed_as_it_is(tmp_path: Path, en
     project.root.mkdir()
     project.git("init", "-q")
     project.commit({".swarm/flows/one.yaml": "id: one\nsteps:\n  - {id: work, station: fixer}\n"})
-    run = project.start("""default: {run: ['echo x > "$(printf "caf\\351.txt")"']}""", flow="one")
-    argv = ["git", "ls-tree", "-z", "--name-only", f"shadow/{run}"]
+    script = project.script("""default: {run: ['echo x > "$(printf "caf\\351.txt")"']}""")
+    project.swarm("start", "one", "--script", script)
+    argv = ["git", "ls-tree", "-z", "--name-only", f"shadow/{only_run(project)}"]
     names = subprocess.run(argv, cwd=project.root, env=env, capture_output=True, check=True).stdout
     assert names.split(b"\0")[:-1] == [b".swarm", b"caf\xe9.txt"]

@@ -118,3 +118,8 @@ class Decision(Choice):
     iteration: int | None
     routing_mode: RoutingMode
     supersedes: Supersedes | None = None
+
+    @property
+    def choice(self) -> Choice:
+        """The choice without its place, to record it again elsewhere."""
+        return Choice.model_validate(self.model_dump(include=set(Choice.model_fields)))

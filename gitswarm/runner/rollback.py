@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, StepRecord, replay
+from gitswarm.ledger.store import DecisionPlace
 from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
 from gitswarm.runner.session import Session
 from gitswarm.runner.workplace import prepare_worktree
@@ -72,8 +74,17 @@ def roll_back(session: Session, state: RunState, plan: RollbackPlan) -> RolledBa
     return RolledBack(after, kept)
 
 
-def plan_undo(session: Session, state: RunState) -> tuple[str, str]:
-    """(ref, commit that was the tip) of the rollback that brought the run where it is.
+@dataclass(frozen=True, slots=True)
+class LastRollback:
+    """A rollback that was not undone: what it kept, where it started, where it led."""
+
+    kept: str
+    old_tip: str
+    target: str
+
+
+def last_rollback(session: Session, state: RunState) -> LastRollback:
+    """
 
     :raises NotFoundError: the tip was not reached by a rollback.
     """
@@ -82,7 +93,7 @@ def plan_undo(session: Session, state: RunState) -> tuple[str, str]:
     for name, said in reversed(store.kept_work()):
         if said.get("Swarm-Reason") == ROLLED_BACK and name not in undone:
             kept = session.repository.refs.read(name) or ""
-            return name, session.repository.objects.commit(kept).parents[0]
+            return LastRollback(name, session.repository.objects.commit(kept).parents[0], said["Swarm-Target"])
     raise NotFoundError(f"{state.layout.run_id} has no rollback to undo", hint=f"git swarm log {state.layout.run_id}")
 
 
@@ -91,18 +102,28 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
 
     :raises NotFoundError: nothing to undo.
     """
-    name, old_tip = plan_undo(session, state)
+    last = last_rollback(session, state)
     repository = session.repository
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
-    trailers = {"Swarm-Reason": UNDONE, "Swarm-Undoes": name}
-    kept = set_aside(session, state, shadow, left.code, Reason(f"before the undo of {name}", trailers))
-    dirty_tree = repository.objects.commit(repository.refs.read(name) or "").tree
-    after = _move(session, state, shadow, old_tip)
+    trailers = {"Swarm-Reason": UNDONE, "Swarm-Undoes": last.kept}
+    kept = set_aside(session, state, shadow, left.code, Reason(f"before the undo of {last.kept}", trailers))
+    dirty_tree = repository.objects.commit(repository.refs.read(last.kept) or "").tree
+    after = _move(session, state, shadow, last.old_tip)
+    _reinstate_decision(session, last.target)
     if _code(repository, dirty_tree) != _code(repository, after.tip_tree):
         snapshot.restore(shadow, dirty_tree, session.layout.base)
         snapshot.align_index(shadow, after.tip_tree)
     return RolledBack(after, kept)
+
+
+def _reinstate_decision(session: Session, target: str) -> None:
+    """What was decided after the rollback's target holds again."""
+    taken = decisions(session.repository, session.layout, target)
+    if taken and standing_decision(session.repository, session.layout, target) is None:
+        last = taken[-1]
+        place = DecisionPlace(last.flow_key, last.from_step, last.iteration, last.routing_mode)
+        session.store.decide(target, last.choice, place)
 
 
 def _keep(session: Session, state: RunState, shadow: Shadow, plan: RollbackPlan, reason: Reason) -> str:

@@ -12,7 +12,7 @@ from gitswarm.ledger.state import RunState, StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.routing import Action, Choice, Decision, Supersedes
+from gitswarm.records.routing import Action, Decision, Supersedes
 from gitswarm.routing import driver
 from gitswarm.runner.papers import executed
 from gitswarm.runner.session import HUMAN, Session
@@ -41,7 +41,7 @@ def pending_decision(session: Session, state: RunState) -> Decision:
 
 def repeat_decision(session: Session, state: RunState, decision: Decision) -> Decision:
     """The same choice once more, after a commit that is no step of the flow."""
-    choice = Choice.model_validate(decision.model_dump(include=set(Choice.model_fields)))
+    choice = decision.choice
     place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
     return session.store.decide(state.tip, choice, place)
 
@@ -71,11 +71,11 @@ def decide_resumed(session: Session, state: RunState) -> Decision:
     if record is None:
         return session.store.decide(
             state.tip,
-            Choice.model_validate(last.model_dump(include=set(Choice.model_fields))),
+            last.choice,
             DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced),
         )
     if last.to_step is not None:
-        choice = Choice.model_validate(last.model_dump(include=set(Choice.model_fields)))
+        choice = last.choice
     else:
         choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
     return session.store.decide(state.tip, choice, _place(session, record, replaced))

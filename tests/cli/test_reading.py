@@ -20,7 +20,8 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.reading import find_run, find_step
 from gitswarm.ledger.state import replay
-from tests.conftest import GIT_CONFIG, Project
+from tests.conftest import Project
+from tests.projects import ask, new_project, only_run
 
 FLOWS = {
     ".swarm/flows/hello.yaml": """\
@@ -78,9 +79,15 @@ class Shelf:
     base: str
     tip: str
 
+    @property
+    def worktree(self) -> Path:
+        return self.project.root.parent / "repo.swarm" / self.run
+
     def shown(self, *arguments: str, cwd: Path | None = None) -> str:
         """What a command says on stdout, ids and times replaced."""
-        return self.plain(self.project.swarm(*arguments, cwd=cwd).stdout)
+        answer = ask(self.project, *arguments, cwd=cwd)
+        assert (answer.code, answer.stderr) == (0, "")
+        return self.plain(answer.stdout)
 
     def plain(self, text: str) -> str:
         """Ids, times and places replaced by fixed ones of the same width; no blanks at the ends of lines."""
@@ -99,35 +106,20 @@ class Shelf:
         return json.loads(self.shown(*arguments, "--json"))
 
 
-def new_project(folder: Path) -> Project:
-    home = folder / "home"
-    home.mkdir()
-    (home / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
-    env = {
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(home / "state"),
-        "PATH": os.environ["PATH"],
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "COLUMNS": "80",
-        "PYTHONPATH": str(Path(__file__).parent.parent.parent),
-    }
-    project = Project(folder / "repo", env)
-    project.root.mkdir()
-    project.git("init", "-q")
-    project.commit({"README.md": "# hello\n", "src/app.py": "print('hello')\n", **FLOWS}, "first")
+def project_with_flows(folder: Path) -> Project:
+    project = new_project(folder)
+    project.commit(FLOWS, "flows")
     return project
 
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    project = new_project(tmp_path_factory.mktemp("shelf"))
+    project = project_with_flows(tmp_path_factory.mktemp("shelf"))
     project.swarm("start", "hello", "-m", "Say hi", "--script", project.script(SCRIPT))
-    run = project.json("list")[0]["run_id"]
+    run = only_run(project)
     project.swarm("start", "short", "--script", project.script("{}"))
-    newest = project.json("list")[0]["run_id"]
-    commits = tuple(entry["commit"] for entry in project.json("log", run))
+    newest = json.loads(ask(project, "list", "--json").stdout)[0]["run_id"]
+    commits = tuple(entry["commit"] for entry in json.loads(ask(project, "log", run, "--json").stdout))
     tip = project.git("rev-parse", f"shadow/{run}")
     return Shelf(project, run, newest, commits, project.git("rev-parse", "main"), tip)
 
@@ -158,7 +150,7 @@ def test_log(shelf: Shelf) -> None:
 
 
 def test_log_fits_80_columns(shelf: Shelf) -> None:
-    lines = shelf.project.swarm("log", shelf.run).stdout.splitlines()
+    lines = ask(shelf.project, "log", shelf.run).stdout.splitlines()
     assert [line for line in lines if columns(line) > 80] == []
 
 
@@ -321,7 +313,7 @@ def test_show_routing(shelf: Shelf) -> None:
     ],
 )
 def test_show_gives_a_stored_file_byte_for_byte(shelf: Shelf, option: str, path: str) -> None:
-    shown = shelf.project.swarm("show", "critique@2", option, "--run", shelf.run).stdout
+    shown = ask(shelf.project, "show", "critique@2", option, "--run", shelf.run).stdout
     stored = shelf.project.git("show", f"{shelf.commits[3]}:.swarm/runs/{shelf.run}/hello/{path}")
     assert shown == stored + "\n"
 
@@ -394,7 +386,7 @@ def test_transcript_json_is_a_list_of_its_lines(shelf: Shelf) -> None:
 )
 def test_diff_stat(shelf: Shelf, arguments: tuple[str, ...], stat: str) -> None:
     filled = (argument.replace("{run}", shelf.run) for argument in arguments)
-    assert shelf.shown("diff", *filled, "--stat") == stat
+    assert shelf.plain(shelf.project.swarm("diff", *filled, "--stat").stdout) == stat
 
 
 def test_diff_is_git_s_own(shelf: Shelf) -> None:
@@ -403,7 +395,7 @@ def test_diff_is_git_s_own(shelf: Shelf) -> None:
 
 
 def test_diff_is_what_the_printed_line_shows(shelf: Shelf) -> None:
-    status = shelf.project.swarm("status", shelf.run).stdout
+    status = ask(shelf.project, "status", shelf.run).stdout
     (line,) = re.findall(r"review +(git diff .*)", status)
     done = subprocess.run(
         ["sh", "-c", line], cwd=shelf.project.root, env=dict(shelf.project.env), capture_output=True, check=True
@@ -412,7 +404,8 @@ def test_diff_is_what_the_printed_line_shows(shelf: Shelf) -> None:
 
 
 def test_diff_evidence_has_the_run_s_files_too(shelf: Shelf) -> None:
-    names = re.findall(r"^\+\+\+ b/(.*)$", shelf.shown("diff", "1", "--run", shelf.run, "--evidence"), re.MULTILINE)
+    shown = shelf.plain(shelf.project.swarm("diff", "1", "--run", shelf.run, "--evidence").stdout)
+    names = re.findall(r"^\+\+\+ b/(.*)$", shown, re.MULTILINE)
     base = ".swarm/runs/run-20260101-000000-abcdef/hello"
     assert names == [
         f"{base}/events/write@1.jsonl",
@@ -480,12 +473,12 @@ def test_list(shelf: Shelf) -> None:
 
 
 def test_list_without_runs_says_how_to_start_one(project: Project) -> None:
-    done = project.swarm("list")
+    done = ask(project, "list")
     assert (done.stdout, done.stderr) == ("no runs yet\n", "hint: git swarm start build -m 'the task'\n")
 
 
 def test_list_json_without_runs_is_an_empty_list(project: Project) -> None:
-    assert project.json("list") == []
+    assert ask(project, "list", "--json").stdout == "[]\n"
 
 
 def test_path(shelf: Shelf) -> None:
@@ -531,14 +524,14 @@ def test_events(shelf: Shelf) -> None:
 
 
 def test_events_json_is_one_document_per_line_with_its_run(shelf: Shelf) -> None:
-    events = [json.loads(line) for line in shelf.project.swarm("events", shelf.run, "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in ask(shelf.project, "events", shelf.run, "--json").stdout.splitlines()]
     assert {event["run_id"] for event in events} == {shelf.run}
     keys = {"run_id", "seq", "ts", "kind", "flow_key", "step_id", "iteration", "agent_key", "payload"}
     assert set().union(*events) == keys
 
 
 def test_seq_counts_from_1_within_every_file(shelf: Shelf) -> None:
-    events = [json.loads(line) for line in shelf.project.swarm("events", shelf.run, "--json").stdout.splitlines()]
+    events = [json.loads(line) for line in ask(shelf.project, "events", shelf.run, "--json").stdout.splitlines()]
     expected = 0
     place = None
     for event in events:
@@ -586,7 +579,7 @@ def open_gate(project: Project) -> None:
 
 def gated(folder: Path, first: str = "") -> Project:
     """A project, and a script whose step waits until somebody writes to the pipe `gate`."""
-    project = new_project(folder)
+    project = project_with_flows(folder)
     os.mkfifo(Path(project.env["HOME"]) / "gate")
     project.script(GATED.format(first=first))
     return project
@@ -605,7 +598,7 @@ def test_following_a_live_run_ends_with_its_terminal_event(tmp_path: Path) -> No
             open_gate(project)
             seen += following.communicate(timeout=60)[0]
         assert run.wait(60) == 0
-    assert (following.returncode, seen) == (0, project.swarm("events", "--json").stdout)
+    assert (following.returncode, seen) == (0, ask(project, "events", "--json").stdout)
 
 
 def test_following_a_run_that_is_killed_ends_with_a_hint(tmp_path: Path) -> None:
@@ -637,14 +630,14 @@ def test_following_a_resumed_run_shows_what_events_shows(tmp_path: Path) -> None
             open_gate(project)
             seen += following.communicate(timeout=60)[0]
         assert run.wait(60) == 0
-    assert seen == project.swarm("events", "--json").stdout
+    assert seen == ask(project, "events", "--json").stdout
 
 
 def test_a_live_run_is_running_its_step(tmp_path: Path) -> None:
     project = gated(tmp_path)
     with running(project, *start_short(project)) as run:
         read_until(run, "tool_start")
-        status = project.json("status")
+        status = json.loads(ask(project, "status", "--json").stdout)
         open_gate(project)
         run.communicate(timeout=60)
     shown = {key: status[key] for key in ("state", "current_step", "steps_completed", "hint")}
@@ -660,9 +653,9 @@ def test_a_live_run_is_running_its_step(tmp_path: Path) -> None:
 
 
 def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
+    project = project_with_flows(tmp_path)
     done = project.swarm("start", "short", "--script", project.script("default: {fail: model overloaded}"), code=4)
-    run = project.json("list")[0]["run_id"]
+    run = only_run(project)
     base = project.git("rev-parse", "main")
     assert done.stdout == (
         f"{run} failed: 1 step, 0 tokens, $0.00\n"
@@ -672,7 +665,7 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
         f"review     git swarm diff {run}\n"
         f"with git   git diff {base[:12]}...shadow/{run} -- ':(top,exclude).swarm/runs'\n"
     )
-    status = project.json("status")
+    status = json.loads(ask(project, "status", "--json").stdout)
     assert {key: status[key] for key in ("state", "next_step", "steps_completed", "last_error", "hint")} == {
         "state": "failed",
         "next_step": "look",
@@ -683,10 +676,10 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_a_paused_run_waits_for_an_answer(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
+    project = project_with_flows(tmp_path)
     script = project.script('default: {status: BLOCKED, blockers: ["which one?"]}')
     project.swarm("start", "short", "--script", script, code=5)
-    status = project.json("status")
+    status = json.loads(ask(project, "status", "--json").stdout)
     assert (status["state"], status["next_step"], status["last_error"]) == ("paused", "look", None)
 
 
@@ -708,12 +701,12 @@ def test_without_a_name_it_is_the_newest_run(shelf: Shelf) -> None:
 
 
 def test_without_a_name_it_is_the_run_of_the_worktree_that_we_stand_in(shelf: Shelf) -> None:
-    worktree = shelf.project.worktree(shelf.run)
+    worktree = shelf.worktree
     assert [run_for(shelf, None, folder) for folder in (worktree, worktree / "src")] == [shelf.run] * 2
 
 
 def test_a_command_in_a_worktree_is_about_its_run(shelf: Shelf) -> None:
-    worktree = shelf.project.worktree(shelf.run)
+    worktree = shelf.worktree
     assert shelf.shown("path", cwd=worktree / "src") == "/there/repo.swarm/run-20260101-000000-abcdef\n"
 
 
@@ -774,8 +767,8 @@ def test_names_and_numbers_win_over_a_branch_of_the_same_name(shelf: Shelf, name
 
 
 def test_a_step_name_wins_over_a_run_in_diff(shelf: Shelf) -> None:
-    worktree = shelf.project.worktree(shelf.run)
-    assert shelf.shown("diff", "write@1", "--stat", cwd=worktree).startswith(" src/app.py | 2 +-")
+    shown = shelf.project.swarm("diff", "write@1", "--stat", cwd=shelf.worktree).stdout
+    assert shown.startswith(" src/app.py | 2 +-")
 
 
 # --- plain git --------------------------------------------------------------------------------------------------
@@ -803,9 +796,11 @@ def test_plain_git_shows_the_run_in_80_columns(shelf: Shelf) -> None:
 
 
 def test_plain_git_shows_a_summary_of_wide_letters_in_80_columns(tmp_path: Path) -> None:
-    project = new_project(tmp_path)
+    project = project_with_flows(tmp_path)
     summary = "すべての挨拶を新しい関数に移し、テストを書き直して、文書も更新しました。次は批評家の番です。"
-    run = project.start(f"default: {{status: UNVERIFIED, summary: {summary}}}", flow="short")
+    script = project.script(f"default: {{status: UNVERIFIED, summary: {summary}}}")
+    project.swarm("start", "short", "--script", script)
+    run = only_run(project)
     shown = project.git("log", "--format=%s %(trailers:key=Swarm-Status,valueonly)", f"shadow/{run}", "^main")
     assert [line for line in shown.splitlines() if columns(line) > 80] == []
 

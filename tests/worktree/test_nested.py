@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitswarm.worktree.nested import NestedFinder, quarantine
 from tests.conftest import Project
+from tests.projects import ask, evidence, only_run
 
 ONE = "id: one\nsteps:\n  - {id: work, station: code-implementer}\n  - {id: more, station: fixer}\n"
 LATER_NS = 60_000_000_000
@@ -134,18 +134,15 @@ COMMITTED = f"{EMB} && git -C emb add -A && git -C emb commit -qm inner"
 def played(project: Project, *lines: str, extra: str = "") -> str:
     """A run whose first step executes these shell lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
-    quoted = ", ".join("'" + line.replace("'", "''") + "'" for line in lines)
-    return project.start(f"steps:\n  work: [{{run: [{quoted}]}}]\n{extra}", flow="one")
+    script = project.script(f"steps:\n  work: [{{run: [{', '.join(map(quoted, lines))}]}}]\n{extra}")
+    project.swarm("start", "one", "--script", script)
+    return only_run(project)
 
 
 def code(project: Project, run: str) -> dict[str, str]:
     """Mode by path of all code at the end of the run."""
     tree = project.tree(f"shadow/{run}")
     return {name: about.split()[0] for name, about in tree.items() if not name.startswith(".swarm/")}
-
-
-def evidence(project: Project, step: str = "work") -> Any:
-    return project.json("show", step)["evidence"]
 
 
 @pytest.mark.parametrize(
@@ -160,14 +157,14 @@ def evidence(project: Project, step: str = "work") -> Any:
 def test_files_of_a_nested_repository_become_ordinary_files(project: Project, lines: list[str]) -> None:
     run = played(project, *lines)
     assert code(project, run) == {"README.md": "100644", "emb/file.txt": "100644", "src/app.py": "100644"}
-    assert evidence(project)["quarantined"] == ["emb"]
+    assert evidence(project, "one/work")["quarantined"] == ["emb"]
 
 
 def test_an_empty_nested_repository_is_quarantined(project: Project) -> None:
     """`git add -A` alone would fail as a whole here, and nothing would be staged."""
     run = played(project, "git init -q emb", "echo more > more.txt")
     assert code(project, run) == {"README.md": "100644", "more.txt": "100644", "src/app.py": "100644"}
-    assert evidence(project)["quarantined"] == ["emb"]
+    assert evidence(project, "one/work")["quarantined"] == ["emb"]
 
 
 def test_the_git_of_a_nested_repository_is_kept_whole(project: Project) -> None:
@@ -178,14 +175,14 @@ def test_the_git_of_a_nested_repository_is_kept_whole(project: Project) -> None:
 
 def test_the_quarantine_is_told_as_an_event(project: Project) -> None:
     run = played(project, COMMITTED)
-    events = project.swarm("events", run, "--json").stdout
+    events = ask(project, "events", run, "--json").stdout
     assert '"payload":{"path":"emb/.git","kept_as":"1-emb"}' in events
 
 
 def test_every_nested_repository_is_quarantined(project: Project) -> None:
     run = played(project, COMMITTED, "cd emb && git init -q deeper && echo x > deeper/x")
     assert sorted(code(project, run)) == ["README.md", "emb/deeper/x", "emb/file.txt", "src/app.py"]
-    assert evidence(project)["quarantined"] == ["emb", "emb/deeper"]
+    assert evidence(project, "one/work")["quarantined"] == ["emb", "emb/deeper"]
 
 
 EVIL = "echo ran >> $HOME/evil"
@@ -250,8 +247,8 @@ def quoted(line: str) -> str:
 def test_an_ignored_nested_repository_is_left_alone(project: Project) -> None:
     project.commit({".gitignore": "vendor/\n"})
     run = played(project, COMMITTED.replace("emb", "vendor/lib"))
-    assert evidence(project)["quarantined"] == []
-    assert (project.worktree(run) / "vendor/lib/.git").is_dir()
+    assert evidence(project, "one/work")["quarantined"] == []
+    assert (project.root.parent / f"repo.swarm/{run}/vendor/lib/.git").is_dir()
 
 
 def test_a_submodule_that_was_checked_out_is_left_alone(project: Project, tmp_path: Path) -> None:
@@ -260,7 +257,7 @@ def test_a_submodule_that_was_checked_out_is_left_alone(project: Project, tmp_pa
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(lib), "lib")
     project.commit({})
     run = played(project, "git -c protocol.file.allow=always submodule --quiet update --init", "echo x > x.txt")
-    assert evidence(project)["quarantined"] == []
+    assert evidence(project, "one/work")["quarantined"] == []
     assert code(project, run)["lib"] == "160000"
 
 
@@ -268,4 +265,4 @@ def test_a_second_step_of_the_same_run_is_watched_too(project: Project) -> None:
     extra = f"  more: [{{run: [{quoted(COMMITTED)}]}}]\n"
     run = played(project, "true", extra=extra)
     assert code(project, run)["emb/file.txt"] == "100644"
-    assert evidence(project, "more")["quarantined"] == ["emb"]
+    assert evidence(project, "one/more")["quarantined"] == ["emb"]

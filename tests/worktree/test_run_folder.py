@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -10,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pytest
 
 from gitswarm.git.repository import open_repository
 from gitswarm.worktree.run_folder import FolderChanges, RunFolder
 from tests.conftest import Project
+from tests.projects import ask, evidence, only_run
 
 BASE = ".swarm/runs/run-20260101-000000-abcdef"
 STORED = {f"{BASE}/spec.json": b"{}\n", f"{BASE}/build/receipts/a-b.json": b"[1]\n"}
@@ -241,21 +242,21 @@ steps:
 """
 
 
-def played(project: Project, *lines: str) -> tuple[str, Any]:
-    """A run whose second step executes these lines: its id, and what `show` says of that step."""
+def played(project: Project, *lines: str) -> str:
+    """A run whose second step executes these lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
     quoted = ", ".join("'" + line.replace("'", "''") + "'" for line in lines)
-    run = project.start(f"steps:\n  work: [{{run: [{quoted}]}}]\n", flow="one")
-    return run, project.json("show", "work")
+    project.swarm("start", "one", "--script", project.script(f"steps:\n  work: [{{run: [{quoted}]}}]\n"))
+    return only_run(project)
 
 
 def test_a_run_reports_tampering_in_the_evidence_and_commits_none_of_it(project: Project) -> None:
     forged = "$RUN_BASE/one/receipts/first-code-implementer.json"
-    run, shown = played(project, f"echo {{}} > {forged}", "rm $RUN_BASE/spec.json", "touch $RUN_BASE/extra")
+    run = played(project, f"echo {{}} > {forged}", "rm $RUN_BASE/spec.json", "touch $RUN_BASE/extra")
     base = f".swarm/runs/{run}"
     tampered = [f"{base}/extra", f"{base}/one/receipts/first-code-implementer.json", f"{base}/spec.json"]
-    assert shown["evidence"]["tampered"] == tampered
-    changed = project.git("diff", "--name-only", f"{shown['commit']}~1", shown["commit"]).splitlines()
+    assert evidence(project, "one/work")["tampered"] == tampered
+    changed = project.git("diff", "--name-only", f"shadow/{run}~2", f"shadow/{run}~1").splitlines()
     assert changed == [
         f"{base}/one/{name}"
         for name in (
@@ -269,33 +270,36 @@ def test_a_run_reports_tampering_in_the_evidence_and_commits_none_of_it(project:
 
 
 def test_a_run_reports_tampering_as_an_event(project: Project) -> None:
-    run, _shown = played(project, "touch $RUN_BASE/extra")
-    events = project.swarm("events", run, "--json").stdout
+    run = played(project, "touch $RUN_BASE/extra")
+    events = ask(project, "events", run, "--json").stdout
     assert '"kind":"evidence_tampering","flow_key":"one","step_id":"work"' in events
     assert f'"payload":{{"paths":[".swarm/runs/{run}/extra"]}}' in events
 
 
 def test_a_declared_output_is_committed_and_named_as_an_artifact(project: Project) -> None:
-    run, shown = played(project, "mkdir -p $RUN_BASE/one", "echo hello > $RUN_BASE/one/notes.md")
+    run = played(project, "mkdir -p $RUN_BASE/one", "echo hello > $RUN_BASE/one/notes.md")
     path = f".swarm/runs/{run}/one/notes.md"
-    assert (shown["evidence"]["tampered"], shown["envelope"]["artifacts"]) == ([], [path])
+    envelope = json.loads(project.git("show", f"shadow/{run}:.swarm/runs/{run}/one/handoff/work.json"))
+    assert (evidence(project, "one/work")["tampered"], envelope["artifacts"]) == ([], [path])
     assert project.git("show", f"shadow/{run}:{path}") == "hello"
 
 
 def test_a_name_that_is_not_utf_8_is_reported_and_put_away(project: Project) -> None:
-    run, shown = played(project, 'touch "$RUN_BASE/$(printf "caf\\351")"')
-    assert shown["evidence"]["tampered"] == [f".swarm/runs/{run}/caf\N{REPLACEMENT CHARACTER}"]
+    run = played(project, 'touch "$RUN_BASE/$(printf "caf\\351")"')
+    assert evidence(project, "one/work")["tampered"] == [f".swarm/runs/{run}/caf\N{REPLACEMENT CHARACTER}"]
 
 
 def test_a_station_s_own_outputs_count_where_the_step_names_none(project: Project) -> None:
     """Design section 4.4: exactly the files that the kernel wrote or the station declares."""
     flow = "id: one\nsteps:\n  - {id: work, station: code-critic}\n"
     project.commit({".swarm/flows/one.yaml": flow})
-    run = project.start("steps: {work: {write: {RUN_BASE/one/code_critique.md: CC-1}}}", flow="one")
-    assert project.json("show", "work")["evidence"]["tampered"] == []
+    script = project.script("steps: {work: {write: {RUN_BASE/one/code_critique.md: CC-1}}}")
+    project.swarm("start", "one", "--script", script)
+    run = only_run(project)
+    assert evidence(project, "one/work")["tampered"] == []
     assert project.git("show", f"shadow/{run}:.swarm/runs/{run}/one/code_critique.md") == "CC-1"
 
 
 def test_the_worktree_of_a_finished_run_is_clean(project: Project) -> None:
-    run, _shown = played(project, "touch $RUN_BASE/extra", "echo x > new.txt", "echo y > $RUN_BASE/one/notes.md")
-    assert project.git("status", "--porcelain", cwd=project.worktree(run)) == ""
+    run = played(project, "touch $RUN_BASE/extra", "echo x > new.txt", "echo y > $RUN_BASE/one/notes.md")
+    assert project.git("status", "--porcelain", cwd=project.root.parent / "repo.swarm" / run) == ""

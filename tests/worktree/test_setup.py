@@ -11,6 +11,7 @@ from gitswarm.errors import SetupFailedError
 from gitswarm.git.repository import open_repository
 from gitswarm.worktree.setup import Copied, copy_untracked, run_setup
 from tests.conftest import Project
+from tests.projects import evidence, only_run
 
 ONE = "id: one\nsteps:\n  - {id: work, station: code-implementer}\n"
 
@@ -160,7 +161,8 @@ def test_copied_files_lie_in_the_worktree_and_in_no_commit(project: Project) -> 
     configured(project, "worktree: {copy: [.env, conf]}\n")
     project.write({".env": "SECRET=1\n", "conf/a.toml": "a\n"})
     seen = "cat .env conf/a.toml > seen.txt; echo b > conf/b.toml"
-    run = project.start(f'default: {{run: ["{seen}"]}}', flow="one")
+    project.swarm("start", "one", "--script", project.script(f'default: {{run: ["{seen}"]}}'))
+    run = only_run(project)
     stored = project.git("log", "--format=", "--name-only", f"shadow/{run}").splitlines()
     code = {name for name in stored if not name.startswith(".swarm/")}
     assert code == {"README.md", "src/app.py", "seen.txt", "conf/b.toml"}
@@ -170,8 +172,9 @@ def test_copied_files_lie_in_the_worktree_and_in_no_commit(project: Project) -> 
 def test_a_copied_file_that_the_agent_changes_is_in_no_commit(project: Project) -> None:
     configured(project, "worktree: {copy: [.env]}\n")
     project.write({".env": "SECRET=1\n"})
-    run = project.start('default: {run: ["echo SECRET=2 >> .env", "git add -f .env"]}', flow="one")
-    assert project.git("log", "--format=%h", f"shadow/{run}", "--", ".env") == ""
+    script = project.script('default: {run: ["echo SECRET=2 >> .env", "git add -f .env"]}')
+    project.swarm("start", "one", "--script", script)
+    assert project.git("log", "--format=%h", f"shadow/{only_run(project)}", "--", ".env") == ""
 
 
 def test_copied_files_are_announced_and_those_left_out_with_the_reason(project: Project, tmp_path: Path) -> None:
@@ -203,7 +206,7 @@ def test_a_run_whose_setup_failed_goes_on_when_it_is_mended(project: Project) ->
     project.swarm("start", "one", "--script", project.script("{}"), code=1)
     (Path(project.env["HOME"]) / "network").touch()
     project.swarm("resume")
-    assert [entry["step"] for entry in project.json("log")] == ["work"]
+    assert evidence(project, "one/work")["tampered"] == []
 
 
 def test_a_setup_that_does_not_end_is_ended(project: Project) -> None:
@@ -215,9 +218,10 @@ def test_a_setup_that_does_not_end_is_ended(project: Project) -> None:
 def test_setup_runs_once_for_a_worktree_and_again_for_a_new_one(project: Project) -> None:
     configured(project, 'worktree: {setup: "echo set up >> $HOME/setups; echo x > made.txt"}\n')
     setups = Path(project.env["HOME"]) / "setups"
-    run = project.start("steps: {work: [{fail: once}, {fail: twice}, {}]}", flow="one", code=4)
+    script = project.script("steps: {work: [{fail: once}, {fail: twice}, {}]}")
+    project.swarm("start", "one", "--script", script, code=4)
     project.swarm("resume", code=4)
     once = setups.read_text(encoding="utf-8").count("set up")
-    shutil.rmtree(project.worktree(run))
+    shutil.rmtree(project.root.parent / "repo.swarm" / only_run(project))
     project.swarm("resume")
     assert (once, setups.read_text(encoding="utf-8").count("set up")) == (1, 2)

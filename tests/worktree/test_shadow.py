@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.worktree.shadow import Placement, Shadow, add_shadow, choose_path, find_shadow, reattach
 from tests.conftest import Project
+from tests.projects import ask, evidence, only_run
 
 RUN = "run-20260101-000000-abcdef"
 BRANCH = f"refs/heads/shadow/{RUN}"
@@ -75,17 +75,18 @@ def test_it_lies_in_the_state_folder_when_a_file_is_in_the_way(project: Project,
 def test_a_run_obeys_swarm_worktree_dir(project: Project, tmp_path: Path, value: str) -> None:
     project.commit({".swarm/flows/one.yaml": ONE})
     project.git("config", "swarm.worktreeDir", value.replace("{tmp}", str(tmp_path)))
-    run = project.start("{}", flow="one")
+    project.swarm("start", "one", "--script", project.script("{}"))
+    run = only_run(project)
     folder = tmp_path / "own place" if "tmp" in value else tmp_path / "home/worktrees"
-    assert project.worktree(run) == folder / run
+    assert ask(project, "path").stdout == f"{folder / run}\n"
     assert (folder / run / "README.md").read_text(encoding="utf-8") == "# hello\n"
 
 
 def test_a_run_falls_back_to_the_state_folder(project: Project, tmp_path: Path) -> None:
     project.commit({".swarm/flows/one.yaml": ONE})
     (tmp_path / "repo.swarm").touch(mode=0o644)
-    run = project.start("{}", flow="one")
-    assert project.worktree(run).parent.parent == tmp_path / "home/state/git-swarm"
+    project.swarm("start", "one", "--script", project.script("{}"))
+    assert Path(ask(project, "path").stdout.strip()).parent.parent == tmp_path / "home/state/git-swarm"
 
 
 # --- adding and finding -----------------------------------------------------------------------------------------
@@ -184,12 +185,12 @@ def test_the_pointer_to_git_is_put_back(project: Project, shadow: Shadow, tmp_pa
     assert project.git("status", "--porcelain", "--branch", cwd=shadow.path) == f"## shadow/{RUN}"
 
 
-def played(project: Project, *lines: str) -> tuple[str, Any]:
-    """A run whose step executes these lines: its id, and what `show` says of the step."""
+def played(project: Project, *lines: str) -> str:
+    """A run whose step executes these lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
     quoted = ", ".join("'" + line.replace("'", "''") + "'" for line in lines)
-    run = project.start(f"steps:\n  work: [{{run: [{quoted}]}}]\n", flow="one")
-    return run, project.json("show", "work")
+    project.swarm("start", "one", "--script", project.script(f"steps:\n  work: [{{run: [{quoted}]}}]\n"))
+    return only_run(project)
 
 
 def code(project: Project, run: str) -> list[str]:
@@ -216,43 +217,46 @@ COMMIT = "git add -A && git commit -qm mine"
 def test_what_an_agent_does_to_its_refs_is_undone_and_its_code_kept(
     project: Project, lines: list[str], reported: str
 ) -> None:
-    run, shown = played(project, *lines)
+    run = played(project, *lines)
     made = ["README.md", *(["more.txt"] if "more" in " ".join(lines) else []), "new.txt", "src/app.py"]
     assert code(project, run) == made
     subjects = project.git("log", "--format=%s", f"shadow/{run}").splitlines()
     assert subjects == ["run succeeded: the flow is complete", "one/work: ok", "run one", "change", "first"]
-    found = shown["evidence"]["tampered"][0]
+    found = evidence(project, "one/work")["tampered"][0]
     names = {"branch": f"refs/heads/shadow/{run} (moved to ", "HEAD": "HEAD of the ", ".git": ".git of the "}
     assert found.startswith(names[reported])
 
 
 def test_the_worktree_is_clean_after_an_agent_committed(project: Project) -> None:
-    run, _shown = played(project, f"echo x > new.txt && {COMMIT}")
-    assert project.git("status", "--porcelain", "--branch", cwd=project.worktree(run)) == f"## shadow/{run}"
+    run = played(project, f"echo x > new.txt && {COMMIT}")
+    assert (
+        project.git("status", "--porcelain", "--branch", cwd=project.root.parent / "repo.swarm" / run)
+        == f"## shadow/{run}"
+    )
 
 
 def test_what_an_agent_committed_counts_as_the_step_s_own_change(project: Project) -> None:
-    _run, shown = played(project, f"echo x > new.txt && {COMMIT}")
-    assert shown["evidence"]["diff"]["files"] == [
+    _run = played(project, f"echo x > new.txt && {COMMIT}")
+    assert evidence(project, "one/work")["diff"]["files"] == [
         {"path": "new.txt", "change": "added", "old_path": None, "insertions": 1, "deletions": 0}
     ]
 
 
 def test_a_file_that_an_agent_only_took_out_of_the_index_is_still_in_the_commit(project: Project) -> None:
-    run, _shown = played(project, "git rm -q --cached README.md")
+    run = played(project, "git rm -q --cached README.md")
     assert code(project, run) == ["README.md", "src/app.py"]
 
 
 def test_an_index_that_an_agent_broke_costs_no_code(project: Project) -> None:
-    run, _shown = played(project, "echo x > new.txt", 'echo broken > "$(git rev-parse --git-path index)"')
+    run = played(project, "echo x > new.txt", 'echo broken > "$(git rev-parse --git-path index)"')
     assert code(project, run) == ["README.md", "new.txt", "src/app.py"]
 
 
 def test_a_file_that_an_agent_hid_from_git_is_seen(project: Project) -> None:
     """`assume-unchanged` and `skip-worktree` tell git not to look."""
-    _run, shown = played(
+    _run = played(
         project,
         "git update-index --assume-unchanged README.md && echo one >> README.md",
         "git update-index --skip-worktree src/app.py && echo two >> src/app.py",
     )
-    assert [file["path"] for file in shown["evidence"]["diff"]["files"]] == ["README.md", "src/app.py"]
+    assert [file["path"] for file in evidence(project, "one/work")["diff"]["files"]] == ["README.md", "src/app.py"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
@@ -30,12 +30,21 @@ class EngineSection(Record):
     provider: Literal["anthropic", "anthropic_compat", "gemini"] | None = None
 
 
+def _known_engine(name: str) -> str:
+    if name not in _ENGINES and name not in _PROVIDERS:
+        raise ValueError(f"unknown engine '{name}'{did_you_mean(name, [*_ENGINES, *_PROVIDERS])}")
+    return name
+
+
+EngineName = Annotated[str, AfterValidator(_known_engine)]
+
+
 class EnginesSection(Record):
-    default: str = "claude-step"
+    default: EngineName = "claude-step"
     claude: EngineSection = EngineSection()
     gemini: EngineSection = EngineSection()
-    flows: dict[str, str] = {}
-    steps: dict[str, str] = {}
+    flows: dict[str, EngineName] = {}
+    steps: dict[str, EngineName] = {}
 
 
 class CommandsSection(Record):
@@ -86,7 +95,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
             ) from error
         merged = source.data
     for name, value in git_config.items():
-        _put(merged, _path_of(name), yaml.safe_load(value))
+        _put(merged, _path_of(name), _value(name, value))
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
@@ -111,7 +120,8 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         engine = _ENGINES.get(name, name)
         if engine not in _PROVIDERS:
             near = did_you_mean(name, [*_ENGINES, *_ENGINES.values()])
-            raise UsageError(f"unknown engine '{name}'{near}", hint="git swarm start FLOW --engine claude-step")
+            what = f"unknown engine '{name}'{near}"
+            raise UsageError(what, hint="git swarm start FLOW --engine claude-step")
         section = config.engines.claude if engine == "claude-step" else config.engines.gemini
         mode = mode_said or _mode_from_env(engine, env) or section.mode or "stub"
         model = _STUB_MODELS[engine] if mode == "stub" else said.model
@@ -146,6 +156,14 @@ def _mode_from_env(engine: str, env: Mapping[str, str]) -> str | None:
         return env.get("SWARM_CLAUDE_STEP_ENGINE_MODE") or None
     stub = env.get("SWARM_GEMINI_STUB")
     return {"0": "cli", "1": "stub"}.get(stub) if stub else None
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        said = str(error).splitlines()[0]
+        raise SpecError([f"git config: {name}: not a value: {said}"], hint=f"git config --unset {name}") from error
 
 
 def _path_of(name: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import typer
 from gitswarm import __version__
 from gitswarm.cli import demo, flows, following, reading, record, resume, showing, start, undo
 from gitswarm.cli.console import err
-from gitswarm.errors import RunInterruptedError, SwarmError
+from gitswarm.errors import RunInterruptedError, SpecError, SwarmError
 
 BUG = 3
 INTERRUPTED = 130
@@ -75,8 +75,9 @@ def run(arguments: list[str]) -> int:
 def _explain(error: SwarmError) -> None:
     for line in error.message.splitlines() or [""]:
         err(f"git-swarm: {line}")
-    if error.hint:
-        err(f"hint: {error.hint}")
+    hint = error.hint or ("mend that and type the same command again" if isinstance(error, SpecError) else "")
+    if hint:
+        err(f"hint: {hint}")
 
 
 def _report_bug(error: Exception, arguments: list[str]) -> None:

@@ -14,13 +14,13 @@ from gitswarm.cli.console import out
 from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, stop_signals, watching
 from gitswarm.cli.here import config_at, now, placement, read_text, repository_here
 from gitswarm.errors import NotFoundError, UsageError
-from gitswarm.git.repository import Repository
+from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.routing import RoutingMode
 from gitswarm.records.run_spec import RunSpec, new_run_id
 from gitswarm.resources import bundled
-from gitswarm.runner.begin import NewRun, create_run, start_run
+from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.session import Surroundings
 from gitswarm.runner.specs import checked_flow, freeze, parse_script, user_files
@@ -113,6 +113,7 @@ _STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. T
 
 def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     """Everything that can be wrong is found here, before anything exists."""
+    refuse_unready(repository)
     base = repository.resolve(asked.base)
     tree = repository.objects.commit(base).tree
     _refuse_uncommitted_flow(repository, tree, asked.flow)
@@ -138,7 +139,9 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         if step is not None and not flow.has_step(step.removeprefix(f"{flow.id}/")):
             near = did_you_mean(step, [known.id for known in flow.steps])
             raise NotFoundError(f"{flow.id} has no step '{step}'{near}", hint=f"git swarm flows show {flow.id}")
-    return NewRun(spec, freeze(library, (asked.flow,), script), first_step=asked.first), config
+    new = NewRun(spec, freeze(library, (asked.flow,), script), first_step=asked.first)
+    refuse_run(repository, new)
+    return new, config
 
 
 def _step_name(name: str | None, flow: str) -> str | None:

@@ -103,11 +103,18 @@ class Objects:
         """Id of what lies at `path` (slashes) in a tree, or None."""
         current = tree_id
         for part in path.split("/"):
-            tree = self._repository[current]
+            # A submodule's commit is usually not in this repository.
+            tree = self._repository.get(current)
             if not isinstance(tree, pygit2.Tree) or part not in tree:
                 return None
             current = str(tree[part].id)
         return current
+
+    def is_folder(self, tree_id: str, path: str) -> bool:
+        """Whether a tree lies at `path`; not a file, a link or a submodule."""
+        folder, _slash, name = path.rpartition("/")
+        parent = self.entry(tree_id, folder) if folder else tree_id
+        return parent is not None and self._subtree(parent, name) is not None
 
     def file(self, tree_id: str, path: str) -> bytes | None:
         """Content of the file at `path` in a tree; None when there is none."""

@@ -9,7 +9,7 @@ from enum import StrEnum
 from gitswarm.records.base import shorten
 
 FORMAT = "1"
-SUBJECT_WIDTH = 72
+SUBJECT_WIDTH = 69  # with a blank and the longest status behind it: 80 columns
 
 
 class Kind(StrEnum):

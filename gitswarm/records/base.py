@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
@@ -41,6 +43,16 @@ def readable(path: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """The first line of `text`, at most `limit` characters, cut with an ellipsis."""
+    """The first line of `text`, at most `limit` columns of a terminal wide, cut with an ellipsis."""
     line = text.strip().splitlines()[0].strip() if text.strip() else ""
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    widths = list(accumulate(_columns(letter) for letter in line))
+    if not widths or widths[-1] <= limit:
+        return line
+    fitting = sum(1 for width in widths if width < limit)
+    return line[:fitting].rstrip() + "…"
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from gitswarm.errors import UnsupportedRepositoryError
 from gitswarm.git.locks import Locks
@@ -64,6 +65,20 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
         return carry_on(session, place, state, decide_next(session, state))
 
 
+def refuse_run(repository: Repository, new: NewRun) -> None:
+    """
+    :raises SwarmError: what stands in the way of this run; nothing exists yet.
+    """
+    refuse_impossible(new.spec.settings, build_engines(new.specs.script, _no_clock))
+    refuse_unready(repository)
+    _refuse_swarm_file(repository, new.spec.base)
+
+
+def _no_clock() -> datetime:
+    """For engines that are only asked what they can do."""
+    return datetime.fromtimestamp(0, UTC)
+
+
 @contextmanager
 def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Iterator[tuple[Session, RunState]]:
     """The first commit, the branch, and the decision what comes first: from here on `resume` can take over.
@@ -73,9 +88,7 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
     :raises SwarmError: it could not be created.
     """
     session = open_session(repository, new, around)
-    refuse_impossible(new.spec.settings, session.engines)
-    refuse_unready(repository)
-    _refuse_swarm_file(repository, new.spec.base)
+    refuse_run(repository, new)
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
         state, events = _create(session, new.forked_at)
         for event in events:
@@ -150,7 +163,7 @@ def _first_events(session: Session) -> list[LoggedEvent]:
 def _refuse_swarm_file(repository: Repository, base: str) -> None:
     tree = repository.objects.commit(base).tree
     for path in (".swarm", ".swarm/runs"):
-        if repository.objects.file(tree, path) is not None:
+        if repository.objects.entry(tree, path) is not None and not repository.objects.is_folder(tree, path):
             raise UnsupportedRepositoryError(
                 f"{base[:12]} has a file named {path}, where a run keeps its evidence",
                 hint=f"git mv {path} somewhere-else && git commit -m 'make room for git-swarm'",

@@ -2,6 +2,7 @@
 
     python -m tests.faults count start tale        executes, then names every point on stdout, one per line
     python -m tests.faults 17 start tale           kills itself with SIGKILL at point 17
+    python -m tests.faults 17s start tale          stops itself there with SIGSTOP; SIGCONT lets it go on
     python -m tests.faults none resume             executes, without any point
     python -m tests.faults serve                   forks one of the above per order on stdin: imports cost
                                                    more than a short run
@@ -40,6 +41,7 @@ from gitswarm.worktree.run_folder import RunFolder
 
 COUNT = "count"
 NONE = "none"
+STOP = "s"
 SERVE = "serve"
 _WRITING = frozenset({"add", "write-tree", "update-index", "read-tree", "clean", "worktree"})
 
@@ -48,10 +50,11 @@ Describe = Callable[..., str | None]
 
 
 class Seam:
-    """Counts points; at the chosen one the process is gone."""
+    """Counts points; at the chosen one the process is gone, or stops."""
 
-    def __init__(self, chosen: int | None) -> None:
+    def __init__(self, chosen: int | None, sent: signal.Signals) -> None:
         self._chosen = chosen
+        self._signal = sent
         self.names: list[str] = []
 
     def reach(self, name: str, spoil: Callable[[], object] | None = None) -> None:
@@ -59,10 +62,10 @@ class Seam:
         self.names.append(name)
         if len(self.names) != self._chosen:
             return
-        if spoil is not None:
+        if spoil is not None and self._signal == signal.SIGKILL:
             spoil()
-        os.write(sys.stderr.fileno(), f"faults: killed {numbered(self._chosen, name)}\n".encode())
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.write(sys.stderr.fileno(), f"faults: {self._signal.name} at {numbered(self._chosen, name)}\n".encode())
+        os.kill(os.getpid(), self._signal)
 
     def wrap(self, owner: Any, name: str, describe: Describe) -> None:
         """Puts a point before and after every call of `owner.name`; a call of itself inside it is no point."""
@@ -152,7 +155,8 @@ def _git(_git: Git, *arguments: str, **_options: object) -> str | None:
 
 def execute(point: str, command_line: list[str]) -> int:
     """Plays one command line of the product; its exit code, unless a point ends it."""
-    seam = Seam(int(point) if point.isdigit() else None)
+    digits = point.removesuffix(STOP)
+    seam = Seam(int(digits) if digits.isdigit() else None, signal.SIGSTOP if point != digits else signal.SIGKILL)
     if point != NONE:
         install(seam)
     from gitswarm.cli.app import run  # noqa: PLC0415 - the seam lies under it

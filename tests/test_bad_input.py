@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -411,6 +413,21 @@ def test_a_file_beside_the_repository_is_no_obstacle(project: Project) -> None:
 def test_an_issue_that_does_not_exist_is_refused(project: Project) -> None:
     stderr = refused(project, "start", "build", "--issue", "none.md")
     assert stderr == said("none.md: cannot be read: [Errno 2] No such file or directory: 'none.md'", "ls -l none.md")
+
+
+def test_a_task_that_is_not_utf_8_is_refused(project: Project) -> None:
+    """Python hands such bytes over as half characters, which no file of a run can hold."""
+    lines = refused(project, "start", "build", "-m", os.fsdecode(b"mend the caf\xe9")).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["git-swarm", "hint"]
+
+
+def test_a_task_on_standard_input_that_is_not_utf_8_is_refused(project: Project) -> None:
+    argv = project.argv("start", "build", "--issue", "-")
+    done = subprocess.run(
+        argv, cwd=project.root, env=dict(project.env), input=b"mend the caf\xe9\n", capture_output=True, check=False
+    )
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, [line.partition(": ")[0] for line in lines]) == (1, ["git-swarm", "hint"])
 
 
 # --- runs and steps ---------------------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ class Place:
         done = self.swarm(*arguments, point=point)
         assert done.returncode == -signal.SIGKILL, f"not killed at {point}: {done.returncode}\n{done.stderr}"
         self._note_kill()
-        return done.stderr.splitlines()[-1].removeprefix("faults: killed ")
+        return done.stderr.splitlines()[-1].removeprefix("faults: SIGKILL at ")
 
     def killed_after(self, seconds: float, *arguments: str) -> None:
         """Executes for a time in a process of the product alone; it may also end before."""
@@ -680,8 +680,8 @@ def test_a_run_goes_on_whatever_its_agent_did_with_git_before_the_kill(project: 
 
     (run,) = project.json("list")
     assert (run["state"], run["steps_completed"]) == ("succeeded", 2)
-    steps = [told for told in chain(project, run["tip"]) if told.kind == "step"]
-    assert [(told.step, told.iteration) for told in steps] == [("first", "1"), ("second", "2")]
+    committed = [told for told in chain(project, run["tip"]) if told.kind == "step"]
+    assert [(told.step, told.iteration) for told in committed] == [("first", "1"), ("second", "2")]
     assert trace.read_text(encoding="utf-8") == "first\n"
     assert project.tree(run["tip"]) == project.tree("main")
     assert project.git("status", "--porcelain", cwd=Path(run["worktree"])) == ""

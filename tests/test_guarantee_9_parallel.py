@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.conftest import Project
+from tests.faults import COUNT, STOP
 from tests.fingerprint import fingerprint
 from tests.waiting import DEADLINE_S, ends_within, wait_until
+
+LOCK_PATIENCE_S = 1.5
 
 FLOW = """\
 id: trek
@@ -79,6 +85,10 @@ class Door:
     def open(self) -> None:
         (self.folder / "open").touch()
 
+    def close(self) -> None:
+        for name in ("open", "reached"):
+            (self.folder / name).unlink(missing_ok=True)
+
 
 @pytest.fixture
 def door(tmp_path: Path, env: dict[str, str]) -> Door:
@@ -99,8 +109,14 @@ def trail(door: Door, project: Project) -> Project:
 @contextmanager
 def swarming(project: Project, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The product as a process that goes on while the block is executed; at its end it must have ended."""
+    with process_of(project, project.argv(*arguments)) as process:
+        yield process
+
+
+@contextmanager
+def process_of(project: Project, argv: list[str]) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        project.argv(*arguments),
+        argv,
         cwd=project.root,
         env=dict(project.env),
         stdout=subprocess.PIPE,
@@ -275,6 +291,47 @@ def test_gc_is_handed_to_the_run_that_still_lives(trail: Project, door: Door) ->
         assert answer(later)[0] == 0
     assert held_by == f"{later.pid} {socket.gethostname()}\n"
     assert not gc_pid.exists()
+
+
+def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Door) -> None:
+    """The other run ends, and looks for somebody to hand gc to, at every moment of our own end."""
+    script = trail.root.parent / "free.yaml"
+    script.write_text(SCRIPT.replace("NAME", "ann"), encoding="utf-8")
+    start = ("start", "trek", "--script", str(script))
+    moments: dict[int, bool] = {}
+    with swarming(trail, "start", "trek", "--script", trail.script(GATED)) as other:
+        door.wait()
+        points = faulty(trail, COUNT, *start).splitlines()
+        door.open()
+        assert answer(other)[0] == 0
+    ending = len(points) - [name.partition(" ")[2] for name in points[::-1]].index("after git update-index")
+    for point in range(ending + 1, len(points) + 1):
+        moments[point] = ends_beside_a_holder(trail, door, f"{point}{STOP}", *start)
+    assert moments
+    assert not any(moments.values()), f"gc.pid was left behind at {moments}"
+
+
+def ends_beside_a_holder(trail: Project, door: Door, point: str, *start: str) -> bool:
+    """A run stops at a point of its end, the one that holds gc ends, the first goes on. Whether gc stays held."""
+    door.close()
+    with ExitStack() as stack:
+        other = stack.enter_context(swarming(trail, "start", "trek", "--script", trail.script(GATED)))
+        door.wait()
+        argv = [sys.executable, "-m", "tests.faults", point, *start]
+        ours = stack.enter_context(process_of(trail, argv))
+        wait_until(lambda: psutil.Process(ours.pid).status() == psutil.STATUS_STOPPED, f"stopped at {point}")
+        door.open()
+        ends_within(other, LOCK_PATIENCE_S)  # it cannot, while ours is stopped with a lock in its hands
+        ours.send_signal(signal.SIGCONT)
+        assert [answer(process)[0] for process in (ours, other)] == [0, 0]
+    return (trail.root / ".git" / "gc.pid").exists()
+
+
+def faulty(trail: Project, *arguments: str) -> str:
+    with process_of(trail, [sys.executable, "-m", "tests.faults", *arguments]) as process:
+        code, out, err = answer(process)
+    assert code == 0, err
+    return out
 
 
 def test_after_a_run_gc_keeps_everything_of_it(trail: Project) -> None:

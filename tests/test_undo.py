@@ -28,7 +28,7 @@ steps:
   three: {write: {c.txt: "3"}, summary: third}
 """
 
-BLOCKED = SCRIPT.replace("summary: third", "summary: which colour?, status: BLOCKED")
+BLOCKED = SCRIPT.replace("summary: third", 'summary: "which colour?", status: BLOCKED')
 
 
 @pytest.fixture

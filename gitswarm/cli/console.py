@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 
 def out(text: str = "") -> None:
     """A line of the result."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{_harmless(text)}\n")
 
 
 def err(text: str) -> None:
     """A line of progress. Nobody may be there to read it any more; the run is worth more than the line."""
     with contextlib.suppress(BrokenPipeError):
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{_harmless(text)}\n")
         sys.stderr.flush()
 
 
@@ -67,6 +70,15 @@ def duration(milliseconds: int) -> str:
         return f"{minutes}m{rest:02d}s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02d}m"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _harmless(text: str) -> str:
+    """Without control characters: what an agent wrote must not steer the terminal."""
+    return _CONTROL.sub("�", text)
 
 
 def money(cost_usd: float | None) -> str:

@@ -12,7 +12,7 @@ from types import FrameType
 
 import typer
 
-from gitswarm.cli.console import err, money, out
+from gitswarm.cli.console import err, money, out, plural
 from gitswarm.cli.here import config_at, now, placement
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.errors import RunInterruptedError
@@ -135,7 +135,7 @@ def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as
 def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:
     spec = run_spec(repository, state)
     run = state.layout.run_id
-    steps = f"{len(state.steps)} step{'' if len(state.steps) == 1 else 's'}"
+    steps = plural(len(state.steps), "step")
     out(f"{run} {status}: {steps}, {state.tokens} tokens, {money(state.cost_usd)}")
     if status is not RunStatus.SUCCEEDED:
         last = state.last_step

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gitswarm.cli.console import duration, err, money, out, out_json, table
+from gitswarm.cli.console import duration, err, money, out, out_json, plural, table
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import (
     JsonFlag,
@@ -142,7 +142,7 @@ def path(run: RunArgument = None) -> None:
 
 def _state_line(opened: Opened) -> str:
     found = overview(opened.repository, opened.layout)
-    return f"{found.state}, {len(opened.state.steps)} steps, {found.tokens} tokens, {money(found.cost_usd)}"
+    return f"{found.state}, {plural(len(opened.state.steps), 'step')}, {found.tokens} tokens, {money(found.cost_usd)}"
 
 
 def _list_row(item: RunOverview) -> tuple[str, ...]:

@@ -178,9 +178,15 @@ def _refuse_uncommitted_flow(repository: Repository, tree: str, flow: str) -> No
 def _task(message: str | None, issue: str | None) -> str:
     if message is not None and issue is not None:
         raise UsageError("-m and --issue both give the task", hint="leave one of them out")
-    if issue is None:
-        return message or ""
-    return sys.stdin.read() if issue == "-" else read_text(issue)
+    if issue == "-":
+        task = sys.stdin.buffer.read().decode(errors="surrogateescape")
+    else:
+        task = message or "" if issue is None else read_text(issue)
+    if any("\ud800" <= letter <= "\udfff" for letter in task):
+        raise NotFoundError(
+            "the task is not UTF-8 text", hint="iconv -t utf-8, then: git swarm start FLOW --issue FILE"
+        )
+    return task
 
 
 def _mention_uncommitted(repository: Repository, spec: RunSpec, observer: Observer) -> None:

@@ -109,10 +109,13 @@ class Repository:
 
     def committer(self) -> Person:
         """The user's identity from git's configuration, or a stand-in; never a prompt."""
-        config = self._pygit2.config
-        name = config["user.name"] if "user.name" in config else None  # noqa: SIM401 - pygit2's Config has no get
-        email = config["user.email"] if "user.email" in config else None  # noqa: SIM401
+        name, email = self._text("user.name"), self._text("user.email")
         return Person(name, email) if name and email else STAND_IN
+
+    def _text(self, key: str) -> str | None:
+        """A configured value as text, whatever its bytes; None when it is not set."""
+        done = self.git.run("config", "--get", key)
+        return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
     def config(self, prefix: str) -> dict[str, str]:
         """Configuration entries whose lower-cased name starts with `prefix`; the last value wins."""

@@ -73,5 +73,5 @@ def receipt_routing(
         loop_iteration=iteration - 1,
         max_iterations=state.max_iterations,
         decision="loop" if verdict.again else onward,
-        reason=verdict.reason,
+        reason=f"loop_iteration:{iteration - 1}" if verdict.again else verdict.reason,
     )

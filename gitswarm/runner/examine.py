@@ -49,6 +49,7 @@ class Worked:
 def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal) -> Worked:
     """Stages what is there and compares; everything odd goes into the journal and the evidence."""
     objects = session.repository.objects
+    place.index.mend(plan.before.tip_tree)
     tampered = list(_bring_refs_back(session, place, plan.before))
     quarantined = _report_nested(session, place, journal)
     declared = frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)

@@ -15,6 +15,7 @@ from gitswarm.runner.examine import quarantine_nested
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
+from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
 
 
@@ -59,7 +60,7 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     reattach(shadow)
     for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow)):
         session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
-    snapshot.ensure_index(shadow, state.tip_tree)
+    IndexWatch(shadow).mend(state.tip_tree)
     objects = session.repository.objects
     code = objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
     clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)

@@ -18,6 +18,7 @@ from gitswarm.runner.observer import Observer
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.script import Script
 from gitswarm.specs.station import Station
+from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.nested import NestedFinder
 from gitswarm.worktree.run_folder import RunFolder
 from gitswarm.worktree.shadow import Placement, Shadow
@@ -84,6 +85,7 @@ class Workplace:
     shadow: Shadow
     folder: RunFolder
     nested: NestedFinder
+    index: IndexWatch
     interrupted: Mapping[tuple[str, str], int]
     """Highest iteration per (flow, step) of executions that never became a commit."""
 
@@ -95,4 +97,4 @@ class Workplace:
             if "Swarm-Iteration" in said:
                 key = (said["Swarm-Flow"], said["Swarm-Step"])
                 interrupted[key] = max(interrupted.get(key, 0), int(said["Swarm-Iteration"]))
-        return cls(shadow, folder, NestedFinder(shadow.path), interrupted)
+        return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), interrupted)

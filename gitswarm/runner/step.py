@@ -27,7 +27,7 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         session.around.observer.event,
     )
     try:
-        _announce(session, plan, journal)
+        _announce(plan, journal)
         started = session.around.clock()
         request = step_request(session, place, plan)
         result = _ask(session.engines[plan.choice.engine], request, journal.append)
@@ -60,7 +60,7 @@ def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
         return StepResult(step_id=request.step_id, status=Result.FAILED, output="", error=said, cost_usd=None)
 
 
-def _announce(session: Session, plan: StepPlan, journal: Journal) -> None:
+def _announce(plan: StepPlan, journal: Journal) -> None:
     journal.append(route_event(plan.decision))
     if plan.resumption is not None:
         answer = plan.resumption.answer or None
@@ -74,7 +74,6 @@ def _announce(session: Session, plan: StepPlan, journal: Journal) -> None:
                 "step_index": plan.flow.index(plan.step.id) + 1 if plan.flow.has_step(plan.step.id) else 0,
                 "engine": plan.choice.engine,
                 "mode": plan.choice.mode,
-                "branch": session.spec.branch,
                 "commit_before": plan.before.tip,
             },
         )
@@ -121,3 +120,4 @@ def _settle(session: Session, place: Workplace, state: RunState, worked: Worked,
         snapshot.align_index(place.shadow, state.tip_tree)
     else:
         snapshot.enter_in_index(place.shadow, blobs)
+    place.index.leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +39,7 @@ class RunFolder:
 
     def examine(self, tree: str, declared: frozenset[str]) -> FolderChanges:
         """Compares the folder with the commit's `tree`; puts back what was not `declared` to be written."""
-        self._clear_way(self.base)
+        self._clear_way(f"{self.base}/any")
         stored = dict(self.objects.files(tree, self.base))
         outputs: dict[str, bytes] = {}
         tampered: list[str] = []
@@ -61,6 +62,7 @@ class RunFolder:
         for path, content in files.items():
             target = self.worktree / path
             self._clear_way(path)
+            self._clear_place(target)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
             self._known[path] = _print(os.lstat(target))
@@ -98,11 +100,19 @@ class RunFolder:
             (self.worktree / path).unlink(missing_ok=True)
 
     def _clear_way(self, path: str) -> None:
+        """Removes what is not a folder on the way to `path`; links are never followed."""
         current = self.worktree
-        for part in Path(path).parts:
+        for part in Path(path).parts[:-1]:
             current = current / part
-            if current.is_symlink() or (current.is_file() and current != self.worktree / path):
+            if current.is_symlink() or (current.exists() and not current.is_dir()):
                 current.unlink()
+
+    def _clear_place(self, target: Path) -> None:
+        """Removes what is not a regular file where one is to be written."""
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        elif target.is_symlink() or (target.exists() and not target.is_file()):
+            target.unlink()
 
 
 def _print(found: os.stat_result) -> _Print:

@@ -57,9 +57,9 @@ class Placement:
 
 def choose_path(repository: Repository, run_id: str, placement: Placement) -> Path:
     """`../<repo>.swarm/<run>`: beside the repository, so that no tool in it walks up into the user's files."""
-    if placement.override is not None:
-        return placement.override / run_id
     main = repository.main_folder
+    if placement.override is not None:
+        return Path(os.path.normpath(main / placement.override)) / run_id
     sibling = main.parent / f"{main.name.removesuffix('.git')}.swarm"
     if os.access(sibling if sibling.exists() else main.parent, os.W_OK | os.X_OK):
         return sibling / run_id
@@ -108,22 +108,22 @@ def fill(shadow: Shadow) -> None:
 def reattach(shadow: Shadow) -> list[str]:
     """Puts HEAD and the `.git` pointer of the worktree back where git made them; what had to be put back."""
     wanted = {
-        shadow.git_dir / "HEAD": f"ref: {shadow.branch}\n",
-        shadow.path / ".git": f"gitdir: {shadow.git_dir}\n",
+        shadow.git_dir / "HEAD": f"ref: {shadow.branch}\n".encode(),
+        shadow.path / ".git": b"gitdir: " + os.fsencode(shadow.git_dir) + b"\n",
     }
     moved = []
     for path, content in wanted.items():
-        if path.is_symlink() or not path.is_file() or path.read_text(encoding="utf-8") != content:
+        if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
             _replace(path, content)
             moved.append(path.name)
     return moved
 
 
-def _replace(path: Path, content: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     staged = path.with_name(f"{path.name}.swarm")
-    staged.write_text(content, encoding="utf-8")
+    staged.write_bytes(content)
     staged.replace(path)
 
 

@@ -64,6 +64,22 @@ def ensure_index(shadow: Shadow, tree: str) -> None:
     align_index(shadow, tree)
 
 
+def unhide(shadow: Shadow) -> None:
+    """Takes the bits off that make `git add` overlook files; those of a sparse checkout stay."""
+    listed = shadow.git.output("ls-files", "-v", "-z").split(b"\0")
+    hidden = [os.fsdecode(line[2:]) for line in listed if line[:1].islower()]
+    _flag(shadow, "--no-assume-unchanged", hidden)
+    sparse = shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
+    if not sparse:
+        _flag(shadow, "--no-skip-worktree", [os.fsdecode(line[2:]) for line in listed if line[:1] in (b"S", b"s")])
+
+
+def _flag(shadow: Shadow, flag: str, names: Sequence[str]) -> None:
+    if names:
+        stdin = b"".join(os.fsencode(name) + b"\0" for name in names)
+        shadow.git.output("update-index", flag, "-z", "--stdin", stdin=stdin)
+
+
 def align_index(shadow: Shadow, tree: str) -> None:
     """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
     shadow.git.output("read-tree", "--reset", tree)

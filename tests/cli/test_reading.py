@@ -488,18 +488,18 @@ def test_path(shelf: Shelf) -> None:
 # --- events -----------------------------------------------------------------------------------------------------
 
 
-# The step_start lines go on with the branch; the rest of a line that is too long for here stands below it.
+# The rest of a line that is too long for here stands below it.
 EVENTS = """\
 run_created     run  flows=["hello"], backend=claude-step, initiator=cli, stepwise=true
 run_started     run  mode=stepwise, routing_enabled=true, routing_mode=assist, engine_mode=stub
 route_decision  hello/write@1  to_step=write, reason=the flow starts here, routing_source=fast_path,
     decision=advance, candidate_id=advance:write
 step_start      hello/write@1  role=Write the greeting., agents=["code-implementer"], step_index=1,
-    engine=claude-step, mode=stub, branch=shadow/run-20260101-000000-abcdef
+    engine=claude-step, mode=stub, commit_before=1111111
 route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the only way on,
     routing_source=fast_path, decision=advance, candidate_id=advance:critique
 step_start      hello/critique@1  role=critique, agents=["code-critic"], step_index=2,
-    engine=claude-step, mode=stub, branch=shadow/run-20260101-000000-abcdef
+    engine=claude-step, mode=stub, commit_before=1111111
 file_changes    hello/critique@1  files=0, insertions=0, deletions=0
 step_end        hello/critique@1  status=succeeded, duration_ms=0, engine=claude-step, tokens=0, cost_usd=0.0,
     handoff_status=UNVERIFIED
@@ -507,7 +507,7 @@ route_decision  hello/write@2  from_step=critique, to_step=write, reason=loop_it
     loop_state={"iteration": 1, "max_iterations": 3}, routing_source=deterministic, decision=loop,
     candidate_id=loop:write:iter_2
 step_start      hello/write@2  role=Write the greeting., agents=["code-implementer"], step_index=1,
-    engine=claude-step, mode=stub, branch=shadow/run-20260101-000000-abcdef
+    engine=claude-step, mode=stub, commit_before=1111111
 tool_start      hello/write@2  tool=Write, input={"file_path": "src/app.py"}
 tool_end        hello/write@2  tool=Write, success=true, output=13 bytes
 route_decision  hello  from_step=done, reason=the flow is complete, routing_source=fast_path,
@@ -518,7 +518,7 @@ run_completed   hello  status=succeeded, steps_completed=4, total_steps_executed
 
 def test_events(shelf: Shelf) -> None:
     """Four at the start, eight about the first loop, the last two."""
-    lines = shelf.shown("events", shelf.run).splitlines()
+    lines = re.sub(r"[0-9a-f]{40}", "1111111", shelf.shown("events", shelf.run)).splitlines()
     chosen = lines[:4] + lines[10:18] + lines[-2:]
     assert chosen == [f"00:00:00.000 {line}" for line in EVENTS.replace(",\n    ", ", ").splitlines()]
 

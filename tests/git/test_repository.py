@@ -199,6 +199,13 @@ def test_a_key_without_a_value_is_true(project: Project) -> None:
     assert opened(project).config("swarm.") == {"swarm.quick": "true"}
 
 
+def test_a_committer_whose_name_is_not_utf_8_does_no_harm(project: Project) -> None:
+    with (project.root / ".git/config").open("ab") as config:
+        config.write(b"[user]\n\tname = Ren\xe9\n\temail = rene@example.org\n")
+    found = opened(project).committer()
+    assert (found.name.encode(), found.email) == ("Ren\N{REPLACEMENT CHARACTER}".encode(), "rene@example.org")
+
+
 def test_the_committer_is_the_user(project: Project) -> None:
     project.git("config", "user.name", "Änn")
     project.git("config", "user.email", "ann@example.org")

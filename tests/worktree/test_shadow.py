@@ -71,6 +71,16 @@ def test_it_lies_in_the_state_folder_when_a_file_is_in_the_way(project: Project,
     assert placed(opened(project), tmp_path) == fallback(project, tmp_path)
 
 
+@pytest.mark.parametrize("folder", [".", "src"])
+def test_a_relative_folder_is_relative_to_the_repository(project: Project, tmp_path: Path, folder: str) -> None:
+    """And not to the folder that one happens to stand in, nor to `.git`."""
+    project.commit({".swarm/flows/one.yaml": ONE, ".swarm/config.yaml": "worktree: {dir: ../own}\n"})
+    project.swarm("start", "one", "--script", project.script("{}"), cwd=project.root / folder)
+    run = only_run(project)
+    assert ask(project, "path").stdout == f"{tmp_path / 'own' / run}\n"
+    assert project.git("status", "--porcelain") == ""
+
+
 @pytest.mark.parametrize("value", ["{tmp}/own place", "~/worktrees"])
 def test_a_run_obeys_swarm_worktree_dir(project: Project, tmp_path: Path, value: str) -> None:
     project.commit({".swarm/flows/one.yaml": ONE})

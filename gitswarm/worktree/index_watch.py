@@ -1,0 +1,37 @@
+"""The worktree's index as we left it. An agent may have broken it, or hidden files from `git add` in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitswarm.worktree import snapshot
+from gitswarm.worktree.shadow import Shadow
+
+_Print = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class IndexWatch:
+    """Looks into the index only when somebody else wrote it since; that costs two git processes."""
+
+    shadow: Shadow
+    _left: _Print | None = None
+
+    def leave(self) -> None:
+        """From here on every change of the index is somebody else's."""
+        self._left = self._print()
+
+    def mend(self, tree: str) -> None:
+        """Makes an index that git cannot read anew from `tree`, and shows files that were hidden in it."""
+        now = self._print()
+        if now is not None and now == self._left:
+            return
+        snapshot.ensure_index(self.shadow, tree)
+        snapshot.unhide(self.shadow)
+
+    def _print(self) -> _Print | None:
+        try:
+            found = (self.shadow.git_dir / "index").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns, found.st_size

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.ledger.routing_note import parse
+from gitswarm.ledger.routing_note import parse, standing
 from tests.conftest import GIT_CONFIG, Project
 from tests.faults import COUNT, NONE, Server
 from tests.waiting import ends_within
@@ -373,7 +373,8 @@ def decisions(project: Project, run: str, steps: Iterable[Told]) -> Iterator[tup
     """The decision that stands after each step."""
     for item in steps:
         note = project.git("notes", f"--ref=swarm/{run}/routing", "show", item.commit)
-        last = parse(note.encode())[-1]
+        last = standing(parse(note.encode()))
+        assert last is not None
         yield last.decision.value, last.to_step, last.routing_source.value
 
 

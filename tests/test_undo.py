@@ -380,3 +380,20 @@ def test_a_worktree_that_somebody_deleted_is_made_again(three: Project) -> None:
     assert three.swarm("path", run, code=1).stderr.endswith(f"hint: git swarm resume {run}\n")
     three.swarm("resume", run)
     assert (steps(three), three.worktree(run)) == (["one@1", "two@1", "three@1"], worktree)
+
+
+def test_commits_made_by_hand_are_refused_and_adopted_when_asked(three: Project) -> None:
+    run = three.start(BLOCKED, flow="three", code=5)
+    worktree = three.worktree(run)
+    (worktree / "by_hand.txt").write_text("mine", encoding="utf-8")
+    three.git("add", "by_hand.txt", cwd=worktree)
+    three.git("commit", "-q", "-m", "by hand", cwd=worktree)
+    mine = three.git("rev-parse", "--short=12", "HEAD", cwd=worktree)
+
+    said = three.swarm("resume", run, code=1).stderr
+    assert f"shadow/{run} has commits that no step made: {mine} on " in said
+    assert said.endswith(f"hint: git swarm resume {run} --adopt   (makes them a step of yours)\n")
+
+    three.swarm("resume", run, "--adopt", code=5)
+    assert [entry["step"] for entry in three.json("log")] == ["one", "two", "three", "adopt", "three"]
+    assert "by_hand.txt" in three.tree(f"shadow/{run}")

@@ -73,7 +73,9 @@ def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: flo
     with recorder.tool("Bash", {"command": line}) as call:
         done = run_shell(line, cwd=request.worktree, env=request.env, limits=CommandLimits(timeout_s=timeout_s))
         call.success = done.ending is Ending.EXITED and done.exit_code == 0
-        call.output = done.output if done.error is None else f"{done.output}{done.error}"
+        said = done.output if done.error is None else f"{done.output}{done.error}"
+        # Evidence moves between machines: it names no folder of this one.
+        call.output = said.replace(str(request.worktree), "$WORKTREE")
     return done.ending, done.exit_code
 
 

@@ -59,10 +59,9 @@ class Locks:
         try:
             owner = Owner(os.getpid(), socket.gethostname(), started)
             owner_file.write_text(json.dumps(asdict(owner)), encoding="utf-8")
-            with self._holding_gc():
+            with self._holding_gc(owner_file):
                 yield
         finally:
-            owner_file.unlink(missing_ok=True)
             lock.release()
 
     def owner(self, run_id: str) -> Owner | None:
@@ -103,7 +102,7 @@ class Locks:
         return self._folder / f"{run_id}.owner"
 
     @contextmanager
-    def _holding_gc(self) -> Iterator[None]:
+    def _holding_gc(self, owner_file: Path) -> Iterator[None]:
         """Keeps a foreign `git gc --prune=now` waiting, in git's own way: `gc.pid` names a live process.
 
         Several runs share the file: whoever leaves hands it to another live owner.
@@ -114,6 +113,8 @@ class Locks:
             yield
         finally:
             with self.repository():
+                # In one go: nobody may hand gc to an owner that has just done this.
+                owner_file.unlink(missing_ok=True)
                 self._hand_gc_on()
 
     def hold_gc(self) -> None:

@@ -100,9 +100,7 @@ def replay(repository: Repository, layout: RunLayout, tip: str | None = None) ->
     :raises NotFoundError: no such run.
     :raises SwarmError: the branch holds something that we did not write.
     """
-    start = tip or repository.refs.read(layout.branch)
-    if start is None:
-        raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
+    start = tip or _last_own(repository, layout)
     own, run_commit, forked_from = _own_chain(repository, layout, start)
     shared, base = _shared_history(repository, run_commit, forked_from)
     state = RunState(
@@ -127,6 +125,21 @@ def replay(repository: Repository, layout: RunLayout, tip: str | None = None) ->
     return replace(state, steps=tuple(steps), ends=ends).with_commit(*own[-1])
 
 
+def _last_own(repository: Repository, layout: RunLayout) -> str:
+    """The branch's tip, or the newest commit of ours below it when an agent or a person put others on top.
+
+    :raises NotFoundError: no such run.
+    """
+    cursor = repository.refs.read(layout.branch)
+    while cursor is not None:
+        commit = repository.objects.commit(cursor)
+        message = parse_message(commit.message)
+        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
+            return cursor
+        cursor = commit.parents[0] if commit.parents else None
+    raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
+
+
 _Chain = list[tuple[Commit, Message]]
 
 
@@ -141,7 +154,7 @@ def _own_chain(repository: Repository, layout: RunLayout, start: str) -> tuple[_
             branch = layout.branch.removeprefix("refs/heads/")
             raise SwarmError(
                 f"{branch} holds {cursor[:12]}, which git-swarm did not write for this run",
-                hint=f"see it with: git log {branch}; then: git swarm resume {layout.run_id} --repair",
+                hint=f"git log {branch}",
             )
         if message.trailers["Swarm-Kind"] == Kind.RUN:
             chain.reverse()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RunLayout
@@ -28,12 +29,16 @@ class Held:
 
 
 @contextmanager
-def hold_run(repository: Repository, layout: RunLayout, around: Surroundings) -> Iterator[Held]:
+def hold_run(
+    repository: Repository, layout: RunLayout, around: Surroundings, *, adopt: bool = False
+) -> Iterator[Held]:
     """
+    :param adopt: commits that people put on the branch become uncommitted edits, to be adopted as a step.
+    :raises SwarmError: there are such commits and they are not to be adopted.
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
-    first = replay(repository, layout, _last_own(repository, layout))
+    first = replay(repository, layout)
     specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
     with session.locks.own_run(layout.run_id, timestamp(around.clock())):
@@ -41,19 +46,8 @@ def hold_run(repository: Repository, layout: RunLayout, around: Surroundings) ->
         _bring_branch_back(session)
         state = session.store.finish_next(replay(repository, layout))
         session.store.complete_creation(state)
+        _settle_foreign_commits(session, state, adopt=adopt)
         yield Held(session, state)
-
-
-def _last_own(repository: Repository, layout: RunLayout) -> str | None:
-    """The tip, or the newest commit of ours below it when somebody put others on top; None: no branch."""
-    cursor = repository.refs.read(layout.branch)
-    while cursor is not None:
-        commit = repository.objects.commit(cursor)
-        message = parse_message(commit.message)
-        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
-            return cursor
-        cursor = commit.parents[0] if commit.parents else None
-    return None
 
 
 def _bring_branch_back(session: Session) -> None:
@@ -79,3 +73,18 @@ def _is_that_step(repository: Repository, tip: str, before: str, journal: OpenJo
     return commit.parents[:1] == (before,) and wanted == tuple(
         said.get(name) for name in ("Swarm-Flow", "Swarm-Step", "Swarm-Iteration")
     )
+
+
+def _settle_foreign_commits(session: Session, state: RunState, *, adopt: bool) -> None:
+    branch = session.layout.branch
+    tip = session.repository.refs.read(branch)
+    if tip in (None, state.tip):
+        return
+    if not adopt:
+        run = session.layout.run_id
+        name = branch.removeprefix("refs/heads/")
+        raise SwarmError(
+            f"{name} has commits that no step made: {str(tip)[:12]} on {state.tip[:12]}",
+            hint=f"git swarm resume {run} --adopt   (makes them a step of yours)",
+        )
+    session.store.move_branch(tip or "", state.tip, "commits by hand are adopted")

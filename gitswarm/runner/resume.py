@@ -35,7 +35,7 @@ def resume_run(
     :raises NotFoundError: no such run.
     """
     options = asked or ResumeOptions()
-    with hold_run(repository, layout, around) as held:
+    with hold_run(repository, layout, around, adopt=options.adopt) as held:
         session, state = held.session, held.state
         session.requests.clear()
         if state.end is RunStatus.SUCCEEDED:

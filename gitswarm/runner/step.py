@@ -45,8 +45,9 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         state = session.store.commit(plan.before, draft_commit(plan, worked, envelope, blobs, len(journal.events)))
     finally:
         journal.close()
-    journal.delete()
+    # The journal last: as long as it is there, a new owner knows which letters were taken.
     session.inbox.delete(origins)
+    journal.delete()
     _settle(session, place, state, worked, blobs)
     return state
 

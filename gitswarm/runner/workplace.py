@@ -40,7 +40,11 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
     observer = session.around.observer
     source = session.repository.checkout_git if session.repository.checkout else None
     if source is not None and settings.copy_patterns:
-        copied = copy_untracked(source, shadow.path, settings.copy_patterns)
+        objects = session.repository.objects
+        tree = objects.commit(session.spec.base).tree
+        copied = copy_untracked(
+            source, shadow.path, settings.copy_patterns, lambda name: objects.entry(tree, name) is not None
+        )
         copied_files = copied.files
         if copied.files:
             observer.notice(f"copied into the worktree, never committed: {', '.join(copied.files)}")

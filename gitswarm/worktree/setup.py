@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,15 @@ class Copied:
     left_out: tuple[tuple[str, str], ...]
 
 
-def copy_untracked(source: Git, target: Path, patterns: Sequence[str]) -> Copied:
+def copy_untracked(
+    source: Git, target: Path, patterns: Sequence[str], is_tracked: Callable[[str], bool] = lambda _name: True
+) -> Copied:
     """Copies untracked files that match `patterns` (globs from the top) out of the user's checkout.
 
     git lists them, so nothing tracked is copied and no repository border is crossed.
+
+    :param is_tracked: whether a file that lies in the target is one of the commit's; another one is a copy that a
+        killed process left, and is made again.
     """
     root = source.work_tree
     if root is None or not patterns:
@@ -36,7 +41,9 @@ def copy_untracked(source: Git, target: Path, patterns: Sequence[str]) -> Copied
         name = raw.decode(errors="surrogateescape")
         if not name:
             continue
-        reason = _why_not(root, root / name, target / name)
+        reason = _why_not(root, root / name)
+        if reason is None and _is_there(target / name) and is_tracked(name):
+            reason = "exists in the commit"
         if reason:
             left_out.append((name, reason))
             continue
@@ -46,15 +53,17 @@ def copy_untracked(source: Git, target: Path, patterns: Sequence[str]) -> Copied
     return Copied(tuple(files), tuple(left_out))
 
 
-def _why_not(root: Path, source: Path, target: Path) -> str | None:
+def _is_there(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
+
+
+def _why_not(root: Path, source: Path) -> str | None:
     if not source.resolve().is_relative_to(root.resolve()):
         return "a link that leaves the repository"
     if source.is_dir():
         return "a repository of its own" if not source.is_symlink() else "a link to a folder"
     if not source.is_file():
         return "not a file"
-    if target.exists() or target.is_symlink():
-        return "exists in the commit"
     return None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -355,11 +356,16 @@ def check_whole(place: Place) -> Tale:
     return Tale(
         status=told[-1].result,
         steps=tuple(item.step for item in steps),
-        trees=tuple(project.tree(item.commit) for item in steps),
+        trees=tuple(code(listed[item.commit]) for item in steps),
         artifacts=tuple({name: listed[item.commit].get(base + name) for name in ARTIFACTS} for item in steps),
         decisions=tuple(decisions(project, run, steps)),
         letters=tuple(letters(project, [f"{item.commit}:{base}{item.events}" for item in told])),
     )
+
+
+def code(listed: Mapping[str, str]) -> dict[str, str]:
+    """As `Project.tree`."""
+    return {name: about for name, about in listed.items() if not name.startswith(".swarm/runs/")}
 
 
 def files(project: Project, revision: str) -> Iterator[tuple[str, str]]:
@@ -369,22 +375,28 @@ def files(project: Project, revision: str) -> Iterator[tuple[str, str]]:
         yield name, about
 
 
+def contents(project: Project, names: Sequence[str]) -> list[str]:
+    """Texts of blobs, in the order of the names."""
+    asked = "".join(f"{name}\n" for name in names)
+    said = project.git("cat-file", "--batch===blob== %(objectname)", stdin=asked)
+    return re.split(r"^==blob== [0-9a-f]{40}\n", said, flags=re.MULTILINE)[1:]
+
+
 def decisions(project: Project, run: str, steps: Iterable[Told]) -> Iterator[tuple[str, str | None, str]]:
     """The decision that stands after each step."""
-    for item in steps:
-        note = project.git("notes", f"--ref=swarm/{run}/routing", "show", item.commit)
-        last = standing(parse(note.encode()))
+    ref = f"refs/notes/swarm/{run}/routing"
+    for note in contents(project, [f"{ref}:{item.commit[:2]}/{item.commit[2:]}" for item in steps]):
+        last = standing(parse(note.strip("\n").encode()))
         assert last is not None
         yield last.decision.value, last.to_step, last.routing_source.value
 
 
 def letters(project: Project, names: Sequence[str]) -> Iterator[str]:
     """What outside writers said, from these events files."""
-    content = project.git("cat-file", "--batch=", stdin="".join(f"{name}\n" for name in names))
-    for line in content.splitlines():
-        event = json.loads(line or "{}")
-        if event.get("kind") == "external":
-            yield event["payload"]["message"]
+    for content in contents(project, names):
+        for event in map(json.loads, content.strip("\n").split("\n")):
+            if event["kind"] == "external":
+                yield event["payload"]["message"]
 
 
 def check_repository(project: Project, run: str) -> None:
@@ -586,13 +598,12 @@ def test_a_run_killed_at_any_point_ends_as_if_nothing_had_happened(
     each(points, lambda point: kill_at(undisturbed, point, tmp_path / str(point)))
 
 
-@pytest.mark.parametrize("number", range(SAMPLED_STUMBLES))
 def test_a_run_killed_while_a_step_fails_or_is_blocked_ends_as_if_nothing_had_happened(
-    stumbling: Undisturbed, tmp_path: Path, number: int
+    stumbling: Undisturbed, tmp_path: Path
 ) -> None:
     begun = len(stumbling.points) - stumbling.points[::-1].index("before Journal") - 1
-    point = sampled(stumbling.points[begun:], SAMPLED_STUMBLES, SEED)[number]
-    kill_at(stumbling, begun + point, tmp_path / "killed")
+    points = sampled(stumbling.points[begun:], SAMPLED_STUMBLES, SEED)
+    each(points, lambda point: kill_at(stumbling, begun + point, tmp_path / str(point)))
 
 
 @pytest.mark.soak
@@ -653,7 +664,9 @@ MEDDLING = {
 
 
 @pytest.mark.parametrize("meddling", MEDDLING)
-def test_a_run_goes_on_whatever_its_agent_did_with_git_before_the_kill(project: Project, meddling: str) -> None:
+def test_a_run_goes_on_whatever_its_agent_did_with_git_before_the_kill(
+    undisturbed: Undisturbed, project: Project, meddling: str
+) -> None:
     steps = "steps: [{id: first, station: teller}, {id: second, station: teller}]"
     project.commit(
         {
@@ -667,18 +680,12 @@ def test_a_run_goes_on_whatever_its_agent_did_with_git_before_the_kill(project: 
     first = [f"echo first >> '{trace}'"]
     second = [f"{once} echo work > work.txt; {MEDDLING[meddling]}; }}", f'{once} kill -9 "$PPID"; }}']
     script = project.script(json.dumps({"steps": {"first": {"run": first}, "second": {"run": second}}}))
-    killed = subprocess.run(
-        project.argv("start", "two", "--script", script),
-        cwd=project.root,
-        env=dict(project.env),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    killed = undisturbed.server.execute(NONE, ["start", "two", "--script", script], project.root, project.env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 
-    project.swarm("resume")
+    resumed = undisturbed.server.execute(NONE, ["resume"], project.root, project.env)
 
+    assert resumed.returncode == 0, resumed.stderr
     (run,) = project.json("list")
     assert (run["state"], run["steps_completed"]) == ("succeeded", 2)
     committed = [told for told in chain(project, run["tip"]) if told.kind == "step"]

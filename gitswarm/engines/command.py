@@ -7,7 +7,7 @@ import time
 from gitswarm.engines.base import Capabilities, CommandOrder, Emit, StepRequest, StepResult, capped
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.stub import run_line, wait_as_told
+from gitswarm.engines.shell_line import run_line, wait_as_told
 from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff

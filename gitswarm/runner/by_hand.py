@@ -67,9 +67,10 @@ def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workp
             hint=f"edit there, or: git swarm resume {session.layout.run_id}",
         )
     place = Workplace.of(session, shadow)
-    result = Handoff(status=Status.UNVERIFIED, summary=options_summary("edits made by hand", decision))
+    summary = f"edits made by hand, before {decision.flow_key}/{decision.to_step}"
+    handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
     plan = _plan(session, state, decision, ADOPT)
-    return place, _execute(session, place, plan, StepResult(ADOPT, Result.SUCCEEDED, result.summary, handoff=result))
+    return place, _execute(session, place, plan, StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff))
 
 
 def _skip(
@@ -85,10 +86,6 @@ def _skip(
     handoff = Handoff(status=Status.UNVERIFIED, summary=why)
     plan = _plan(session, state, decision, step)
     return _execute(session, place, plan, StepResult(step, Result.SKIPPED, why, handoff=handoff))
-
-
-def options_summary(what: str, decision: Decision) -> str:
-    return f"{what}, before {decision.flow_key}/{decision.to_step}"
 
 
 def _plan(session: Session, state: RunState, decision: Decision, step_id: str) -> StepPlan:

@@ -129,7 +129,7 @@ class _Problem:
         raw: Location = tuple(item["loc"])
         message = str(item["msg"]).removeprefix("Value error, ")
         known = tuple(_fields_at(model, raw[:-1])) if item["type"] == "extra_forbidden" else ()
-        return cls(item["type"], _in_file(source, raw, item["type"] == "missing"), message, known)
+        return cls(item["type"], _in_file(source, raw, missing=item["type"] == "missing"), message, known)
 
     def told(self, source: YamlSource) -> str:
         key = ".".join(str(part) for part in self.location)
@@ -162,7 +162,7 @@ def _telling(found: list[_Problem]) -> list[_Problem]:
     ]
 
 
-def _in_file(source: YamlSource, raw: Location, missing: bool) -> Location:  # noqa: FBT001 - private, one caller
+def _in_file(source: YamlSource, raw: Location, *, missing: bool) -> Location:
     """A pydantic location without the names of union members, which are in no file."""
     kept: list[int | str] = []
     here: Any = source.data

@@ -33,7 +33,7 @@ from typing import Any, NoReturn, Self
 import pygit2
 
 from gitswarm.git.objects import Objects
-from gitswarm.git.process import Git
+from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.refs import Refs
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.journal import Journal
@@ -122,11 +122,13 @@ def install(seam: Seam) -> None:
     seam.wrap(Journal, "__init__", lambda *_a: "Journal")
     seam.wrap(Journal, "_write", lambda *_a: "Journal._write")
     seam.wrap(Journal, "delete", lambda *_a: "Journal.delete")
-    for name in ("write_blob", "write_commit", "with_files", "with_subtree"):
+    for name in ("write_blob", "write_commit", "with_files", "with_subtree", "tree_of_index"):
         seam.wrap(Objects, name, functools.partial(_named, f"Objects.{name}"))
     seam.wrap(Refs, "swap", _swap)
     seam.wrap(Inbox, "delete", lambda *_a: "Inbox.delete")
     seam.wrap(Git, "output", _git)
+    seam.wrap(Git, "start", _git)
+    seam.wrap(RunningGit, "wait", lambda *_a: "RunningGit.wait")
     seam.wrap(RunFolder, "write", lambda *_a: "RunFolder.write")
     for name in ("unlink", "replace", "touch"):
         seam.wrap_file_call(pathlib.Path, name)

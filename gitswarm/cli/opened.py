@@ -13,7 +13,8 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import find_run, standing_decision
-from gitswarm.ledger.state import RunState, StepRecord, replay
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
 

@@ -21,7 +21,7 @@ from gitswarm.cli.opened import (
     stored_file,
 )
 from gitswarm.ledger.reading import decisions, find_step
-from gitswarm.ledger.state import StepRecord
+from gitswarm.ledger.steps import StepRecord
 
 
 def show(

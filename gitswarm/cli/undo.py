@@ -18,7 +18,8 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import find_run, find_step
-from gitswarm.ledger.state import RunState, StepRecord, replay
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.by_hand import ResumeOptions
 from gitswarm.runner.control import Request, Requests, Wish, interrupt

@@ -8,7 +8,7 @@ from gitswarm.records.evidence import ChangedFile, DiffSummary
 
 def scan(diffs: Diffs, before: str, after: str) -> DiffSummary:
     """
-    :param before: the code tree that the step started from; both without `.swarm/runs`.
+    :param before: the tree that the step started from; both have the same `.swarm/runs`.
     """
     return DiffSummary.of(
         tuple(

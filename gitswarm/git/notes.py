@@ -47,11 +47,10 @@ class Notes:
         """
         tip = self.tip
         tree = self._objects.commit(tip).tree if tip else None
-        if tree is not None:
-            # A note that git itself wrote lies flat while there are few of them; git would join the two.
-            tree = self._objects.with_subtree(tree, commit_id, None)
-        new_tree = self._objects.with_files(tree, {f"{commit_id[:2]}/{commit_id[2:]}": blob_id})
-        if tip is not None and new_tree == self._objects.commit(tip).tree:
+        # A note that git itself wrote lies flat while there are few of them; git would join the two.
+        notes = {f"{commit_id[:2]}/{commit_id[2:]}": blob_id, commit_id: None}
+        new_tree = self._objects.with_files(tree, notes)
+        if new_tree == tree:
             return
         parents = (tip,) if tip else ()
         new = NewCommit(new_tree, parents, "Notes added by git-swarm\n", by, by, when)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pygit2
@@ -12,6 +13,7 @@ import pygit2
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _DIRECTORY = 0o040000
+_UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -127,15 +129,11 @@ class Objects:
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
         """(path, blob id) of every file below `folder`, paths relative to the tree."""
         start = self.entry(tree_id, folder) if folder else tree_id
-        if start is None:
-            return
-        tree = self._repository[start]
-        if not isinstance(tree, pygit2.Tree):
-            return
-        for entry in tree:
+        tree = self._repository[start] if start is not None else ()
+        for entry in tree if isinstance(tree, pygit2.Tree) else ():
             path = f"{folder}/{entry.name}" if folder else str(entry.name)
             if entry.filemode == _DIRECTORY:
-                yield from self.files(tree_id, path)
+                yield from ((f"{path}/{name}", blob_id) for name, blob_id in self.files(str(entry.id)))
             elif entry.filemode in (FILE, EXECUTABLE):
                 yield path, str(entry.id)
 
@@ -148,10 +146,29 @@ class Objects:
             if equals and key.strip() == "path":
                 yield path
 
-    def with_files(self, tree_id: str | None, files: Mapping[str, str]) -> str:
-        """A tree like `tree_id` (None: empty) in which each path holds the given blob."""
-        here: dict[str, str] = {}
-        below: dict[str, dict[str, str]] = {}
+    def names(self, tree_id: str, folder: str) -> list[str]:
+        """Names of everything directly in `folder`."""
+        found = self.entry(tree_id, folder)
+        tree = self._repository[found] if found is not None else ()
+        return [str(entry.name) for entry in tree] if isinstance(tree, pygit2.Tree) else []
+
+    def tree_of_index(self, index: Path) -> str | None:
+        """The tree that a small index file describes; None when libgit2 cannot read it (split, sparse, conflicts)."""
+        # Asked first: an Index whose constructor fails complains on stderr when it is collected (pygit2 1.21).
+        content = index.read_bytes()
+        if any(extension in content for extension in _UNREADABLE_EXTENSIONS):
+            return None
+        try:
+            loaded = pygit2.Index(str(index))
+            loaded.read()
+            return str(loaded.write_tree(self._repository))
+        except (pygit2.GitError, OSError, ValueError):
+            return None
+
+    def with_files(self, tree_id: str | None, files: Mapping[str, str | None]) -> str:
+        """A tree like `tree_id` (None: empty) in which each path holds the given blob; None: nothing."""
+        here: dict[str, str | None] = {}
+        below: dict[str, dict[str, str | None]] = {}
         for path, blob_id in files.items():
             head, slash, rest = path.partition("/")
             if slash:
@@ -160,7 +177,10 @@ class Objects:
                 here[head] = blob_id
         builder = self._builder(tree_id)
         for name, blob_id in here.items():
-            builder.insert(name, pygit2.Oid(hex=blob_id), pygit2.enums.FileMode.BLOB)
+            if blob_id is not None:
+                builder.insert(name, pygit2.Oid(hex=blob_id), pygit2.enums.FileMode.BLOB)
+            elif builder.get(name) is not None:
+                builder.remove(name)
         for name, inner in below.items():
             subtree = self.with_files(self._subtree(tree_id, name), inner)
             builder.insert(name, pygit2.Oid(hex=subtree), pygit2.enums.FileMode.TREE)
@@ -179,11 +199,15 @@ class Objects:
                 return tree_id
             replaced = self.with_subtree(inner or self._empty(), rest, subtree)
             replaced = None if replaced == EMPTY_TREE else replaced
+        if replaced == self._subtree(tree_id, head) and replaced is not None:
+            return tree_id
         builder = self._builder(tree_id)
         if replaced is not None:
             builder.insert(head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
         elif builder.get(head) is not None:
             builder.remove(head)
+        else:
+            return tree_id
         return str(builder.write())
 
     def _empty(self) -> str:

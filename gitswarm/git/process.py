@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,6 +88,39 @@ class Git:
                 raise _failure(arguments, done.stderr)
             time.sleep(pause)
             pause = min(pause * 2, 0.5)
+
+    def start(self, *arguments: str, stdin: bytes = b"") -> RunningGit:
+        """A call whose end is waited for later; safe only where doing it twice is."""
+        return RunningGit(self, arguments, stdin)
+
+
+class RunningGit:
+    """A call of git that goes on while we do something else."""
+
+    def __init__(self, git: Git, arguments: tuple[str, ...], stdin: bytes) -> None:
+        self._git = git
+        self._arguments = arguments
+        self._stdin = stdin
+        # Its input lies in a file: a pipe would have to be fed.
+        with tempfile.TemporaryFile() as given:
+            given.write(stdin)
+            given.seek(0)
+            self._process = subprocess.Popen(
+                git.argv(*arguments),
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=git.work_tree or git.git_dir,
+                env=dict(git.env),
+            )
+
+    def wait(self) -> None:
+        """Returns when it is done; a call that failed is made once more, with its error.
+
+        :raises GitFailedError: as `Git.output`.
+        """
+        if self._process.wait() != 0:
+            self._git.output(*self._arguments, stdin=self._stdin)
 
 
 def _failure(arguments: tuple[str, ...], stderr: bytes) -> GitFailedError:

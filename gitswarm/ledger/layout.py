@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gitswarm.records.run_spec import BRANCH_PREFIX
 
 RUNS_FOLDER = ".swarm/runs"
+HUMAN = "human"
+"""Agent of the steps that people do: adopted edits, skipped steps."""
+
+EVENTS_KEPT = 64
+"""Executions of one step whose events files lie in a tree; older ones lie in the trees of their own commits."""
+
 RESERVED_FLOW_IDS = frozenset({"events", "specs"})
 """Folders of RUN_BASE that no flow may be named after."""
 
@@ -86,8 +93,22 @@ class Execution:
         return f"{self.folder}/handoff/{self.step}.json"
 
     @property
+    def events_folder(self) -> str:
+        return f"{self.folder}/events"
+
+    @property
     def events(self) -> str:
-        return f"{self.folder}/events/{self.step}@{self.iteration}.jsonl"
+        return f"{self.events_folder}/{self.step}@{self.iteration}.jsonl"
+
+    def expired_events(self, names: Iterable[str]) -> list[str]:
+        """Paths of the files among `names` in the events folder that this execution pushes out of the tree."""
+        expired = []
+        for name in names:
+            step, _at, rest = name.partition("@")
+            iteration = rest.removesuffix(".jsonl")
+            if step == self.step and iteration.isdigit() and int(iteration) <= self.iteration - EVENTS_KEPT:
+                expired.append(f"{self.events_folder}/{name}")
+        return expired
 
     @property
     def evidence(self) -> str:

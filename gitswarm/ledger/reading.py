@@ -13,7 +13,8 @@ from gitswarm.ledger.journal import OpenJournal, open_journals
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.routing_note import Entry, parse, standing
-from gitswarm.ledger.state import RunState, StepRecord
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID, RunSpec

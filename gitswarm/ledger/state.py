@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.objects import Commit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import Execution, RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.records.outcome import Result, RunStatus, Status
-
-
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown."""
-
-    number: int
-    commit: str
-    tree: str
-    parent: str
-    execution: Execution
-    engine: str
-    mode: str
-    model: str
-    status: Status
-    result: Result
-    summary: str
-    tokens: int
-    cost_usd: float | None
-
-    @property
-    def flow(self) -> str:
-        return self.execution.flow
-
-    @property
-    def step(self) -> str:
-        return self.execution.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +28,7 @@ class RunState:
     tip_tree: str
     tip_events: str
     steps: tuple[StepRecord, ...] = ()
+    tally: Tally = field(default_factory=Tally)
     end: RunStatus | None = None
     ends: int = 0
     shared: int = 0
@@ -67,20 +43,21 @@ class RunState:
 
     def executions(self, flow: str, step: str) -> int:
         """How often the step's execution was committed."""
-        return sum(1 for record in self.steps if record.step == step and record.flow == flow)
+        found = self.tally.steps.get((flow, step))
+        return found.executions if found else 0
 
     def last_iteration(self, flow: str, step: str) -> int:
-        return max((r.execution.iteration for r in self.steps if r.step == step and r.flow == flow), default=0)
+        found = self.tally.steps.get((flow, step))
+        return found.last_iteration if found else 0
 
     @property
     def tokens(self) -> int:
-        return sum(record.tokens for record in self.own_steps)
+        return self.tally.tokens
 
     @property
     def cost_usd(self) -> float | None:
         """None as soon as one step's cost is unknown: an unknown cost is not 0."""
-        costs = [record.cost_usd for record in self.own_steps]
-        return None if None in costs else sum(cost for cost in costs if cost is not None)
+        return self.tally.cost_usd
 
     def with_commit(self, commit: Commit, message: Message) -> RunState:
         """The state after one more commit on the branch."""
@@ -88,7 +65,12 @@ class RunState:
         common = replace(self, tip=commit.id, tip_tree=commit.tree, end=None)
         if kind is Kind.STEP:
             record = _step_record(self.layout, len(self.steps) + 1, commit, message)
-            return replace(common, steps=(*self.steps, record), tip_events=record.execution.events)
+            return replace(
+                common,
+                steps=(*self.steps, record),
+                tally=self.tally.after(record),
+                tip_events=record.execution.events,
+            )
         number = self.ends + 1
         end = RunStatus(message.trailers["Swarm-Result"])
         return replace(common, end=end, ends=number, tip_events=self.layout.end_events(number))
@@ -111,18 +93,10 @@ def replay(repository: Repository, layout: RunLayout, tip: str | None = None) ->
         tip_tree=run_commit.tree,
         tip_events=layout.run_events,
         steps=shared,
+        tally=reduce(Tally.after, shared, Tally()).without_costs(),
         shared=len(shared),
     )
-    if not own:
-        return state
-    steps = list(shared)
-    ends = 0
-    for commit, message in own[:-1]:
-        if message.trailers["Swarm-Kind"] == Kind.STEP:
-            steps.append(_step_record(layout, len(steps) + 1, commit, message))
-        else:
-            ends += 1
-    return replace(state, steps=tuple(steps), ends=ends).with_commit(*own[-1])
+    return reduce(lambda reached, commit: reached.with_commit(*commit), own, state)
 
 
 def _last_own(repository: Repository, layout: RunLayout) -> str:
@@ -190,6 +164,8 @@ def _step_record(layout: RunLayout, number: int, commit: Commit, message: Messag
         tree=commit.tree,
         parent=commit.parents[0],
         execution=execution,
+        flow=execution.flow,
+        step=execution.step,
         engine=engine,
         mode=mode,
         model=said.get("Swarm-Model", "none"),

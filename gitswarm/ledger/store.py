@@ -19,12 +19,13 @@ AGENT_DOMAIN = "git-swarm.invalid"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A commit to be: `code_tree` is the staged tree, `files` what goes into RUN_BASE (path → blob id)."""
+    """A commit to be. What `code_tree` has in `.swarm/runs` does not count; `files` go into RUN_BASE: path → blob
+    id, None: the file goes."""
 
     message: Message
     author: str
     code_tree: str
-    files: Mapping[str, str]
+    files: Mapping[str, str | None]
     events_path: str
 
 
@@ -143,7 +144,7 @@ class RunStore:
             found.append((name, {key: value for key, colon, value in pairs if colon}))
         return found
 
-    def with_run_files(self, code_tree: str, parent_tree: str, files: Mapping[str, str]) -> str:
+    def with_run_files(self, code_tree: str, parent_tree: str, files: Mapping[str, str | None]) -> str:
         """`code_tree` with the parent's runs folder and `files` over it: what was staged there never counts."""
         runs = self._objects.entry(parent_tree, RUNS_FOLDER)
         return self._objects.with_files(self._objects.with_subtree(code_tree, RUNS_FOLDER, runs), files)

@@ -20,7 +20,7 @@ from gitswarm.records.routing import (
     RoutingSource,
 )
 from gitswarm.routing.conditions import Context, evaluate
-from gitswarm.routing.loops import Executed, judge_microloop, loop_state
+from gitswarm.routing.loops import ExecutedStep, judge_microloop, loop_state
 from gitswarm.specs.flow import Branch, Flow, Microloop
 
 
@@ -37,7 +37,7 @@ class Situation:
     result: Result
     status: Status
     context: Context
-    history: Sequence[Executed]
+    history: Sequence[ExecutedStep]
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:

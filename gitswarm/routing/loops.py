@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -13,15 +14,25 @@ from gitswarm.records.routing import LoopState
 from gitswarm.specs.flow import Branch, Flow, Microloop
 
 
+class ExecutedStep(Protocol):
+    """One execution in the order of the run."""
+
+    @property
+    def step(self) -> str: ...
+
+    @property
+    def result(self) -> Result: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One execution in the order of the run."""
+    """An execution that is not committed yet."""
 
     step: str
     result: Result
 
 
-def loop_state(flow: Flow, step_id: str, history: Sequence[Executed]) -> LoopState | None:
+def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> LoopState | None:
     """Where the loop that `step_id` closes stands; `history` ends with its newest execution.
 
     None for a step that closes no loop.

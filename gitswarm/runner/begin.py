@@ -13,7 +13,8 @@ from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message
-from gitswarm.ledger.state import RunState, StepRecord, replay
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import Draft, RunStore
 from gitswarm.records.base import shorten, timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent

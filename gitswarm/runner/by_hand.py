@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gitswarm.engines.base import StepRequest, StepResult
 from gitswarm.engines.kernel import KernelEngine
 from gitswarm.errors import SwarmError
-from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.layout import HUMAN, Execution
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Result, Status
@@ -16,7 +16,7 @@ from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.plan import Resumption, StepPlan
 from gitswarm.runner.recovery import look, take_place
 from gitswarm.runner.route import decide_skip, pending_decision, repeat_decision
-from gitswarm.runner.session import HUMAN, Session, Workplace
+from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step import execute_step
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.specs.compile import Prompt

@@ -33,14 +33,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """An answer with what it left in the worktree. Code trees are without `.swarm/runs`; `artifacts` are the
-    declared files of RUN_BASE that changed, path → content."""
+    """An answer with what it left in the worktree. `code_tree` has the staged code, and `.swarm/runs` as it was
+    before; `artifacts` are the declared files of RUN_BASE that changed, path → content."""
 
     result: StepResult
     started: datetime
     completed: datetime
     code_tree: str
-    code_before: str
     evidence: Evidence
     artifacts: Mapping[str, bytes]
     index_strayed: bool
@@ -58,10 +57,9 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
     if tampered:
         journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
     staged = snapshot.stage(place.shadow)
-    strayed = objects.entry(staged, RUNS_FOLDER) != objects.entry(plan.before.tip_tree, RUNS_FOLDER)
-    code_before = objects.with_subtree(plan.before.tip_tree, RUNS_FOLDER, None)
-    code_after = objects.with_subtree(staged, RUNS_FOLDER, None)
-    diff = scan(session.repository.diffs, code_before, code_after)
+    before = plan.before.tip_tree
+    code_tree = objects.with_subtree(staged, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
+    diff = scan(session.repository.diffs, before, code_tree)
     journal.append(
         Event(
             EventKind.FILE_CHANGES,
@@ -78,11 +76,10 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
         result=answer.result,
         started=answer.started,
         completed=answer.completed,
-        code_tree=code_after,
-        code_before=code_before,
+        code_tree=code_tree,
         evidence=evidence,
         artifacts=changes.declared,
-        index_strayed=strayed,
+        index_strayed=code_tree != staged,
     )
 
 

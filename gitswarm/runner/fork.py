@@ -8,7 +8,8 @@ from datetime import datetime
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.reading import run_spec
-from gitswarm.ledger.state import RunState, StepRecord
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
 from gitswarm.records.run_spec import EngineChoice, new_run_id
 from gitswarm.runner.begin import NewRun

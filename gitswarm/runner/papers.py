@@ -8,17 +8,15 @@ from pydantic import JsonValue
 
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.message import Kind, Message
-from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import Draft
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.transcript import to_jsonl
-from gitswarm.routing.loops import Executed, judge_microloop, loop_state, receipt_routing
+from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.examine import Worked
 from gitswarm.runner.plan import StepPlan
-from gitswarm.runner.session import HUMAN
 from gitswarm.specs.flow import Microloop
 
 
@@ -70,22 +68,14 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or result.status is Result.FAILED:
         return receipt
-    history = [*executed(plan.before, plan.flow.id), Executed(plan.step.id, result.status)]
+    earlier: tuple[ExecutedStep, ...] = plan.before.tally.by_flow.get(plan.flow.id, ())
+    history = (*earlier, Executed(plan.step.id, result.status))
     state = loop_state(plan.flow, plan.step.id, history)
     if state is None:
         return receipt
     verdict = judge_microloop(routing, state, _fields(envelope), _fields(receipt))
     said = receipt_routing(plan.flow, plan.step.id, plan.execution.iteration, state, verdict)
     return receipt.model_copy(update={"routing": said})
-
-
-def executed(state: RunState, flow: str) -> list[Executed]:
-    """A flow's executions in the order of the run, as routing counts them: what people did is no step of it."""
-    return [
-        Executed(record.step, record.result)
-        for record in state.steps
-        if record.flow == flow and record.execution.agent != HUMAN
-    ]
 
 
 def kernel_files(
@@ -101,7 +91,9 @@ def kernel_files(
     }
 
 
-def draft_commit(plan: StepPlan, worked: Worked, envelope: Envelope, blobs: Mapping[str, str], seq: int) -> Draft:
+def draft_commit(
+    plan: StepPlan, worked: Worked, envelope: Envelope, blobs: Mapping[str, str | None], seq: int
+) -> Draft:
     result = worked.result
     failed = result.status is Result.FAILED
     kept = {path: blob for path, blob in blobs.items() if not (failed and path in worked.artifacts)}
@@ -124,7 +116,7 @@ def draft_commit(plan: StepPlan, worked: Worked, envelope: Envelope, blobs: Mapp
     return Draft(
         message=Message(subject, envelope.summary, trailers),
         author=plan.step.agent,
-        code_tree=worked.code_before if failed else worked.code_tree,
+        code_tree=plan.before.tip_tree if failed else worked.code_tree,
         files=kept,
         events_path=plan.execution.events,
     )

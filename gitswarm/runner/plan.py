@@ -115,9 +115,9 @@ def _available(env: Mapping[str, str]) -> Callable[[str], bool]:
 
 def _handed_over(session: Session, state: RunState) -> list[EarlierStep]:
     """The newest handoff of every step so far, in the order of the run: no chat history, only envelopes."""
-    newest = {(record.flow, record.step): record for record in state.steps}
+    newest = (step.newest for step in state.tally.steps.values())
     earlier = []
-    for record in sorted(newest.values(), key=lambda item: item.number):
+    for record in sorted(newest, key=lambda item: item.number):
         content = session.repository.objects.file(record.tree, record.execution.envelope)
         if content is None:
             continue

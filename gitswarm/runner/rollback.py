@@ -8,7 +8,8 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import decisions, standing_decision
-from gitswarm.ledger.state import RunState, StepRecord, replay
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
 from gitswarm.runner.session import Session

@@ -7,15 +7,16 @@ import json
 from pydantic import JsonValue
 
 from gitswarm.errors import SwarmError
+from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.reading import decisions, standing_decision
-from gitswarm.ledger.state import RunState, StepRecord
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision, Supersedes
 from gitswarm.routing import driver
-from gitswarm.runner.papers import executed
-from gitswarm.runner.session import HUMAN, Session
+from gitswarm.runner.session import Session
 
 
 def decide_next(session: Session, state: RunState) -> Decision:
@@ -152,7 +153,7 @@ def _situation(session: Session, state: RunState, record: StepRecord) -> driver.
         result=record.result,
         status=record.status,
         context=context,
-        history=executed(state, record.flow),
+        history=state.tally.by_flow[record.flow],
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gitswarm.errors import RunInterruptedError
-from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.message import Message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import Draft, end_trailers
@@ -21,7 +20,6 @@ from gitswarm.runner.recovery import take_place
 from gitswarm.runner.route import decide_next, end_of, route_event
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step import execute_step
-from gitswarm.worktree import snapshot
 
 _END_KINDS = {
     RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
@@ -103,19 +101,19 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
         content[partial_path(session, ending.partial.flow_key)] = ending.partial.to_json()
     place.folder.write(content)
     blobs = session.store.stored(content)
-    objects = session.repository.objects
     reason = _reason(state, ending)
     message = Message(f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events)))
     draft = Draft(
         message=message,
         author="kernel",
-        code_tree=objects.with_subtree(state.tip_tree, RUNS_FOLDER, None),
+        code_tree=state.tip_tree,
         files=blobs,
         events_path=path,
     )
     after = session.store.commit(state, draft)
     session.requests.clear()
-    snapshot.enter_in_index(place.shadow, blobs)
+    place.index.begin_aligning(after.tip_tree, blobs)
+    place.index.leave()
     for event in events:
         session.around.observer.event(event)
     return after

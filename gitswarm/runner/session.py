@@ -26,9 +26,6 @@ from gitswarm.worktree.shadow import Placement, Shadow
 MARKER = "SWARM_STEP_OF"
 """Environment variable of every process that works for a run; its value is the run id."""
 
-HUMAN = "human"
-"""Agent of the steps that people do: adopted edits, skipped steps."""
-
 LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
 
 

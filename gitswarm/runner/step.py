@@ -28,6 +28,7 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
     )
     try:
         _announce(plan, journal)
+        place.index.leave()
         started = session.around.clock()
         request = step_request(session, place, plan)
         result = _ask(session.engines[plan.choice.engine], request, journal.append)
@@ -38,8 +39,10 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         receipt = write_receipt(plan, worked, envelope)
         _report_end(plan, worked, journal)
         papers = kernel_files(plan, worked, envelope, receipt, journal)
+        expired = _expired_events(session, plan)
         place.folder.write(papers)
-        blobs = session.store.stored({**worked.artifacts, **papers})
+        place.folder.remove(expired)
+        blobs = {**session.store.stored({**worked.artifacts, **papers}), **dict.fromkeys(expired)}
         if worked.result.status is Result.FAILED:
             _set_failed_work_aside(session, plan, worked, blobs)
         state = session.store.commit(plan.before, draft_commit(plan, worked, envelope, blobs, len(journal.events)))
@@ -62,11 +65,11 @@ def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
 
 
 def _announce(plan: StepPlan, journal: Journal) -> None:
-    journal.append(route_event(plan.decision))
+    events = [route_event(plan.decision)]
     if plan.resumption is not None:
         answer = plan.resumption.answer or None
-        journal.append(Event(EventKind.RUN_RESUMED, {"step": plan.step.id, "answer": answer}))
-    journal.append(
+        events.append(Event(EventKind.RUN_RESUMED, {"step": plan.step.id, "answer": answer}))
+    events.append(
         Event(
             EventKind.STEP_START,
             {
@@ -79,6 +82,7 @@ def _announce(plan: StepPlan, journal: Journal) -> None:
             },
         )
     )
+    journal.append_all(events)
 
 
 def _take_inbox(session: Session, journal: Journal) -> list[str]:
@@ -104,21 +108,29 @@ def _report_end(plan: StepPlan, worked: Worked, journal: Journal) -> None:
         journal.append(Event(EventKind.STEP_END, {**common, "handoff_status": handed}))
 
 
-def _set_failed_work_aside(session: Session, plan: StepPlan, worked: Worked, blobs: Mapping[str, str]) -> None:
+def _set_failed_work_aside(session: Session, plan: StepPlan, worked: Worked, blobs: Mapping[str, str | None]) -> None:
     """The code that a failed step left is not lost: it is kept beside the chain."""
-    if worked.code_tree == worked.code_before and not worked.artifacts:
+    if worked.code_tree == plan.before.tip_tree and not worked.artifacts:
         return
     tree = session.store.with_run_files(worked.code_tree, plan.before.tip_tree, blobs)
     trailers = {"Swarm-Step": plan.step.id, "Swarm-Flow": plan.flow.id, "Swarm-Reason": "failed"}
     session.store.set_aside(plan.before, tree, f"work of the failed step {plan.step.id}", trailers)
 
 
-def _settle(session: Session, place: Workplace, state: RunState, worked: Worked, blobs: Mapping[str, str]) -> None:
-    """Makes the worktree and its index what the commit says, so that `git status` there is clean."""
+def _settle(
+    session: Session, place: Workplace, state: RunState, worked: Worked, blobs: Mapping[str, str | None]
+) -> None:
+    """Makes the worktree and its index what the commit says, so that `git status` there is clean.
+
+    The index may still be written when this returns: `place.index.leave()` waits for it.
+    """
     if worked.result.status is Result.FAILED:
         snapshot.restore(place.shadow, state.tip_tree, session.layout.base)
-    elif worked.index_strayed:
-        snapshot.align_index(place.shadow, state.tip_tree)
-    else:
-        snapshot.enter_in_index(place.shadow, blobs)
-    place.index.leave()
+        return
+    place.folder.committed(state.tip_tree, blobs)
+    place.index.begin_aligning(state.tip_tree, None if worked.index_strayed else blobs)
+
+
+def _expired_events(session: Session, plan: StepPlan) -> list[str]:
+    objects, execution = session.repository.objects, plan.execution
+    return execution.expired_events(objects.names(plan.before.tip_tree, execution.events_folder))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gitswarm.git.process import RunningGit
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow
 
@@ -12,13 +14,22 @@ _Print = tuple[int, int, int]
 
 @dataclass(slots=True)
 class IndexWatch:
-    """Looks into the index only when somebody else wrote it since; that costs two git processes."""
+    """Looks into the index only when somebody else wrote it since `leave`; that costs two git processes."""
 
     shadow: Shadow
     _left: _Print | None = None
+    _aligning: RunningGit | None = None
+
+    def begin_aligning(self, tree: str, files: Mapping[str, str | None] | None) -> None:
+        """Starts to make the index equal to `tree`, which differs in `files`; `leave` waits for it."""
+        self.leave()
+        self._aligning = snapshot.begin_aligning(self.shadow, tree, files)
 
     def leave(self) -> None:
         """From here on every change of the index is somebody else's."""
+        if self._aligning is not None:
+            self._aligning.wait()
+            self._aligning = None
         self._left = self._print()
 
     def mend(self, tree: str) -> None:

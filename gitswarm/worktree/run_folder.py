@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,13 +19,8 @@ class FolderChanges:
     tampered: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Print:
-    """What the kernel says about a file; equal prints mean that nobody touched it."""
-
-    inode: int
-    size: int
-    changed_ns: int
+_Print = tuple[int, int, int]
+"""Inode, size and ctime of a file; equal prints mean that nobody touched it."""
 
 
 @dataclass(slots=True)
@@ -36,11 +31,13 @@ class RunFolder:
     base: str
     objects: Objects
     _known: dict[str, _Print] = field(default_factory=dict)
+    _listed: tuple[str | None, dict[str, str]] = field(default=(None, {}))
+    """A tree of RUN_BASE, and the blobs in it by path."""
 
     def examine(self, tree: str, declared: frozenset[str]) -> FolderChanges:
         """Compares the folder with the commit's `tree`; puts back what was not `declared` to be written."""
         self._clear_way(f"{self.base}/any")
-        stored = dict(self.objects.files(tree, self.base))
+        stored = self._stored(tree)
         outputs: dict[str, bytes] = {}
         tampered: list[str] = []
         seen: set[str] = set()
@@ -57,6 +54,18 @@ class RunFolder:
             self._put_back(path, stored.get(path))
         return FolderChanges(outputs, tuple(sorted(tampered)))
 
+    def committed(self, tree: str, files: Mapping[str, str | None]) -> None:
+        """Learns that a new commit with this `tree` differs from the last one only in `files`: path → blob id."""
+        merged = {**self._listed[1], **files}
+        present = {path: blob_id for path, blob_id in merged.items() if blob_id is not None}
+        self._listed = (self.objects.entry(tree, self.base), present)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """The kernel's own files that are not kept any longer."""
+        for path in paths:
+            self._known.pop(path, None)
+            (self.worktree / path).unlink(missing_ok=True)
+
     def write(self, files: Mapping[str, bytes]) -> None:
         """The kernel's own files. A link or folder in the way is removed, never followed."""
         for path, content in files.items():
@@ -67,12 +76,18 @@ class RunFolder:
             target.write_bytes(content)
             self._known[path] = _print(os.lstat(target))
 
+    def _stored(self, tree: str) -> Mapping[str, str]:
+        folder = self.objects.entry(tree, self.base)
+        if folder is None or folder != self._listed[0]:
+            self._listed = (folder, dict(self.objects.files(tree, self.base)))
+        return self._listed[1]
+
     def _files(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
         pending = [self.base]
         while pending:
             folder = pending.pop()
             try:
-                entries = list(os.scandir(self.worktree / folder))
+                entries = list(os.scandir(f"{self.worktree}/{folder}"))
             except OSError:
                 continue
             for entry in entries:
@@ -116,4 +131,4 @@ class RunFolder:
 
 
 def _print(found: os.stat_result) -> _Print:
-    return _Print(found.st_ino, found.st_size, found.st_ctime_ns)
+    return found.st_ino, found.st_size, found.st_ctime_ns

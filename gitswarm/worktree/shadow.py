@@ -6,11 +6,12 @@ import hashlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.locks import Locks
+from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
 from gitswarm.git.repository import LinkedWorktree, Repository
 
@@ -26,6 +27,7 @@ class Shadow:
     git_dir: Path
     branch: str
     git: Git
+    objects: Objects = field(compare=False, repr=False)
 
     @property
     def is_set_up(self) -> bool:
@@ -138,4 +140,4 @@ def _make_parent(path: Path) -> None:
 
 
 def _shadow(repository: Repository, path: Path, git_dir: Path, branch: str) -> Shadow:
-    return Shadow(path, git_dir, branch, repository.git_in(git_dir, path))
+    return Shadow(path, git_dir, branch, repository.git_in(git_dir, path), repository.objects)

@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from gitswarm.git.process import RunningGit
 from gitswarm.worktree.shadow import Shadow
 
+_SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cost.py)
 _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 
 
@@ -28,7 +30,19 @@ def stage(shadow: Shadow, index: Path | None = None) -> str:
     shadow.git.output(
         *quiet, "add", "-A", "--", ".", _NOT_OURS, *(_without(name) for name in copied), extra_env=extra
     )
-    return shadow.git.output("write-tree", extra_env=extra).decode().strip()
+    return _tree_of_index(shadow, index or shadow.git_dir / "index")
+
+
+def _tree_of_index(shadow: Shadow, index: Path) -> str:
+    """libgit2 saves a process where the index is small; it parses a big one slower than git does."""
+    tree = shadow.objects.tree_of_index(index) if _is_small(index) else None
+    if tree is not None:
+        return tree
+    return shadow.git.output("write-tree", extra_env={"GIT_INDEX_FILE": str(index)}).decode().strip()
+
+
+def _is_small(index: Path) -> bool:
+    return index.stat().st_size < _SMALL_INDEX_BYTES
 
 
 def forget(shadow: Shadow, names: Sequence[str], index: Path | None = None) -> None:
@@ -48,12 +62,21 @@ def _without(name: str) -> str:
     return f":(exclude,top,glob){first}{escaped}"
 
 
-def enter_in_index(shadow: Shadow, files: Mapping[str, str]) -> None:
-    """Records files that we stored ourselves in the worktree's index: path → blob id, no filter in between."""
-    lines = b"".join(
-        f"100644 {blob_id}\t{path}".encode(errors="surrogateescape") + b"\0" for path, blob_id in files.items()
-    )
-    shadow.git.output("update-index", "-z", "--index-info", stdin=lines)
+def begin_aligning(shadow: Shadow, tree: str, files: Mapping[str, str | None] | None) -> RunningGit:
+    """Makes the index equal to `tree` while we do something else; nobody may use it before it was waited for.
+
+    :param files: what differs, path → blob id (None: removed); None: that is not known.
+    """
+    # A small index is cheaper to read anew, and then knows the ids of all its folders: `_tree_of_index` needs them.
+    if files is None or _is_small(shadow.git_dir / "index"):
+        return shadow.git.start("read-tree", "--reset", tree)
+    lines = b"".join(_index_line(path, blob_id) + b"\0" for path, blob_id in files.items())
+    return shadow.git.start("update-index", "-z", "--index-info", stdin=lines)
+
+
+def _index_line(path: str, blob_id: str | None) -> bytes:
+    about = f"100644 {blob_id}" if blob_id is not None else f"0 {'0' * 40}"
+    return f"{about}\t{path}".encode(errors="surrogateescape")
 
 
 def ensure_index(shadow: Shadow, tree: str) -> None:

@@ -1,0 +1,82 @@
+"""The worktree's index between steps: read by libgit2 or by git, made equal to a tree in the background."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gitswarm.errors import GitFailedError
+from gitswarm.git.locks import Locks
+from gitswarm.git.repository import open_repository
+from gitswarm.worktree import snapshot
+from gitswarm.worktree.index_watch import IndexWatch
+from gitswarm.worktree.shadow import Shadow, add_shadow
+from tests.conftest import Project
+
+BRANCH = "refs/heads/shadow/run-20260101-000000-abcdef"
+SMALL, BIG = 10**9, 0
+"""Limits under which every index counts as small, or as big."""
+
+
+@pytest.fixture
+def shadow(project: Project, tmp_path: Path) -> Shadow:
+    repository = open_repository(project.root, project.env)
+    project.git("branch", BRANCH.removeprefix("refs/heads/"))
+    return add_shadow(repository, BRANCH, tmp_path / "work", Locks(repository.common_dir))
+
+
+@pytest.fixture(params=[SMALL, BIG], ids=["small", "big"])
+def limit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(snapshot, "_SMALL_INDEX_BYTES", request.param)
+    return int(request.param)
+
+
+def change(shadow: Shadow) -> None:
+    (shadow.path / "src" / "app.py").write_text("changed\n", encoding="utf-8")
+    (shadow.path / "new").mkdir()
+    (shadow.path / "new" / "file").write_text("new\n", encoding="utf-8")
+    (shadow.path / "README.md").unlink()
+
+
+@pytest.mark.usefixtures("limit")
+def test_a_staged_tree_is_the_one_that_git_writes(project: Project, shadow: Shadow) -> None:
+    change(shadow)
+    staged = snapshot.stage(shadow)
+    assert staged == project.git("write-tree", cwd=shadow.path)
+    assert project.git("ls-tree", "-r", "--name-only", staged).splitlines() == ["new/file", "src/app.py"]
+
+
+@pytest.mark.usefixtures("limit")
+@pytest.mark.parametrize("known", [True, False])
+def test_after_a_commit_the_index_is_its_tree(project: Project, shadow: Shadow, *, known: bool) -> None:
+    change(shadow)
+    ours = {"kept/a.json": shadow.objects.write_blob(b"{}"), "src/app.py": None}
+    tree = shadow.objects.with_files(snapshot.stage(shadow), ours)
+    (shadow.path / "src" / "app.py").unlink()
+    (shadow.path / "kept").mkdir()
+    (shadow.path / "kept" / "a.json").write_bytes(b"{}")
+    snapshot.begin_aligning(shadow, tree, ours if known else None).wait()
+    assert project.git("write-tree", cwd=shadow.path) == tree
+    assert project.git("diff", "--name-only", cwd=shadow.path) == ""
+
+
+def test_an_index_that_libgit2_cannot_read_is_read_by_git(project: Project, shadow: Shadow) -> None:
+    project.git("update-index", "--split-index", cwd=shadow.path)
+    assert shadow.objects.tree_of_index(shadow.git_dir / "index") is None
+    change(shadow)
+    assert snapshot.stage(shadow) == project.git("write-tree", cwd=shadow.path)
+
+
+def test_leaving_the_index_waits_until_it_is_written(project: Project, shadow: Shadow) -> None:
+    watch = IndexWatch(shadow)
+    tree = shadow.objects.with_files(project.git("rev-parse", "HEAD^{tree}"), {"x": shadow.objects.write_blob(b"")})
+    watch.begin_aligning(tree, None)
+    watch.leave()
+    assert project.git("write-tree", cwd=shadow.path) == tree
+
+
+def test_an_index_that_cannot_be_written_in_the_background_is_told_when_it_is_waited_for(shadow: Shadow) -> None:
+    running = shadow.git.start("read-tree", "--reset", "0" * 40)
+    with pytest.raises(GitFailedError, match="read-tree failed"):
+        running.wait()

@@ -166,24 +166,27 @@ class Objects:
             return None
 
     def with_files(self, tree_id: str | None, files: Mapping[str, str | None]) -> str:
-        """A tree like `tree_id` (None: empty) in which each path holds the given blob; None: nothing."""
-        here: dict[str, str | None] = {}
+        """A tree like `tree_id` (None: empty) in which each path holds the given blob; None: nothing.
+
+        A folder that would become empty is removed too, as git does not know empty folders.
+        """
+        here: dict[str, tuple[str | None, int]] = {}
         below: dict[str, dict[str, str | None]] = {}
         for path, blob_id in files.items():
             head, slash, rest = path.partition("/")
             if slash:
                 below.setdefault(head, {})[rest] = blob_id
             else:
-                here[head] = blob_id
-        builder = self._builder(tree_id)
-        for name, blob_id in here.items():
-            if blob_id is not None:
-                builder.insert(name, pygit2.Oid(hex=blob_id), pygit2.enums.FileMode.BLOB)
-            elif builder.get(name) is not None:
-                builder.remove(name)
+                here[head] = (blob_id, pygit2.enums.FileMode.BLOB)
         for name, inner in below.items():
             subtree = self.with_files(self._subtree(tree_id, name), inner)
-            builder.insert(name, pygit2.Oid(hex=subtree), pygit2.enums.FileMode.TREE)
+            here[name] = (subtree if subtree != EMPTY_TREE else None, pygit2.enums.FileMode.TREE)
+        builder = self._builder(tree_id)
+        for name, (object_id, mode) in here.items():
+            if object_id is not None:
+                builder.insert(name, pygit2.Oid(hex=object_id), mode)
+            elif builder.get(name) is not None:
+                builder.remove(name)
         return str(builder.write())
 
     def with_subtree(self, tree_id: str, path: str, subtree: str | None) -> str:

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
 
-.PHONY: demo test soak check format clean
+.PHONY: demo test soak bench check format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,10 @@ test: check $(VENV)/sdists/.fetched  ## the checks and the tests; long suites as
 
 soak: check $(VENV)/sdists/.fetched  ## the checks and all tests, long suites whole
 	$(BIN)/python -m pytest -n $(WORKERS)
+
+bench: $(STAMP)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
+	$(BIN)/python -m benchmarks.step_cost
+	$(BIN)/python -m benchmarks.command_cost
 
 format: $(STAMP)
 	$(BIN)/ruff format .

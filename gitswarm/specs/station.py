@@ -39,6 +39,14 @@ class HandoffContract(Record):
     blocked_when: str = ""
 
 
+class Verification(Record):
+    """What has to hold before the agent hands over. `artifacts`: files that exist and say something;
+    `commands`: names of the project's commands (`test`, `lint`) that ran on the files as they are left."""
+
+    artifacts: tuple[str, ...] = ()
+    commands: tuple[Literal["test", "lint", "smoke"], ...] = ()
+
+
 class Station(Record):
     id: Identifier
     title: str
@@ -49,4 +57,5 @@ class Station(Record):
     tools: tuple[str, ...] = ()
     tier: Tier = "primary"
     max_turns: int = Field(default=15, ge=1)
+    verification: Verification = Verification()
     handoff: HandoffContract = HandoffContract()

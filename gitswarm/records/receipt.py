@@ -41,6 +41,18 @@ class ReceiptRouting(Record):
     reason: str
 
 
+class ContextUse(Record):
+    """How much of the run so far a prompt holds. Characters; `priorities` counts the included steps."""
+
+    profile: Literal["lean", "balanced", "heavy"]
+    budget_chars: NonNegativeInt
+    chars_used: NonNegativeInt
+    steps_included: NonNegativeInt
+    steps_total: NonNegativeInt
+    truncated: bool
+    priorities: dict[str, int]
+
+
 class Receipt(Record):
     """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md)."""
 
@@ -69,8 +81,14 @@ class Receipt(Record):
     prompt_hash: str
     commit_before: str
     skipped: bool
+    model_rule: str | None = None
+    context: ContextUse | None = None
 
     def to_json(self) -> bytes:
-        """Optional fields of seed 000 are absent, not null; an unknown cost is null, never 0."""
-        absent = {name for name in ("error", "routing", "tools_allowed") if getattr(self, name) is None}
+        """Optional fields are absent, not null; an unknown cost is null, never 0."""
+        absent = {
+            name
+            for name in ("error", "routing", "tools_allowed", "model_rule", "context")
+            if getattr(self, name) is None
+        }
         return pretty_json(self.model_dump(mode="json", exclude=absent))

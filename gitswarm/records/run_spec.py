@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import Literal
 
 from gitswarm.records.base import Record
 from gitswarm.records.routing import RoutingMode
@@ -31,9 +32,15 @@ class EngineChoice(Record):
 
 
 class FrozenSettings(Record):
-    """What configuration said when the run was created; edits after that change nothing in it."""
+    """What configuration said when the run was created; edits after that change nothing in it.
+
+    `model` None: the model policy decides, and with `economy` it takes its cheapest tier.
+    """
 
     default_engine: EngineChoice
+    model: str | None = None
+    economy: bool = False
+    context: Literal["lean", "balanced", "heavy"] = "balanced"
     flow_engines: dict[str, EngineChoice] = {}
     step_engines: dict[str, EngineChoice] = {}
     commands: dict[str, str | None] = {}

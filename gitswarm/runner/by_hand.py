@@ -19,7 +19,6 @@ from gitswarm.runner.route import decide_skip, pending_decision, repeat_decision
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step import execute_step
 from gitswarm.runner.workplace import prepare_worktree
-from gitswarm.specs.compile import Prompt
 from gitswarm.specs.flow import Step
 
 KERNEL = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
@@ -96,7 +95,7 @@ def _plan(session: Session, state: RunState, decision: Decision, step_id: str) -
         step=Step(id=step_id, station=HUMAN),
         execution=Execution(session.layout, flow.id, step_id, iteration, HUMAN),
         choice=KERNEL,
-        prompt=Prompt("", ""),
+        session=None,
         before=state,
         decision=decision,
         resumption=Resumption(),

@@ -61,9 +61,11 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
         transport=plan.choice.mode,
         cost_usd=result.cost_usd,
         tool_calls=result.tool_calls,
-        prompt_hash=plan.prompt.hash,
+        prompt_hash=plan.session.prompt.hash if plan.session else "",
         commit_before=plan.before.tip,
         skipped=result.status is Result.SKIPPED,
+        model_rule=plan.session.model.rule if plan.session and plan.choice.mode != "stub" else None,
+        context=plan.session.history.use if plan.session else None,
     )
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or result.status is Result.FAILED:

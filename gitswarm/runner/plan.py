@@ -12,14 +12,18 @@ from gitswarm.engines.detect import detect_test_command
 from gitswarm.ledger.layout import Execution
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import agent_environment
-from gitswarm.records.envelope import Envelope
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import EngineChoice
+from gitswarm.runner.briefing import brief
 from gitswarm.runner.session import MARKER, Session, Workplace
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
-from gitswarm.specs.compile import Briefing, EarlierStep, Prompt, compose
+from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, ShellCommand, Step
+from gitswarm.specs.model_policy import ModelWish, choose_model
 from gitswarm.specs.station import Station
+from gitswarm.specs.template import template_id
+
+NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,13 @@ class Resumption:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What is going to be executed, and why: decided before anything happens."""
+    """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked."""
 
     flow: Flow
     step: Step
     execution: Execution
     choice: EngineChoice
-    prompt: Prompt
+    session: PromptPlan | None
     before: RunState
     decision: Decision
     resumption: Resumption | None
@@ -60,11 +64,24 @@ def plan_step(
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
     execution = Execution(session.layout, flow.id, step.id, iteration, step.agent)
     station = session.specs.stations.get(step.station or "")
-    said = resumption or Resumption()
-    told = (said.answer, said.partial)
-    prompt = compose(flow, step, station, Briefing(session.spec.task, _handed_over(session, state), told))
     choice = session.engine_choice(flow.id, step)
-    return StepPlan(flow, step, execution, choice, prompt, state, decision, resumption, station)
+    prompts = None
+    if station is not None:
+        role = session_role(session, flow, step, choice.engine)
+        said = resumption or Resumption()
+        briefing = brief(session, state, role, decision, (said.answer, said.partial))
+        prompts = compile_prompt(role, session.specs.fragments, briefing)
+        choice = choice if choice.mode == "stub" else choice.model_copy(update={"model": prompts.model.model})
+    return StepPlan(flow, step, execution, choice, prompts, state, decision, resumption, station)
+
+
+def session_role(session: Session, flow: Flow, step: Step, engine: str) -> Role:
+    """Who executes a station's step, and with which model."""
+    specs, settings = session.specs, session.spec.settings
+    station = specs.stations[step.station or ""]
+    wish = ModelWish(settings.model, settings.economy)
+    model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
+    return Role(flow, step, station, specs.templates[template_id(flow, step)], model)
 
 
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
@@ -89,7 +106,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         model=plan.choice.model or "none",
         worktree=worktree,
         run_base=run_base,
-        prompt=plan.prompt,
+        prompt=plan.session.prompt if plan.session else NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
         command=_command(session, plan.step, worktree, env),
@@ -111,17 +128,3 @@ def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str
 
 def _available(env: Mapping[str, str]) -> Callable[[str], bool]:
     return lambda program: shutil.which(program, path=env.get("PATH")) is not None
-
-
-def _handed_over(session: Session, state: RunState) -> list[EarlierStep]:
-    """The newest handoff of every step so far, in the order of the run: no chat history, only envelopes."""
-    newest = (step.newest for step in state.tally.steps.values())
-    earlier = []
-    for record in sorted(newest, key=lambda item: item.number):
-        content = session.repository.objects.file(record.tree, record.execution.envelope)
-        if content is None:
-            continue
-        envelope = Envelope.from_json(content)
-        name = f"{record.flow}/{record.step}"
-        earlier.append(EarlierStep(name, envelope.status, envelope.summary, envelope.concerns))
-    return earlier

@@ -16,8 +16,11 @@ from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.control import Requests
 from gitswarm.runner.observer import Observer
 from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.station import Station
+from gitswarm.specs.template import StepTemplate
 from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.nested import NestedFinder
 from gitswarm.worktree.run_folder import RunFolder
@@ -48,6 +51,9 @@ class FrozenSpecs:
 
     flows: Mapping[str, Flow]
     stations: Mapping[str, Station]
+    templates: Mapping[str, StepTemplate]
+    fragments: Fragments
+    policy: ModelPolicy
     script: Script | None
 
 

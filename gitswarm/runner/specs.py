@@ -11,9 +11,12 @@ from gitswarm.records.base import pretty_json
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
+from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.library import USER_FLOWS, Library, LoadedFlow
+from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.station import Station
+from gitswarm.specs.template import StepTemplate, template_id
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
 
 
@@ -37,7 +40,9 @@ def freeze(library: Library, flow_ids: tuple[str, ...], script: Script | None) -
     flows = {flow_id: checked_flow(library, flow_id) for flow_id in flow_ids}
     names = {step.station for flow in flows.values() for step in flow.steps if step.station is not None}
     stations = {name: library.station(name).station for name in sorted(names)}
-    return FrozenSpecs(flows, stations, script)
+    used = {template_id(flow, step) for flow in flows.values() for step in flow.steps if step.station is not None}
+    templates = {name: library.template(name) for name in sorted(used)}
+    return FrozenSpecs(flows, stations, templates, library.fragments, library.policy(), script)
 
 
 def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
@@ -48,6 +53,11 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
     }
     for station_id, station in specs.stations.items():
         files[f"{layout.specs}/stations/{station_id}.json"] = station.to_json()
+    for name, template in specs.templates.items():
+        files[f"{layout.specs}/templates/{name}.json"] = template.to_json()
+    for name, text in specs.fragments.texts.items():
+        files[f"{layout.specs}/fragments/{name}.md"] = text.encode()
+    files[f"{layout.specs}/policy/models.json"] = specs.policy.to_json()
     if specs.script is not None:
         said = specs.script.model_dump(mode="json", exclude_unset=True)
         files[f"{layout.specs}/script.json"] = pretty_json(said)
@@ -56,20 +66,28 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
 
 def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenSpecs:
     """What `frozen_files` stored, from the tree of the run's first commit."""
-    flows: dict[str, Flow] = {}
-    stations: dict[str, Station] = {}
-    script = None
-    for path, blob_id in repository.objects.files(tree, layout.specs):
-        content = repository.objects.read_blob(blob_id)
-        folder, _slash, name = path.removeprefix(f"{layout.specs}/").rpartition("/")
-        stem = name.removesuffix(".json")
-        if folder == "flows":
-            flows[stem] = Flow.from_json(content)
-        elif folder == "stations":
-            stations[stem] = Station.from_json(content)
-        elif stem == "script":
-            script = Script.from_json(content)
-    return FrozenSpecs(flows, stations, script)
+    found = {
+        path.removeprefix(f"{layout.specs}/"): repository.objects.read_blob(blob_id)
+        for path, blob_id in repository.objects.files(tree, layout.specs)
+    }
+
+    def below(folder: str, suffix: str = ".json") -> dict[str, bytes]:
+        prefix = f"{folder}/"
+        return {
+            name.removeprefix(prefix).removesuffix(suffix): content
+            for name, content in found.items()
+            if name.startswith(prefix)
+        }
+
+    script = found.get("script.json")
+    return FrozenSpecs(
+        flows={name: Flow.from_json(content) for name, content in below("flows").items()},
+        stations={name: Station.from_json(content) for name, content in below("stations").items()},
+        templates={name: StepTemplate.from_json(content) for name, content in below("templates").items()},
+        fragments=Fragments({name: content.decode() for name, content in below("fragments", ".md").items()}),
+        policy=ModelPolicy.from_json(found["policy/models.json"]),
+        script=Script.from_json(script) if script is not None else None,
+    )
 
 
 def user_files(repository: Repository, tree: str) -> dict[str, str]:

@@ -1,98 +1,260 @@
-"""What an agent is told: station (system) and step (user), with the teaching notes of the flow."""
+"""Compiles flow, step, station and what happened so far into the plan of one prompt. Pure: the same in, the same out."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from pydantic import JsonValue
+
+from gitswarm.records.envelope import Handoff
+from gitswarm.specs.context import EarlierStep, History
 from gitswarm.specs.flow import Flow, Step
-from gitswarm.specs.station import Station
+from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.model_policy import ModelChoice
+from gitswarm.specs.station import Station, Verification
+from gitswarm.specs.template import StepTemplate, loop_variables
 
-RUN_BASE = "RUN_BASE"
+_PLACEHOLDERS = (
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"), "{{time}}"),
+    (re.compile(r"\b[0-9a-f]{40}\b"), "{{commit}}"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a session engine is told. `RUN_BASE` stands for the run's evidence folder in both parts."""
+    """What a session engine is told. `hash` is the SHA-256 of the whole plan that it belongs to, with placeholders for
+    what differs between two machines or two days; empty where no model is asked."""
 
     system: str
     user: str
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of what is told; no path, time or id of a run goes into it."""
-        return hashlib.sha256(f"{self.system}\0{self.user}".encode()).hexdigest()
+    hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierStep:
-    """What an earlier step handed over."""
+class PromptPlan:
+    """Everything that a session is given.
 
-    name: str
+    `output_schema` is the JSON schema that the handoff has to keep; `fragments` are (path, SHA-256 of the text).
+    """
+
+    prompt: Prompt
+    model: ModelChoice
+    tools: tuple[str, ...]
+    max_turns: int
+    verification: Verification
+    required: tuple[str, ...]
+    output_schema: Mapping[str, JsonValue]
+    fragments: tuple[tuple[str, str], ...]
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """The newest judgement of a step's own critic: its findings, and the files it wrote, name → text."""
+
+    critic: str
     status: str
     summary: str
     concerns: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """An acceptance criterion that the step works for. `state` as in `ac_status.json`."""
+
+    id: str
+    text: str
+    state: str
+    requirement: str = ""
+    tests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What is particular to this execution: the task, the handoffs so far, what a person said when resuming."""
+    """What is particular to this execution.
 
-    task: str
-    earlier: Sequence[EarlierStep] = ()
+    `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
+    execution left; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
+    """
+
+    history: History
+    task: str = ""
+    run_base: str = "RUN_BASE"
+    critique: Critique | None = None
+    sent_back: EarlierStep | None = None
+    criteria: Sequence[Criterion] = ()
     told: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
-def compose(flow: Flow, step: Step, station: Station | None, briefing: Briefing) -> Prompt:
-    """The prompt of one execution. Sections without content are left out."""
-    return Prompt(_system(station), _user(flow, step, briefing))
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Who is to work, by which rules: all that does not change while a run goes on."""
+
+    flow: Flow
+    step: Step
+    station: Station
+    template: StepTemplate
+    model: ModelChoice
 
 
-def _system(station: Station | None) -> str:
-    if station is None:
-        return "This step runs a command of the project; no model is asked."
-    handoff = station.handoff
-    honest = [
-        f"{status} when {when}"
-        for status, when in (
-            ("VERIFIED", handoff.verified_when),
-            ("UNVERIFIED", handoff.unverified_when),
-            ("PARTIAL", handoff.partial_when),
-            ("BLOCKED", handoff.blocked_when),
-        )
-        if when
-    ]
+def compile_prompt(role: Role, fragments: Fragments, briefing: Briefing) -> PromptPlan:
+    """
+    :raises SpecError: an unknown fragment or variable in what an author wrote.
+    """
+    texts = _Texts(fragments, _variables(role, briefing), f"{role.flow.id}/{role.step.id}")
+    system = _system(role, texts)
+    user = _user(role, briefing, texts)
+    plan = PromptPlan(
+        prompt=Prompt(system, user),
+        model=role.model,
+        tools=role.station.tools,
+        max_turns=role.station.max_turns,
+        verification=role.station.verification,
+        required=role.station.handoff.required,
+        output_schema=handoff_schema(role.station.handoff.required),
+        fragments=tuple((name, _sha256(fragments.texts[name])) for name in texts.used),
+        history=briefing.history,
+    )
+    return replace(plan, prompt=Prompt(system, user, _fingerprint(plan, briefing.names)))
+
+
+def handoff_schema(required: Sequence[str]) -> Mapping[str, JsonValue]:
+    """JSON schema of a handoff in which these fields have to stand."""
+    schema: dict[str, JsonValue] = Handoff.model_json_schema()
+    return {**schema, "required": sorted({*required, "status", "summary"})}
+
+
+class _Texts:
+    """Expands authored text for one step, and remembers which fragments were used."""
+
+    def __init__(self, fragments: Fragments, variables: Mapping[str, str], where: str) -> None:
+        self._fragments = fragments
+        self._variables = variables
+        self._where = where
+        self.used: dict[str, None] = {}
+
+    def __call__(self, text: str) -> str:
+        expanded = self._fragments.expand(text.strip(), self._variables, self._where)
+        self.used.update(dict.fromkeys(expanded.used))
+        return expanded.text.strip()
+
+    def fragment(self, name: str) -> str:
+        return self(f"{{{{fragment:{name}}}}}")
+
+
+def _variables(role: Role, briefing: Briefing) -> Mapping[str, str]:
+    handoff = role.station.handoff
+    return {
+        "flow.id": role.flow.id,
+        "flow.title": role.flow.title or role.flow.id,
+        "step.id": role.step.id,
+        "station.id": role.station.id,
+        "station.title": role.station.title,
+        "run.base": briefing.run_base,
+        "handoff.required": ", ".join(handoff.required),
+        "handoff.verified": handoff.verified_when or "the work is done, and you checked it.",
+        "handoff.unverified": handoff.unverified_when or "the work is done, but you could not check it.",
+        "handoff.partial": handoff.partial_when or "a part is done, and the rest can be done later.",
+        "handoff.blocked": handoff.blocked_when or "you cannot go on without an answer from a person.",
+        **loop_variables(role.flow, role.step),
+    }
+
+
+def _system(role: Role, texts: _Texts) -> str:
+    station = role.station
+    names = dict.fromkeys([*role.template.fragments, *station.fragments])
     parts = [
-        f"# {station.title}\n\n{station.identity.strip()}",
-        _listed("Invariants", station.invariants),
-        _listed("Hand over at the end", (f"fields: {', '.join(handoff.required)}", *honest)),
+        f"# {station.title}\n\n{texts(station.identity)}",
+        _listed("What you hold to", [texts(item) for item in station.invariants]),
+        *(texts.fragment(name) for name in names),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _user(flow: Flow, step: Step, briefing: Briefing) -> str:
+def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
+    step, flow, station = role.step, role.flow, role.station
     teaching = step.teaching
-    handed = [
-        f"{item.name}: {item.status}: {item.summary}" + "".join(f"\n  - {concern}" for concern in item.concerns)
-        for item in briefing.earlier
-    ]
-    charter = flow.charter.goal if flow.charter else ""
+    verification = station.verification
+    checks = [f"{name} exists and says something" for name in verification.artifacts]
+    checks += [f"the project's command `{name}` ran on the files as you leave them" for name in verification.commands]
+    emphasized = [*teaching.emphasizes, *role.template.emphasizes]
+    bound = [*teaching.constraints, *role.template.constraints]
     parts = [
-        f"# Step {step.id} of flow {flow.id}\n\n{step.objective.strip()}".strip(),
-        f"## Goal of the flow\n\n{charter.strip()}" if charter else "",
+        f"# Step {step.id} of flow {flow.id}\n\n{texts(step.objective)}".strip(),
+        f"## Goal of the flow\n\n{texts(flow.charter.goal)}" if flow.charter else "",
         f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
         _listed("Said by a person when the run was resumed", [said for said in briefing.told if said]),
-        _listed("Inputs", teaching.inputs),
-        _listed("Outputs", teaching.outputs),
-        _listed("What matters", teaching.emphasizes),
-        _listed("Constraints", teaching.constraints),
-        _listed("Handed over by earlier steps", handed),
-        f"Evidence of this run lies in {RUN_BASE}/; an artifact without a folder belongs in {RUN_BASE}/{flow.id}/.",
+        _criteria(briefing.criteria),
+        _sent_back(briefing),
+        _critique(briefing.critique),
+        _listed("Inputs", teaching.inputs or station.io.inputs),
+        _listed("Outputs", teaching.outputs or station.io.outputs),
+        _listed("What matters", [texts(item) for item in emphasized]),
+        _listed("Constraints", [texts(item) for item in bound]),
+        _listed("Before you hand over", checks),
+        f"## Handed over by earlier steps\n\n{briefing.history.text}" if briefing.history.text else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _criteria(criteria: Sequence[Criterion]) -> str:
+    lines = []
+    for item in criteria:
+        tests = f" (tests: {', '.join(item.tests)})" if item.tests else ""
+        origin = f"{item.requirement}: " if item.requirement else ""
+        lines.append(f"{item.id} [{item.state}] {origin}{item.text}{tests}")
+    return _listed("Acceptance criteria", lines)
+
+
+def _sent_back(briefing: Briefing) -> str:
+    back = briefing.sent_back
+    return f"## Why you work again\n\n{back.told(limit=_NO_LIMIT)}" if back is not None else ""
+
+
+_NO_LIMIT = 1_000_000
+
+
+def _critique(critique: Critique | None) -> str:
+    if critique is None:
+        return ""
+    lines = [f"## The newest critique, by {critique.critic}: {critique.status}", critique.summary.strip()]
+    lines += [f"- {concern}" for concern in critique.concerns]
+    lines += [f"### {name}\n\n{text.strip()}" for name, text in critique.files.items()]
+    return "\n\n".join(line for line in lines if line)
 
 
 def _listed(title: str, items: Iterable[str]) -> str:
     lines = [f"- {item}" for item in items]
     return f"## {title}\n\n" + "\n".join(lines) if lines else ""
+
+
+def _fingerprint(plan: PromptPlan, names: Mapping[str, str]) -> str:
+    told = {
+        "system": placeholders(plan.prompt.system, names),
+        "user": placeholders(plan.prompt.user, names),
+        "model": plan.model.model,
+        "tools": plan.tools,
+        "max_turns": plan.max_turns,
+        "verification": plan.verification.model_dump(mode="json"),
+        "output_schema": plan.output_schema,
+    }
+    return _sha256(json.dumps(told, sort_keys=True, ensure_ascii=False))
+
+
+def placeholders(text: str, names: Mapping[str, str]) -> str:
+    """`text` with each of `names` (longest first), every time and every commit id replaced by a placeholder."""
+    for name in sorted(names, key=len, reverse=True):
+        text = text.replace(name, names[name])
+    for pattern, placeholder in _PLACEHOLDERS:
+        text = pattern.sub(placeholder, text)
+    return text
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()

@@ -99,6 +99,7 @@ class Step(Record):
     engine: Literal["command"] | None = None
     command: str | ShellCommand | None = None
     objective: str = ""
+    template: Identifier | None = None
     teaching: Teaching = Teaching()
     routing: Routing = Linear()
 

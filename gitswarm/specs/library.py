@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.specs.flow import Branch, Flow, Microloop, Terminal
+from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.station import Station
+from gitswarm.specs.template import StepTemplate
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 Origin = Literal["bundled", "user"]
 KNOWN_COMMANDS = ("test", "lint", "smoke")
 USER_FLOWS = ".swarm/flows"
 SUFFIXES = (".yaml", ".yml", ".json")
+_SUFFIXES_OF = {"fragments": (".md",)}
+_FOLDERS = ("stations", "templates", "fragments", "policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,26 @@ class LoadedStation:
     origin: Origin
 
 
-class Library:
-    """Flows and stations by id. Files are parsed when they are asked for, so one bad file spoils no other."""
+@dataclass(frozen=True, slots=True)
+class SpecFiles:
+    """Files by id; fragments by path without suffix, relative to their folder."""
 
-    def __init__(self, flows: Mapping[str, SpecFile], stations: Mapping[str, SpecFile]) -> None:
-        self._flows = dict(flows)
-        self._stations = dict(stations)
+    flows: Mapping[str, SpecFile]
+    stations: Mapping[str, SpecFile]
+    templates: Mapping[str, SpecFile]
+    fragments: Mapping[str, SpecFile]
+    policy: SpecFile
+
+
+class Library:
+    """Everything that authors wrote, by id. Files are parsed when they are asked for: one bad file spoils no other."""
+
+    def __init__(self, files: SpecFiles) -> None:
+        self._flows = files.flows
+        self._stations = files.stations
+        self._templates = files.templates
+        self._policy = files.policy
+        self.fragments = Fragments({name: file.text for name, file in files.fragments.items()})
 
     @property
     def flow_ids(self) -> list[str]:
@@ -95,6 +114,27 @@ class Library:
             raise SpecError([source.problem(("id",), f"id '{station.id}' in a file named '{station_id}'")])
         return LoadedStation(station, file.origin)
 
+    def template(self, template_id: str) -> StepTemplate:
+        """
+        :raises NotFoundError: no such step template.
+        :raises SpecError: its file is wrong.
+        """
+        file = self._templates.get(template_id)
+        if file is None:
+            near = did_you_mean(template_id, sorted(self._templates))
+            raise NotFoundError(f"unknown template '{template_id}'{near}", hint="git swarm flows validate")
+        source = parse_yaml(file.name, file.text)
+        template = validate(source, StepTemplate)
+        if template.id != template_id:
+            raise SpecError([source.problem(("id",), f"id '{template.id}' in a file named '{template_id}'")])
+        return template
+
+    def policy(self) -> ModelPolicy:
+        """
+        :raises SpecError: the file of the model policy is wrong.
+        """
+        return validate(parse_yaml(self._policy.name, self._policy.text), ModelPolicy)
+
     def _flow_problems(self, flow_id: str, flow: Flow, source: YamlSource) -> Iterator[str]:
         if flow.id != flow_id:
             yield source.problem(("id",), f"id '{flow.id}' in a file named '{flow_id}'")
@@ -113,6 +153,9 @@ class Library:
             if step.station is not None and step.station not in self._stations:
                 near = did_you_mean(step.station, self.station_ids)
                 yield source.problem((*here, "station"), f"unknown station '{step.station}'{near}")
+            if step.template is not None and step.template not in self._templates:
+                near = did_you_mean(step.template, sorted(self._templates))
+                yield source.problem((*here, "template"), f"unknown template '{step.template}'{near}")
             if isinstance(step.command, str) and step.command not in KNOWN_COMMANDS:
                 near = did_you_mean(step.command, list(KNOWN_COMMANDS))
                 yield source.problem((*here, "command"), f"unknown command '{step.command}'{near}")
@@ -171,21 +214,28 @@ def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
 
 def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
     """
-    :param bundled: the folder of bundled flows, with `stations/` in it.
-    :param user_files: text by path, for every file below `.swarm/flows/`.
+    :param bundled: the folder of bundled flows, with the other kinds in folders of it.
+    :param user_files: text by path, for every file below `.swarm/flows/`; they come before bundled ones.
     """
-    flows: dict[str, SpecFile] = {}
-    stations: dict[str, SpecFile] = {}
-    for folder, found in ((bundled, flows), (bundled / "stations", stations)):
-        for path in sorted(folder.glob("*")):
-            if path.suffix in SUFFIXES:
-                found[path.stem] = SpecFile(path.name, path.read_text(encoding="utf-8"), "bundled")
-    for name, text in sorted(user_files.items()):
-        path = Path(name)
-        if path.suffix not in SUFFIXES:
-            continue
-        if path.parent.as_posix() == USER_FLOWS:
-            flows[path.stem] = SpecFile(name, text, "user")
-        elif path.parent.as_posix() == f"{USER_FLOWS}/stations":
-            stations[path.stem] = SpecFile(name, text, "user")
-    return Library(flows, stations)
+    files = [
+        SpecFile(path.relative_to(bundled).as_posix(), path.read_text(encoding="utf-8"), "bundled")
+        for path in sorted(bundled.rglob("*"))
+        if path.is_file()
+    ]
+    files += [SpecFile(name, text, "user") for name, text in sorted(user_files.items())]
+    found: dict[str, dict[str, SpecFile]] = {kind: {} for kind in ("", *_FOLDERS)}
+    for file in files:
+        path = PurePosixPath(file.name.removeprefix(f"{USER_FLOWS}/"))
+        kind = path.parts[0] if len(path.parts) > 1 else ""
+        at_its_place = kind == "fragments" or len(path.parts) <= 2
+        if kind in found and at_its_place and path.suffix in _SUFFIXES_OF.get(kind, SUFFIXES):
+            found[kind][path.relative_to(kind).with_suffix("").as_posix()] = file
+    return Library(
+        SpecFiles(
+            flows=found[""],
+            stations=found["stations"],
+            templates=found["templates"],
+            fragments=found["fragments"],
+            policy=found["policy"]["models"],
+        )
+    )

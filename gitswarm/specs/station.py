@@ -48,6 +48,8 @@ class Verification(Record):
 
 
 class Station(Record):
+    """`tier` None: the model policy's for the category. `fragments` are paths below `flows/fragments/`."""
+
     id: Identifier
     title: str
     category: Category
@@ -55,7 +57,8 @@ class Station(Record):
     invariants: tuple[str, ...] = Field(min_length=1)
     io: StationIo = StationIo()
     tools: tuple[str, ...] = ()
-    tier: Tier = "primary"
+    tier: Tier | None = None
+    fragments: tuple[str, ...] = ()
     max_turns: int = Field(default=15, ge=1)
     verification: Verification = Verification()
     handoff: HandoffContract = HandoffContract()

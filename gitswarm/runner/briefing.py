@@ -1,0 +1,157 @@
+"""Gathers what a fresh session has to know of the run: handoffs, its critique, acceptance criteria; no chat history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import ValidationError
+
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.acceptance import AcMatrix, AcStatus
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import Action, Decision
+from gitswarm.runner.session import Session
+from gitswarm.specs.artifacts import RunArtifact, parse_artifact
+from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
+from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, priority_of
+from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.template import critics_of
+
+AC_MATRIX = "plan/ac_matrix.json"
+AC_STATUS = "build/ac_status.json"
+
+
+def brief(session: Session, state: RunState, role: Role, decision: Decision, told: Sequence[str]) -> Briefing:
+    """
+    :param told: what a person said when resuming, and what an interrupted execution left.
+    """
+    settings = session.spec.settings
+    budget = Budget.of(settings.context, session.specs.policy.facts(role.model.model).window)
+    critic = _newest_critic(state, role.flow, role.step)
+    back = _sent_back_by(state, role, decision, critic)
+    shown = {record.number for record in (critic, back) if record is not None}
+    newest = sorted((tally.newest for tally in state.tally.steps.values()), key=lambda record: record.number)
+    earlier = [_earlier(session, record) for record in newest if record.number not in shown]
+    return Briefing(
+        history=pack_history(earlier, budget, settings.context),
+        task=session.spec.task,
+        run_base=session.layout.base,
+        critique=_critique(session, state, role.flow, critic, budget) if critic else None,
+        sent_back=_earlier(session, back) if back else None,
+        criteria=tuple(_criteria(session, state, role)),
+        told=tuple(told),
+        names={session.layout.run_id: "{{run.id}}"},
+    )
+
+
+def _newest_critic(state: RunState, flow: Flow, step: Step) -> StepRecord | None:
+    found = (state.tally.steps.get((flow.id, critic.id)) for critic in critics_of(flow, step))
+    return max((tally.newest for tally in found if tally), key=lambda record: record.number, default=None)
+
+
+def _sent_back_by(state: RunState, role: Role, decision: Decision, critic: StepRecord | None) -> StepRecord | None:
+    """The execution because of which the step works again, when it is not that of its critic."""
+    if decision.from_step is None or decision.decision not in (Action.LOOP, Action.BRANCH, Action.REPEAT):
+        return None
+    tally = state.tally.steps.get((decision.flow_key, decision.from_step))
+    flow = role.flow
+    goes_back = flow.has_step(decision.from_step) and flow.index(decision.from_step) >= flow.index(role.step.id)
+    if tally is None or not goes_back or (critic is not None and tally.newest.number == critic.number):
+        return None
+    return tally.newest
+
+
+def _earlier(session: Session, record: StepRecord) -> EarlierStep:
+    envelope = _envelope(session, record)
+    station = session.specs.stations.get(record.execution.agent)
+    notes: list[str] = []
+    files: tuple[str, ...] = ()
+    summary = record.summary
+    if envelope is not None:
+        notes += [f"concern: {item}" for item in envelope.concerns]
+        notes += [f"blocked by: {item}" for item in envelope.blockers]
+        notes += [f"assumes: {item.statement}" for item in envelope.assumptions]
+        notes += [f"decided: {item.subject}: {item.decision}" for item in envelope.decisions]
+        summary, files = envelope.summary or summary, envelope.artifacts
+    status = record.status.value if record.result is Result.SUCCEEDED else record.result.value
+    return EarlierStep(
+        name=f"{record.flow}/{record.step}",
+        agent=record.execution.agent,
+        status=status,
+        summary=summary,
+        priority=priority_of(station.category if station else None),
+        notes=(*notes, *_test_notes(session, record)),
+        files=files,
+    )
+
+
+def _test_notes(session: Session, record: StepRecord) -> Iterator[str]:
+    """What the project's own tests said in a command step."""
+    content = session.repository.objects.file(record.tree, record.execution.evidence)
+    if content is None or record.engine != "command":
+        return
+    evidence = Evidence.from_json(content)
+    if evidence.tests.command:
+        yield f"`{evidence.tests.command}` ended with exit code {evidence.tests.exit_code}"
+
+
+def _envelope(session: Session, record: StepRecord) -> Envelope | None:
+    content = session.repository.objects.file(record.tree, record.execution.envelope)
+    return Envelope.from_json(content) if content is not None else None
+
+
+def _critique(session: Session, state: RunState, flow: Flow, record: StepRecord, budget: Budget) -> Critique:
+    """The critic's findings in full: they are what the step has to answer."""
+    envelope = _envelope(session, record)
+    step = flow.step(record.step)
+    station = session.specs.stations.get(step.station or "")
+    outputs = step.teaching.outputs or (station.io.outputs if station else ())
+    files = {}
+    for name in outputs:
+        artifact = parse_artifact(name, flow.id)
+        content = _artifact(session, state, artifact.path) if isinstance(artifact, RunArtifact) else None
+        if content is not None and isinstance(artifact, RunArtifact):
+            files[artifact.path] = cut(content.decode(errors="replace"), budget.recent)
+    return Critique(
+        critic=f"{record.flow}/{record.step}",
+        status=record.status.value,
+        summary=envelope.summary if envelope else record.summary,
+        concerns=envelope.concerns if envelope else (),
+        files=files,
+    )
+
+
+def _criteria(session: Session, state: RunState, role: Role) -> Iterator[Criterion]:
+    inputs = (*role.step.teaching.inputs, *role.station.io.inputs)
+    if RunArtifact(AC_MATRIX) not in (parse_artifact(name, role.flow.id) for name in inputs):
+        return
+    matrix, status = read_matrix(session, state), read_status(session, state)
+    states = status.states()
+    for requirement in matrix.requirements if matrix else ():
+        for item in requirement.acceptance_criteria:
+            known = states.get(item.id, "open")
+            yield Criterion(item.id, item.criterion, known, requirement.id, requirement.test_cases)
+
+
+def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
+    """The acceptance matrix of the run; None when there is none, or one that does not keep its schema."""
+    content = _artifact(session, state, AC_MATRIX)
+    try:
+        return AcMatrix.from_json(content) if content is not None else None
+    except ValidationError:
+        return None
+
+
+def read_status(session: Session, state: RunState) -> AcStatus:
+    content = _artifact(session, state, AC_STATUS)
+    try:
+        return AcStatus.from_json(content) if content is not None else AcStatus()
+    except ValidationError:
+        return AcStatus()
+
+
+def _artifact(session: Session, state: RunState, path: str) -> bytes | None:
+    return session.repository.objects.file(state.tip_tree, f"{session.layout.base}/{path}")

@@ -1,0 +1,140 @@
+"""What a fresh session is told about the run so far: handoffs and pointers to files, within a budget of characters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from gitswarm.records.receipt import ContextUse
+
+CHARS_PER_TOKEN = 4
+Profile = Literal["lean", "balanced", "heavy"]
+_CHARS: Mapping[Profile, tuple[int, int, int]] = {
+    "lean": (100_000, 30_000, 5_000),
+    "balanced": (200_000, 60_000, 10_000),
+    "heavy": (400_000, 120_000, 20_000),
+}
+_SHARES = (0.25, 0.075, 0.025)
+"""Of the model's window, at most: everything, the newest step, every older step."""
+
+
+class Priority(IntEnum):
+    """Who is left out last."""
+
+    CRITICAL = 3
+    HIGH = 2
+    MEDIUM = 1
+    LOW = 0
+
+
+_BY_CATEGORY: Mapping[str, Priority] = {
+    "critic": Priority.CRITICAL,
+    "router": Priority.CRITICAL,
+    "implementation": Priority.CRITICAL,
+    "spec": Priority.HIGH,
+    "design": Priority.HIGH,
+    "verification": Priority.HIGH,
+    "shaping": Priority.MEDIUM,
+    "analytics": Priority.MEDIUM,
+    "reporter": Priority.LOW,
+    "infra": Priority.LOW,
+}
+
+
+def priority_of(category: str | None) -> Priority:
+    """Of a station's category; a command's outcome, which has none, is evidence."""
+    return Priority.HIGH if category is None else _BY_CATEGORY.get(category, Priority.MEDIUM)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Characters: `total` for all of the history, `recent` for the newest step in it, `older` for each other one."""
+
+    total: int
+    recent: int
+    older: int
+
+    @classmethod
+    def of(cls, profile: Profile, window_tokens: int) -> Budget:
+        """The profile's characters, or the shares of the window where that is smaller."""
+        window = window_tokens * CHARS_PER_TOKEN
+        total, recent, older = (
+            min(chars, int(window * share)) for chars, share in zip(_CHARS[profile], _SHARES, strict=True)
+        )
+        return cls(total, recent, older)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierStep:
+    """What an earlier step handed over; `notes` are its concerns, assumptions and the like, `files` pointers."""
+
+    name: str
+    agent: str
+    status: str
+    summary: str
+    priority: Priority
+    notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    def told(self, limit: int) -> str:
+        lines = [f"- {self.name} ({self.agent}): {self.status}: {self.summary.strip()}"]
+        lines += [f"  - {note}" for note in self.notes]
+        lines += [f"  - file: {name}" for name in self.files]
+        return cut("\n".join(lines), limit)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The part of the prompt about earlier steps, and what became of the budget."""
+
+    text: str
+    use: ContextUse
+
+
+def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profile) -> History:
+    """Takes steps by priority, then newest first, while they fit; tells them in the order of the run.
+
+    :param earlier: in the order of the run, the newest last.
+    """
+    newest = len(earlier) - 1
+    order = sorted(range(len(earlier)), key=lambda index: (-earlier[index].priority, -index))
+    order.sort(key=lambda index: index != newest)
+    taken: dict[int, str] = {}
+    left = budget.total
+    for index in order:
+        text = earlier[index].told(budget.recent if index == newest else budget.older)
+        if len(text) > left:
+            continue
+        taken[index] = text
+        left -= len(text) + 1
+    dropped = Counter(step.priority.name for index, step in enumerate(earlier) if index not in taken)
+    lines = [taken[index] for index in sorted(taken)]
+    if dropped:
+        counts = ", ".join(f"{count} {name}" for name, count in sorted(dropped.items()))
+        lines.append(f"[CONTEXT_TRUNCATED] {len(taken)} of {len(earlier)} earlier steps; left out: {counts}")
+    text = "\n".join(lines)
+    use = ContextUse(
+        profile=profile,
+        budget_chars=budget.total,
+        chars_used=len(text),
+        steps_included=len(taken),
+        steps_total=len(earlier),
+        truncated=bool(dropped) or any(TRUNCATED in line for line in taken.values()),
+        priorities=dict(sorted(Counter(earlier[index].priority.name for index in taken).items())),
+    )
+    return History(text, use)
+
+
+TRUNCATED = "[… cut: "
+
+
+def cut(text: str, limit: int) -> str:
+    """`text`, its middle left out where it is longer than `limit` characters."""
+    if len(text) <= limit:
+        return text
+    note = f"\n{TRUNCATED}{len(text):,} characters …]\n"
+    half = max(0, limit - len(note)) // 2
+    return text[: limit - len(note) - half] + note + (text[-half:] if half else "")

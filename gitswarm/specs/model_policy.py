@@ -1,0 +1,96 @@
+"""Which model executes which station: one file, and the rule that decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field, model_validator
+
+from gitswarm.records.base import Record
+from gitswarm.specs.station import Category, Station, Tier
+
+DEFAULT_WINDOW = 200_000
+
+
+class ModelFacts(Record):
+    """`window` in tokens; prices in US dollars per million tokens, None: not known."""
+
+    window: int = Field(default=DEFAULT_WINDOW, ge=1000)
+    input: float | None = Field(default=None, ge=0)
+    output: float | None = Field(default=None, ge=0)
+
+
+class TurnSize(Record):
+    """Tokens that one turn of a session takes at most."""
+
+    input: int = Field(default=30_000, ge=0)
+    output: int = Field(default=2_000, ge=0)
+
+
+class ModelPolicy(Record):
+    """`flows/policy/models.yaml`. `stations` and `steps` (`flow/step`) name a tier or a model id."""
+
+    categories: dict[Category, Tier]
+    engines: dict[str, dict[Tier, str]]
+    economy: Tier = "economy"
+    stations: dict[str, str] = {}
+    steps: dict[str, str] = {}
+    models: dict[str, ModelFacts] = {}
+    turn: TurnSize = TurnSize()
+
+    @model_validator(mode="after")
+    def _economy_has_a_model(self) -> ModelPolicy:
+        for engine, tiers in self.engines.items():
+            if self.economy not in tiers:
+                raise ValueError(
+                    f"engines.{engine} has no model for the tier '{self.economy}', which --economy takes"
+                )
+        return self
+
+    def facts(self, model: str) -> ModelFacts:
+        return self.models.get(model, ModelFacts())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWish:
+    """What was asked for when the run was started. `model` decides everything; `economy` the tier."""
+
+    model: str | None = None
+    economy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """`rule` says in a few words which entry of the policy decided; it stands in the receipt."""
+
+    model: str
+    rule: str
+
+
+def choose_model(policy: ModelPolicy, engine: str, step: str, station: Station, wish: ModelWish) -> ModelChoice:
+    """
+    :param step: `flow/step`.
+    """
+    if wish.model is not None:
+        return ModelChoice(wish.model, "--model")
+    tiers = policy.engines.get(engine, {})
+    for name, table, key in (("steps", policy.steps, step), ("stations", policy.stations, station.id)):
+        if key in table:
+            return _named(policy, tiers, table[key], f"{name}.{key}", wish)
+    if station.tier is not None:
+        return _of_tier(policy, tiers, station.tier, f"station {station.id}", wish)
+    return _of_tier(policy, tiers, policy.categories.get(station.category, "primary"), station.category, wish)
+
+
+def _named(policy: ModelPolicy, tiers: dict[Tier, str], said: str, rule: str, wish: ModelWish) -> ModelChoice:
+    """An own choice: one of the engine's tiers, else the id of a model, which --economy does not replace."""
+    tier = next((tier for tier in tiers if tier == said), None)
+    return ModelChoice(said, rule) if tier is None else _of_tier(policy, tiers, tier, rule, wish)
+
+
+def _of_tier(policy: ModelPolicy, tiers: dict[Tier, str], tier: Tier, rule: str, wish: ModelWish) -> ModelChoice:
+    taken: Tier = policy.economy if wish.economy else tier
+    model = tiers.get(taken)
+    if model is None:
+        return ModelChoice("default", f"{rule}: no model for tier {taken}")
+    return ModelChoice(model, f"{rule}: {tier}" + (f", --economy: {taken}" if wish.economy else ""))

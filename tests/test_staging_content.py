@@ -96,7 +96,7 @@ ROWS = (
     Row(
         "a filter of the project that must not be skipped",
         arrange=with_attributes(
-            "*.rot filter=rot\n",
+            "*.rot filter=rot\n*.json* filter=rot\n",
             filter__rot__clean="tr a-z n-za-m",
             filter__rot__smudge="tr n-za-m a-z",
             filter__rot__required="true",
@@ -128,7 +128,9 @@ ROWS = (
     ),
     Row(
         "eol and ident",
-        arrange=with_attributes("*.dos text eol=crlf\n*.nix text eol=lf\n*.id ident\n*.raw -text\n"),
+        arrange=with_attributes(
+            "*.dos text eol=crlf\n*.json* text eol=crlf\n*.nix text eol=lf\n*.id ident\n*.raw -text\n"
+        ),
         first="printf 'a\\r\\n' > a.dos; printf 'a\\n' > a.nix; printf '$Id$ x\\n' > a.id; printf 'a\\r\\nb\\n' > a.raw; printf '1\\r\\n' > c.nix",
         second="printf 'b\\r\\n' > a.dos; printf 'b\\n' > a.nix; printf 'b\\r\\nc\\n' > a.raw",
         dirt="printf 'dirt\\r\\n' > a.dos; printf 'dirt\\r\\n' > a.raw; rm README.md",

@@ -78,7 +78,17 @@ blob=$(echo other | git hash-object -w --stdin)
 { printf '0 %040d\\tREADME.md\\n' 0; for n in 1 2 3; do printf '100644 %s %s\\tREADME.md\\n' $blob $n; done
 } | git update-index --index-info
 """
-LONG = "l" * 255
+ODD_NAMES = rf"""
+for name in "$(printf 'tab\there')" "$(printf 'new\nline')" "$(printf 'caf\351')" "$(printf 'e\314\201')" é '"' "'" \
+    -n -- --all {"l" * 255} 🐝 ':(exclude)x' ':!src' '*' '?' '[a]' 'a b' ' lead' 'trail ' '\' '\n' '#' '!x' '~' \
+    ... $
+do
+    echo 1 > "./$name"
+done
+mkdir -p './*d' -- '-d/[b]'
+echo x > '*d/x'
+echo x > '-d/[b]/!x'
+"""
 
 ROWS = (
     Row(
@@ -115,7 +125,8 @@ ROWS = (
     Row(
         "autocrlf and safecrlf",
         arrange=with_attributes("", core__autocrlf="true", core__safecrlf="true"),
-        first="printf 'a\\r\\nb\\r\\n' > dos; printf 'c\\n' > unix; printf 'd\\r\\ne\\n' > mixed; printf 'f\\000\\r\\n' > b",
+        first="printf 'a\\r\\nb\\r\\n' > dos; printf 'c\\n' > unix; printf 'd\\r\\ne\\n' > mixed\n"
+        "printf 'f\\000\\r\\n' > b",
         second="printf 'A\\r\\nb\\r\\n' > dos; printf 'g\\r\\n' >> src/app.py; printf 'f\\000\\r\\n\\n' > b",
         dirt="printf 'dirt\\r\\n' > dos",
         add=("-c", "core.safecrlf=false", "add", "-A"),
@@ -131,7 +142,8 @@ ROWS = (
         arrange=with_attributes(
             "*.dos text eol=crlf\n*.json* text eol=crlf\n*.nix text eol=lf\n*.id ident\n*.raw -text\n"
         ),
-        first="printf 'a\\r\\n' > a.dos; printf 'a\\n' > a.nix; printf '$Id$ x\\n' > a.id; printf 'a\\r\\nb\\n' > a.raw; printf '1\\r\\n' > c.nix",
+        first="printf 'a\\r\\n' > a.dos; printf 'a\\n' > a.nix; printf '$Id$\\n' > a.id; printf 'a\\r\\nb\\n' > a.raw\n"
+        "printf '1\\r\\n' > c.nix",
         second="printf 'b\\r\\n' > a.dos; printf 'b\\n' > a.nix; printf 'b\\r\\nc\\n' > a.raw",
         dirt="printf 'dirt\\r\\n' > a.dos; printf 'dirt\\r\\n' > a.raw; rm README.md",
     ),
@@ -163,18 +175,17 @@ ROWS = (
     ),
     Row(
         "odd names",
-        first="for name in \"$(printf 'tab\\there')\" \"$(printf 'new\\nline')\" \"$(printf 'caf\\351')\" '\"' \"'\" -n -- "
-        f"--all {LONG} '🐝' ':(exclude)x' ':!src' '*' '?' '[a]' 'a b' ' lead' 'trail ' '\\' '\\n' '#' '!x' '~' ... "
-        "é é $; do echo \"$name\" > \"./$name\"; done; mkdir -p './*d' -- '-d/[b]'; echo x > '*d/x'; echo x > '-d/[b]/!x'",
-        second="rm -- './*' './-n' './:(exclude)x'; echo 2 > './[a]'; echo 2 > \"$(printf 'caf\\351')\"; rm -r -- -d\n"
-        "mv \"$(printf 'new\\nline')\" \"$(printf 'new\\r\\nline')\"; echo 2 > ./--all; echo 2 > './:!src'; chmod +x '\\'",
+        first=ODD_NAMES,
+        second="rm -- './*' './-n' './:(exclude)x'; echo 2 > './[a]'; echo 2 > \"$latin\"; rm -r -- -d\n"
+        "mv \"$(printf 'new\\nline')\" \"$(printf 'new\\r\\nline')\"; echo 2 > ./--all; echo 2 > './:!src'\n"
+        "chmod +x '\\'".replace("$latin", "$(printf 'caf\\351')"),
         dirt="rm './?'; echo dirt > './[a]'; echo dirt > ':'; echo dirt > \"$(printf '\\377\\376')\"; rm './trail '",
     ),
     Row(
         "ignored files",
         arrange=with_ignore_rules,
-        first="mkdir -p out in/out; for f in a.ign kept.ign out/x in/out/x top in/top a.swp a.local src/a.tmp a.tmp; do\n"
-        "echo 1 > $f; done; echo 1 > forced.ign; git add -f forced.ign\n"
+        first="mkdir -p out in/out; for f in a.ign kept.ign out/x in/out/x top in/top a.swp a.local src/a.tmp a.tmp\n"
+        "do echo 1 > $f; done; echo 1 > forced.ign; git add -f forced.ign\n"
         "echo '*.also' >> .gitignore; echo 1 > a.also; mkdir new; echo '*' > new/.gitignore; echo 1 > new/x",
         second="echo 2 > a.also; echo 2 > kept.ign; echo 2 > forced.ign; echo 2 > b.ign; echo 2 > new/y",
         dirt="echo dirt > out/y; echo dirt > kept.ign; echo dirt > in/x",
@@ -194,7 +205,7 @@ ROWS = (
     Row(
         "files become folders, folders become files",
         first="rm -r README.md src; mkdir -p README.md/deep empty/deep; echo x > README.md/deep/x; echo file > src",
-        second="rm -r README.md src; echo back > README.md; mkdir -p src/app.py; echo y > src/app.py/y; rmdir empty/deep",
+        second="rm -r README.md src empty/deep; echo back > README.md; mkdir -p src/app.py; echo y > src/app.py/y",
         dirt="rm -r src; echo dirt > src; rm README.md; mkdir README.md; echo dirt > README.md/dirt",
     ),
     Row(

@@ -130,7 +130,9 @@ def _read(project: Project, *arguments: str, cwd: Path | None = None) -> list[by
 
 
 def _steps(user: Project, run: str) -> list[str]:
-    listed = user.git("log", "--reverse", "--format=%(trailers:key=Swarm-Kind,valueonly,separator=) %H", f"shadow/{run}")
+    listed = user.git(
+        "log", "--reverse", "--format=%(trailers:key=Swarm-Kind,valueonly,separator=) %H", f"shadow/{run}"
+    )
     return [line.split()[1] for line in listed.splitlines() if line.startswith("step ")]
 
 

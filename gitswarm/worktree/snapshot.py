@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from gitswarm.worktree import sparse, submodules
 from gitswarm.worktree.shadow import Shadow
 
 _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
@@ -25,9 +26,11 @@ def stage(shadow: Shadow, index: Path | None = None) -> str:
     copied = shadow.copied
     if copied:
         forget(shadow, copied, index)
-    shadow.git.output(
-        *quiet, "add", "-A", "--", ".", _NOT_OURS, *(_without(name) for name in copied), extra_env=extra
-    )
+    checked_out = submodules.heads(shadow)
+    apart = [_without(name) for name in (*copied, *checked_out)]
+    # Without --sparse git refuses as a whole when an agent wrote outside of the sparse patterns.
+    shadow.git.output(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=extra)
+    submodules.enter(shadow, checked_out, extra)
     return shadow.git.output("write-tree", extra_env=extra).decode().strip()
 
 
@@ -69,8 +72,7 @@ def unhide(shadow: Shadow) -> None:
     listed = shadow.git.output("ls-files", "-v", "-z").split(b"\0")
     hidden = [os.fsdecode(line[2:]) for line in listed if line[:1].islower()]
     _flag(shadow, "--no-assume-unchanged", hidden)
-    sparse = shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
-    if not sparse:
+    if not sparse.is_sparse(shadow):
         _flag(shadow, "--no-skip-worktree", [os.fsdecode(line[2:]) for line in listed if line[:1] in (b"S", b"s")])
 
 
@@ -82,7 +84,8 @@ def _flag(shadow: Shadow, flag: str, names: Sequence[str]) -> None:
 
 def align_index(shadow: Shadow, tree: str) -> None:
     """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
-    shadow.git.output("read-tree", "--reset", tree)
+    # A sparse index would take a folder outside of the patterns as a whole: deletions in it were not seen any more.
+    shadow.git.output("-c", "index.sparse=false", "read-tree", "--reset", tree)
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:
@@ -96,6 +99,8 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
         if name not in kept and not name.endswith("/"):
             _remove(shadow.path, name)
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
+    sparse.reveal(shadow, tree)
+    submodules.restore(shadow, tree)
 
 
 def in_the_way(shadow: Shadow, tree_files: Collection[str]) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import Project
 from tests.twin import Row, check
 
-FETCHED_LFS = Path(sys.executable).parent.parent / "git-lfs"
+FETCHED_LFS = Path(sys.executable).parent.parent / "git-lfs" / "bin"
 
 
 def with_attributes(text: str, **config: str) -> Callable[[Project], Project]:
@@ -35,7 +35,7 @@ def with_lfs(project: Project) -> Project:
     """The real git-lfs, installed for the user, with a large file in the first commit."""
     path = f"{FETCHED_LFS}{os.pathsep}{project.env['PATH']}"
     if shutil.which("git-lfs", path=path) is None:
-        pytest.skip(f"no git-lfs on PATH or in {FETCHED_LFS}: make {FETCHED_LFS.name}")
+        pytest.skip(f"no git-lfs on PATH or in {FETCHED_LFS}: see tests/fetch_git_lfs.sh")
     user = replace(project, env={**project.env, "PATH": path})
     user.git("lfs", "install", "--skip-repo")
     user.commit({".gitattributes": "*.big filter=lfs diff=lfs merge=lfs -text\n", "old.big": "large\n" * 1000})
@@ -142,8 +142,8 @@ ROWS = (
         arrange=with_attributes(
             "*.dos text eol=crlf\n*.json* text eol=crlf\n*.nix text eol=lf\n*.id ident\n*.raw -text\n"
         ),
-        first="printf 'a\\r\\n' > a.dos; printf 'a\\n' > a.nix; printf '$Id$\\n' > a.id; printf 'a\\r\\nb\\n' > a.raw\n"
-        "printf '1\\r\\n' > c.nix",
+        first="printf 'a\\r\\n' > a.dos; printf 'a\\n' > a.nix; printf '$Id$\\n' > a.id\n"
+        "printf 'a\\r\\nb\\n' > a.raw; printf '1\\r\\n' > c.nix",
         second="printf 'b\\r\\n' > a.dos; printf 'b\\n' > a.nix; printf 'b\\r\\nc\\n' > a.raw",
         dirt="printf 'dirt\\r\\n' > a.dos; printf 'dirt\\r\\n' > a.raw; rm README.md",
     ),

@@ -74,6 +74,7 @@ def check(row: Row, project: Project) -> None:
     user.swarm("rollback", "one")
     assert _disk(worktree) == {**one.disk, **staying}
     assert _status(user, worktree) == b""
+    assert _evidence_on_disk(worktree) == _evidence(user, f"shadow/{run}")
     user.swarm("rollback", "--undo")
     assert (_disk(worktree), _status(user, worktree)) == (dirty, dirt)
     assert user.json("status")["state"] == "succeeded"
@@ -140,6 +141,21 @@ def _tree(project: Project, revision: str) -> Listing:
     """Every code file of a tree, `.swarm/runs` left out."""
     entries = (line.split(b"\t", 1) for line in _read(project, "ls-tree", "-r", "-z", revision))
     return {name: about for about, name in entries if not name.startswith(b".swarm/runs/")}
+
+
+def _evidence(project: Project, revision: str) -> Listing:
+    """Path and blob id of everything in a tree's `.swarm/runs`."""
+    entries = (line.split(b"\t", 1) for line in _read(project, "ls-tree", "-r", "-z", revision, "--", ".swarm/runs"))
+    return {name: about.split()[2] for about, name in entries}
+
+
+def _evidence_on_disk(worktree: Path) -> Listing:
+    files = [path for path in (worktree / ".swarm/runs").rglob("*") if not path.is_dir()]
+    return {os.fsencode(path.relative_to(worktree)): _blob_id(path.read_bytes()) for path in files}
+
+
+def _blob_id(content: bytes) -> bytes:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest().encode()
 
 
 def _status(user: Project, worktree: Path) -> bytes:

@@ -51,7 +51,6 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
     commit = target.commit if target else state.run_commit
     code = _code(repository, repository.objects.commit(commit).tree)
     clean = _code(repository, state.tip_tree)
-    in_target = {path for path, _blob in repository.objects.files(code)}
     undone = state.steps[target.number if target else state.shared :]
     return RollbackPlan(
         target=commit,
@@ -59,7 +58,7 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
         undone=undone,
         files=tuple(delta.path for delta in repository.diffs.between(clean, code)),
         dirty=tuple(delta.path for delta in repository.diffs.between(clean, left.code)),
-        overwritten=tuple(snapshot.in_the_way(shadow, in_target)),
+        overwritten=tuple(snapshot.in_the_way(shadow, code)),
     )
 
 
@@ -130,10 +129,7 @@ def _keep(session: Session, state: RunState, shadow: Shadow, plan: RollbackPlan,
     left = look(session, state, shadow)
     code = left.code
     if plan.overwritten:
-        blobs = session.store.stored(
-            {name: (shadow.path / name).read_bytes() for name in plan.overwritten if (shadow.path / name).is_file()}
-        )
-        code = session.repository.objects.with_files(code, blobs)
+        code = _code(session.repository, snapshot.photograph(shadow, plan.overwritten))
     whole = replace(reason, files=journal_files(session, left.journals))
     kept = set_aside(session, state, shadow, code, whole)
     for journal in left.journals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gitswarm.worktree import sparse, submodules
@@ -103,9 +103,26 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
     submodules.restore(shadow, tree)
 
 
-def in_the_way(shadow: Shadow, tree_files: Collection[str]) -> list[str]:
-    """Ignored files that `restore` would overwrite, because the tree has something at their path."""
-    return [name for name in _listed(shadow, "--ignored") if name in tree_files]
+def in_the_way(shadow: Shadow, tree: str) -> list[str]:
+    """Ignored files that `restore` would take away: the tree has something at their place, above or below it."""
+    ignored_files = [name for name in _listed(shadow, "--ignored") if not name.endswith("/")]
+    if not ignored_files:
+        return []
+    listed = shadow.git.output("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0")
+    leaves = {os.fsdecode(raw) for raw in listed if raw}
+    folders = {above for leaf in leaves for above in _above(leaf)}
+    return [
+        name
+        for name in ignored_files
+        if name in leaves or name in folders or any(above in leaves for above in _above(name))
+    ]
+
+
+def _above(name: str) -> Iterator[str]:
+    """Every folder on the way to a path."""
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
 
 
 def _listed(shadow: Shadow, *flags: str) -> list[str]:
@@ -127,13 +144,22 @@ def _remove(root: Path, name: str) -> None:
             return
 
 
-def photograph(shadow: Shadow) -> str:
-    """Tree of the worktree as it is now, taken with a private index; the real one is not touched."""
+def photograph(shadow: Shadow, also: Sequence[str] = ()) -> str:
+    """Tree of the worktree as it is now, taken with a private index; the real one is not touched.
+
+    :param also: ignored files that are to be in it.
+    """
     private = shadow.git_dir / "index.swarm"
     # With its time: git tells a file that changed within the second by comparing with the index's own time.
     shutil.copy2(shadow.git_dir / "index", private)
     try:
-        return stage(shadow, index=private)
+        if not also:
+            return stage(shadow, index=private)
+        stage(shadow, index=private)
+        extra = {"GIT_INDEX_FILE": str(private)}
+        names = b"".join(os.fsencode(name) + b"\0" for name in also)
+        shadow.git.output("update-index", "--add", "--replace", "-z", "--stdin", stdin=names, extra_env=extra)
+        return shadow.git.output("write-tree", extra_env=extra).decode().strip()
     finally:
         private.unlink(missing_ok=True)
 

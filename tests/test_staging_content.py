@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.twin import Row, check
+from tests.twin import Row, check, parameters
 
 FETCHED_LFS = Path(sys.executable).parent.parent / "git-lfs" / "bin"
 
@@ -47,13 +47,8 @@ def with_ignore_rules(project: Project) -> Project:
     """A rule in every place that git knows, and files that fall under them."""
     (Path(project.env["HOME"]) / "excludes").write_text("*.swp\n", encoding="utf-8")
     project.git("config", "--global", "core.excludesFile", "~/excludes")
-    project.commit({".gitignore": "*.ign\n!kept.ign\nout/\n/top\n", "src/.gitignore": "*.tmp\n"})
+    project.commit({".gitignore": "*.ign\n!kept.ign\nout/\n/top\n.swarm/\n", "src/.gitignore": "*.tmp\n"})
     project.write({".git/info/exclude": "*.local\n"})
-    return project
-
-
-def with_runs_ignored(project: Project) -> Project:
-    project.commit({".gitignore": ".swarm/\n"})
     return project
 
 
@@ -133,6 +128,7 @@ ROWS = (
     ),
     Row(
         "autocrlf=input",
+        long=True,
         arrange=with_attributes("", core__autocrlf="input"),
         first="printf 'a\\r\\nb\\r\\n' > dos; printf 'c\\n' > unix",
         second="printf 'C\\n' > unix; printf 'd\\n' > other",
@@ -155,23 +151,19 @@ ROWS = (
         dirt="rm -r to_src; ln -s .. to_src; rm dangling; echo file > dangling",
     ),
     Row(
-        "modes",
-        first="chmod +x README.md; echo a > a; chmod 755 a; echo b > b; chmod 600 b",
-        second="chmod -x README.md a; chmod +x b src/app.py; echo c >> b",
-        dirt="chmod -x b; chmod +x README.md",
+        "modes, and renames of case only",
+        first="chmod +x README.md; echo a > a; chmod 755 a; echo b > b; chmod 600 b; mv src SRC; echo 1 > c",
+        second="chmod -x README.md a; chmod +x b; echo c >> b; mv SRC/app.py SRC/App.py; mv SRC Src; echo 2 > C\n"
+        "mv README.md Readme.md",
+        dirt="chmod -x b; chmod +x Readme.md; mv C d; mv Src src",
     ),
     Row(
         "modes that git does not trust",
+        long=True,
         arrange=without_file_modes,
         first="chmod +x README.md; echo a > a; chmod +x a; git add a; git update-index --chmod=+x a",
         second="echo b > b; echo a >> a",
         dirt="echo dirt > a; rm b",
-    ),
-    Row(
-        "renames of case only",
-        first="mv README.md Readme.md; mv src SRC; echo 1 > a",
-        second="mv Readme.md README.md; mv SRC/app.py SRC/App.py; mv SRC Src; echo 2 > A",
-        dirt="mv A b; mv Src src",
     ),
     Row(
         "odd names",
@@ -191,28 +183,17 @@ ROWS = (
         dirt="echo dirt > out/y; echo dirt > kept.ign; echo dirt > in/x",
     ),
     Row(
-        "runs ignored by .gitignore",
-        arrange=with_runs_ignored,
-        first="echo 1 > a; echo '*.ign' >> .gitignore; echo 1 > b.ign",
-        second="echo 2 > a; echo 2 > b.ign; echo 2 > c.ign",
-    ),
-    Row(
         "runs ignored by the user's own excludes",
         arrange=with_runs_excluded,
         first="echo 1 > a; mkdir -p .swarm/mine; echo 1 > .swarm/mine/x",
         second="echo 2 > a; echo 2 > .swarm/mine/y",
     ),
     Row(
-        "files become folders, folders become files",
-        first="rm -r README.md src; mkdir -p README.md/deep empty/deep; echo x > README.md/deep/x; echo file > src",
+        "files become folders and back, among pipes and sockets",
+        first="rm -r README.md src; mkdir -p README.md/deep empty/deep; echo x > README.md/deep/x; echo file > src\n"
+        "mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'",
         second="rm -r README.md src empty/deep; echo back > README.md; mkdir -p src/app.py; echo y > src/app.py/y",
         dirt="rm -r src; echo dirt > src; rm README.md; mkdir README.md; echo dirt > README.md/dirt",
-    ),
-    Row(
-        "pipes and sockets",
-        first="mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"socket\")'; echo 1 > a",
-        second="echo 2 > a; mv socket src/socket",
-        dirt="echo dirt > a; mv src/socket socket",
     ),
     Row(
         "files hidden in the index by the agent",
@@ -238,6 +219,6 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", parameters(ROWS))
 def test_a_step_commits_what_git_would(project: Project, row: Row) -> None:
     check(row, project)

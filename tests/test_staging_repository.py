@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Project
-from tests.twin import Row, check
+from tests.twin import Row, check, parameters
 
 FIXED_DATE = "export GIT_AUTHOR_DATE=2026-01-01T00:00:00Z GIT_COMMITTER_DATE=2026-01-01T00:00:00Z\n"
 """A twin's commits have the same ids."""
@@ -87,8 +87,8 @@ ROWS = (
         arrange=configured("core.splitIndex=true", "core.untrackedCache=true", "splitIndex.maxPercentChange=0"),
         **CHANGES,
     ),
-    Row("index of version 4", arrange=configured("feature.manyFiles=true", "index.version=4"), **CHANGES),
-    Row("a submodule that stays empty", arrange=with_a_submodule, **CHANGES),
+    Row("index of version 4", long=True, arrange=configured("feature.manyFiles=true", "index.version=4"), **CHANGES),
+    Row("a submodule that stays empty", long=True, arrange=with_a_submodule, **CHANGES),
     Row(
         "a submodule in which the agent commits",
         arrange=with_a_submodule,
@@ -106,6 +106,12 @@ ROWS = (
         dirt="echo dirt > out/old",
         add=("add", "-A", "--sparse"),
     ),
+    Row(
+        "partial clone without trees",
+        long=True,
+        arrange=cloned("--filter=tree:0"),
+        **CHANGES,
+    ),
     Row("shallow clone", arrange=cloned("--depth", "1"), **CHANGES),
     Row(
         "thousands of files",
@@ -113,16 +119,16 @@ ROWS = (
         second="rm many/f000*; for f in many/f04*; do echo 2 > $f; done; mkdir more; mv many/f0399* more",
         dirt="rm -r more; echo dirt > many/f00000",
     ),
-)
-LARGE_ROWS = (
     Row(
         "files over 100 MB",
+        long=True,
         first="truncate -s 101M big; echo end >> big",
         second="truncate -s 102M big; truncate -s 101M other",
         dirt="rm other; truncate -s 103M big",
     ),
     Row(
         "a hundred thousand files",
+        long=True,
         first=MANY.format(count=100_000),
         second="rm -r many/f0*; for f in many/f10*; do echo 2 > $f; done",
         dirt="echo dirt > many/f00000",
@@ -130,12 +136,6 @@ LARGE_ROWS = (
 )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", parameters(ROWS))
 def test_a_step_commits_what_git_would(project: Project, row: Row) -> None:
-    check(row, project)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("row", LARGE_ROWS, ids=lambda row: row.name)
-def test_a_large_step_commits_what_git_would(project: Project, row: Row) -> None:
     check(row, project)

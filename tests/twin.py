@@ -6,10 +6,11 @@ import hashlib
 import os
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.conftest import Project
@@ -36,6 +37,7 @@ class Row:
 
     `arrange` makes the repository and says where the user stands. `dirt` is done by hand when the run has ended.
     What git-swarm does on purpose and plain git does not, the twin does in `plainly`, before it adds with `add`.
+    A `long` row is for `make soak`: it takes its time, or varies another.
     """
 
     name: str
@@ -45,6 +47,12 @@ class Row:
     dirt: str = "echo dirt > dirt.txt; rm -f README.md"
     plainly: str = ""
     add: tuple[str, ...] = field(default=("add", "-A"))
+    long: bool = False
+
+
+def parameters(rows: Sequence[Row]) -> list[pytest.ParameterSet]:
+    """Rows for a parametrised test."""
+    return [pytest.param(row, id=row.name, marks=[pytest.mark.soak] if row.long else []) for row in rows]
 
 
 @dataclass(frozen=True)

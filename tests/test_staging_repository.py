@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Project
-from tests.twin import Row, check, parameters
+from tests.twin import FLOW, Row, check, parameters
 
 FIXED_DATE = "export GIT_AUTHOR_DATE=2026-01-01T00:00:00Z GIT_COMMITTER_DATE=2026-01-01T00:00:00Z\n"
 """A twin's commits have the same ids."""
@@ -139,3 +140,16 @@ ROWS = (
 @pytest.mark.parametrize("row", parameters(ROWS))
 def test_a_step_commits_what_git_would(project: Project, row: Row) -> None:
     check(row, project)
+
+
+def test_a_worktree_made_again_holds_what_the_run_wrote_outside_of_the_sparse_patterns(project: Project) -> None:
+    project.commit({".swarm/flows/row.yaml": FLOW})
+    user = sparse("--cone", "in")(project)
+    script = "steps: {one: {write: {out/new: '1'}}, two: {run: [cp out/new in/copy]}}"
+    run = user.start(script, "--until", "one", flow="row")
+    shutil.rmtree(user.worktree(run))
+
+    user.swarm("resume")
+
+    assert user.git("show", f"shadow/{run}:in/copy") == "1"
+    assert sorted(path.name for path in (user.worktree(run) / "out").iterdir()) == ["new"]

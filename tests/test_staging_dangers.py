@@ -117,6 +117,31 @@ def test_an_ignored_file_in_the_way_of_a_rollback_is_kept_and_comes_back(row: Pr
     assert (worktree / name).read_text(encoding="utf-8") == "precious\n"
 
 
+def test_an_ignored_file_in_the_way_of_an_undo_is_kept(row: Project) -> None:
+    run = played(row, "true", "echo 2 > x.ign; git add -f x.ign")
+    row.swarm("rollback", "one")
+    (row.worktree(run) / "x.ign").write_text("precious", encoding="utf-8")
+
+    row.swarm("rollback", "--undo")
+
+    assert row.git("show", f"refs/swarm/{run}/rollback/2:x.ign") == "precious"
+    assert (row.worktree(run) / "x.ign").read_text(encoding="utf-8") == "2\n"
+
+
+def test_an_ignored_repository_in_the_way_of_a_rollback_refuses_it(row: Project) -> None:
+    made = "git rm -q x.ign; git init -q x.ign; echo precious > x.ign/y"
+    run = played(row, "echo 1 > x.ign; git add -f x.ign", made)
+    worktree = row.worktree(run)
+
+    done = row.swarm("rollback", "one", code=1)
+
+    assert done.stderr == (
+        "git-swarm: x.ign/ is a repository that git ignores, in the way of a file: it would be deleted\n"
+        f"hint: mv '{worktree}/x.ign' somewhere-else\n"
+    )
+    assert (worktree / "x.ign/y").read_text(encoding="utf-8") == "precious\n"
+
+
 NOT_TAKEN = {
     "wrong encoding": ("echo x > a.u16", "fatal: BOM is required in 'a.u16' if encoded as UTF-16"),
     "pipe": ("rm README.md; mkfifo README.md", "error: README.md: can only add regular files, symbolic links or"),

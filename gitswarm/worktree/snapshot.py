@@ -104,8 +104,11 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
 
 
 def in_the_way(shadow: Shadow, tree: str) -> list[str]:
-    """Ignored files that `restore` would take away: the tree has something at their place, above or below it."""
-    ignored_files = [name for name in _listed(shadow, "--ignored") if not name.endswith("/")]
+    """Ignored files that `restore` would take away: the tree has something at their place, above or below it.
+
+    A repository of its own is listed as `name/`.
+    """
+    ignored_files = _listed(shadow, "--ignored")
     if not ignored_files:
         return []
     listed = shadow.git.output("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0")
@@ -114,7 +117,7 @@ def in_the_way(shadow: Shadow, tree: str) -> list[str]:
     return [
         name
         for name in ignored_files
-        if name in leaves or name in folders or any(above in leaves for above in _above(name))
+        if name.rstrip("/") in leaves or name in folders or any(above in leaves for above in _above(name))
     ]
 
 

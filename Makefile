@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= auto
+# What tests need beside Python packages; the only part of the test run that needs a network.
+FETCHED := $(VENV)/sdists/.fetched $(VENV)/git-lfs/.fetched
 
 .PHONY: demo test soak bench check format clean
 
@@ -25,10 +27,14 @@ $(VENV)/sdists/.fetched: tests/fetch_sdists.py $(STAMP)
 	$(BIN)/python tests/fetch_sdists.py $(VENV)/sdists
 	touch $@
 
-test: check $(VENV)/sdists/.fetched  ## the checks and the tests; long suites as a seeded sample
+$(VENV)/git-lfs/.fetched: tests/fetch_git_lfs.sh $(STAMP)
+	sh tests/fetch_git_lfs.sh $(VENV)/git-lfs
+	touch $@
+
+test: check $(FETCHED)  ## the checks and the tests; long suites as a seeded sample
 	$(BIN)/python -m pytest -n $(WORKERS) -m 'not soak'
 
-soak: check $(VENV)/sdists/.fetched  ## the checks and all tests, long suites whole
+soak: check $(FETCHED)  ## the checks and all tests, long suites whole
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 bench: $(STAMP)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine

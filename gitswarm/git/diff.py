@@ -41,11 +41,17 @@ class Diffs:
         if old_tree == new_tree:
             return []
         old, new = self._tree(old_tree), self._tree(new_tree)
-        diff = old.diff_to_tree(new, flags=pygit2.enums.DiffOption.INCLUDE_TYPECHANGE, context_lines=0)
+        diff = self._diff(old, new)
         if len(diff) <= _RENAME_LIMIT:
-            diff.find_similar()
+            try:
+                diff.find_similar()
+            except pygit2.GitError:
+                diff = self._diff(old, new)  # a partial clone lacks what would be compared: no renames then
         found = [self._delta(diff, index, delta) for index, delta in enumerate(diff.deltas)]
         return sorted(found, key=lambda item: item.path)
+
+    def _diff(self, old: pygit2.Tree, new: pygit2.Tree) -> pygit2.Diff:
+        return old.diff_to_tree(new, flags=pygit2.enums.DiffOption.INCLUDE_TYPECHANGE, context_lines=0)
 
     def _tree(self, tree_id: str) -> pygit2.Tree:
         tree = self._repository[tree_id]

@@ -10,6 +10,8 @@ from typing import Any
 
 import pygit2
 
+from gitswarm.git.process import Git
+
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _DIRECTORY = 0o040000
@@ -55,9 +57,13 @@ def _clean(person: Person) -> tuple[str, str]:
 class Objects:
     """Reads and writes the object store."""
 
-    def __init__(self, repository: pygit2.Repository) -> None:
+    def __init__(self, repository: pygit2.Repository, git: Git | None = None) -> None:
+        """
+        :param git: fetches what a partial clone lacks; libgit2 cannot.
+        """
         # pygit2's stubs type an object by none of its kinds: what comes out of it is checked with isinstance.
         self._repository: Any = repository
+        self._git = git
 
     def write_blob(self, content: bytes) -> str:
         return str(self._repository.create_blob(content))
@@ -66,7 +72,7 @@ class Objects:
         """
         :raises KeyError: no such blob.
         """
-        found = self._repository[blob_id]
+        found = self._fetched(blob_id)
         if not isinstance(found, pygit2.Blob):
             raise KeyError(blob_id)
         return found.data
@@ -123,7 +129,7 @@ class Objects:
         found = self.entry(tree_id, path)
         if found is None:
             return None
-        item = self._repository[found]
+        item = self._fetched(found)
         return item.data if isinstance(item, pygit2.Blob) else None
 
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
@@ -212,6 +218,14 @@ class Objects:
         else:
             return tree_id
         return str(builder.write())
+
+    def _fetched(self, object_id: str) -> Any:
+        """
+        :raises KeyError: it is not here, and cannot be had.
+        """
+        if self._git is not None and object_id not in self._repository:
+            self._git.run("cat-file", "-e", object_id)
+        return self._repository[object_id]
 
     def _empty(self) -> str:
         return str(self._repository.TreeBuilder().write())

@@ -12,7 +12,13 @@ from pathlib import Path
 from gitswarm.errors import GitFailedError, SwarmError
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
-_NEUTRAL = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+# With submodule.recurse we would also work in repositories that an agent configured.
+_NEUTRAL = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "submodule.recurse=false"),
+    *("-c", "gc.auto=0"),
+)
 _FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")
 _LOCK_WAIT_S = 10.0
 _LOCKED = (b".lock': File exists", b"Unable to create")

@@ -53,7 +53,7 @@ class Repository:
                 hint="git-swarm needs plain SHA-1 objects and file refs: git config --list --show-origin",
             ) from error
         self._durable = False
-        self.objects = Objects(self._pygit2)
+        self.objects = Objects(self._pygit2, self.git)
         self.refs = Refs(self._pygit2)
         self.diffs = Diffs(self._pygit2)
 

@@ -14,6 +14,10 @@ HUMAN = "human"
 EVENTS_KEPT = 64
 """Executions of one step whose events files lie in a tree; older ones lie in the trees of their own commits."""
 
+STORED_AS_THEY_ARE = b"* -text -filter -ident -working-tree-encoding\n"
+"""Content of `attributes`. We write blobs ourselves; a project's eol or LFS rules for `*.json` would have git
+check them out as something else, and call every one of them modified."""
+
 RESERVED_FLOW_IDS = frozenset({"events", "specs"})
 """Folders of RUN_BASE that no flow may be named after."""
 
@@ -60,6 +64,11 @@ class RunLayout:
     @property
     def specs(self) -> str:
         return f"{self.base}/specs"
+
+    @property
+    def attributes(self) -> str:
+        """Keeps the project's own filters away from RUN_BASE: what lies there is what was stored."""
+        return f"{self.base}/.gitattributes"
 
     @property
     def run_events(self) -> str:

@@ -11,7 +11,7 @@ from gitswarm.errors import UnsupportedRepositoryError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.inbox import Inbox
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.layout import STORED_AS_THEY_ARE, RunLayout
 from gitswarm.ledger.message import Kind, Message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
@@ -106,6 +106,7 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
     objects = session.repository.objects
     events = _first_events(session)
     files = {
+        layout.attributes: STORED_AS_THEY_ARE,
         layout.spec: spec.to_json(),
         **frozen_files(layout, session.specs),
         layout.run_events: b"".join(event.to_line() for event in events),

@@ -17,7 +17,7 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.worktree import snapshot
+from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
 from gitswarm.worktree.shadow import reattach
 
@@ -103,14 +103,12 @@ def _report_nested(session: Session, place: Workplace, journal: Journal) -> list
 
 
 def quarantine_nested(session: Session, place: Workplace) -> Iterator[tuple[str, str]]:
-    """Takes the `.git` out of repositories in the worktree that are neither submodules nor ignored.
+    """Takes the `.git` out of repositories in the worktree that are neither its submodules nor ignored.
 
     Yields the folder, and the name under which its `.git` is kept.
     """
-    # Only what was a submodule before the run: an agent may call anything one later.
-    objects = session.repository.objects
-    submodules = set(objects.submodules(objects.commit(session.spec.base).tree))
-    found = [name for name in place.nested.find(time.time_ns()) if name not in submodules]
+    nested = place.nested.find(time.time_ns())
+    found = [name for name in nested if not submodules.is_own(place.shadow, name)]
     ignored = snapshot.ignored(place.shadow, found) if found else set()
     store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
     for name in found:

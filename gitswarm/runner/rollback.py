@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gitswarm.errors import NotFoundError
+from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import decisions, standing_decision
@@ -45,6 +45,7 @@ class RolledBack:
 def plan_rollback(session: Session, state: RunState, target: StepRecord | None) -> RollbackPlan:
     """
     :param target: the step that becomes the last one; None: before the first.
+    :raises SwarmError: it would delete a repository that git ignores.
     """
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
@@ -52,7 +53,7 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
     commit = target.commit if target else state.run_commit
     code = _code(repository, repository.objects.commit(commit).tree)
     clean = _code(repository, state.tip_tree)
-    in_target = {path for path, _blob in repository.objects.files(code)}
+    overwritten = _overwritten(shadow, code)
     undone = state.steps[target.number if target else state.shared :]
     return RollbackPlan(
         target=commit,
@@ -60,7 +61,7 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
         undone=undone,
         files=tuple(delta.path for delta in repository.diffs.between(clean, code)),
         dirty=tuple(delta.path for delta in repository.diffs.between(clean, left.code)),
-        overwritten=tuple(snapshot.in_the_way(shadow, in_target)),
+        overwritten=overwritten,
     )
 
 
@@ -107,9 +108,12 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
     repository = session.repository
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
-    trailers = {"Swarm-Reason": UNDONE, "Swarm-Undoes": last.kept}
-    kept = set_aside(session, state, shadow, left.code, Reason(f"before the undo of {last.kept}", trailers))
     dirty_tree = repository.objects.commit(repository.refs.read(last.kept) or "").tree
+    trees = (dirty_tree, repository.objects.commit(last.old_tip).tree)
+    overwritten = sorted({name for tree in trees for name in _overwritten(shadow, tree)})
+    code = _code(repository, snapshot.photograph(shadow, overwritten)) if overwritten else left.code
+    trailers = {"Swarm-Reason": UNDONE, "Swarm-Undoes": last.kept}
+    kept = set_aside(session, state, shadow, code, Reason(f"before the undo of {last.kept}", trailers))
     after = _move(session, state, shadow, last.old_tip)
     _reinstate_decision(session, last.target)
     if _code(repository, dirty_tree) != _code(repository, after.tip_tree):
@@ -131,15 +135,23 @@ def _keep(session: Session, state: RunState, shadow: Shadow, plan: RollbackPlan,
     left = look(session, state, shadow)
     code = left.code
     if plan.overwritten:
-        blobs = session.store.stored(
-            {name: (shadow.path / name).read_bytes() for name in plan.overwritten if (shadow.path / name).is_file()}
-        )
-        code = session.repository.objects.with_files(code, blobs)
+        code = _code(session.repository, snapshot.photograph(shadow, plan.overwritten))
     whole = replace(reason, files=journal_files(session, left.journals))
     kept = set_aside(session, state, shadow, code, whole)
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
     return kept
+
+
+def _overwritten(shadow: Shadow, tree: str) -> tuple[str, ...]:
+    names = snapshot.in_the_way(shadow, tree)
+    for name in names:
+        if name.endswith("/"):
+            raise SwarmError(
+                f"{name} is a repository that git ignores, in the way of a file: it would be deleted",
+                hint=f"mv '{shadow.path / name}' somewhere-else",
+            )
+    return tuple(names)
 
 
 def _move(session: Session, state: RunState, shadow: Shadow, target: str) -> RunState:

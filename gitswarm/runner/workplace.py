@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitswarm.runner.session import MARKER, Session
+from gitswarm.worktree import sparse
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import Shadow, add_shadow, choose_path, fill, find_shadow
 
@@ -17,20 +18,27 @@ def prepare_worktree(session: Session) -> Shadow:
     branch = session.layout.branch
     shadow = find_shadow(session.repository, branch)
     if shadow is not None and shadow.is_set_up:
-        return marked(session, shadow)
+        return _equipped(session, shadow)
     if shadow is None:
         path = choose_path(session.repository, session.layout.run_id, session.around.placement)
         shadow = add_shadow(session.repository, branch, path, session.locks)
     else:
         fill(shadow)
     shadow.remember_set_up(_set_up(session, shadow))
-    return marked(session, shadow)
+    shadow = _equipped(session, shadow)
+    sparse.reveal(shadow, shadow.branch)
+    return shadow
 
 
-def marked(session: Session, shadow: Shadow) -> Shadow:
-    """Every git process in the worktree carries the run's mark, so that a later owner can end it."""
+def _equipped(session: Session, shadow: Shadow) -> Shadow:
+    """With what is known of the run. Every git process in the worktree carries the run's mark, so that a later owner
+    can end it."""
     env = {**shadow.git.env, MARKER: session.layout.run_id}
-    return replace(shadow, git=replace(shadow.git, env=env))
+    objects = session.repository.objects
+    base = session.spec.base
+    # Only what was a submodule before the run: an agent may call anything one later.
+    submodules = tuple(objects.submodules(objects.commit(base).tree))
+    return replace(shadow, git=replace(shadow.git, env=env), base=base, submodules=submodules)
 
 
 def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:

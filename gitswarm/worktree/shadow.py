@@ -21,13 +21,18 @@ _MADE_FOR = "swarm-branch"
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """The worktree of a run. `branch` is the full name of the shadow branch."""
+    """The worktree of a run. `branch` is the full name of the shadow branch.
+
+    Only one that is worked in knows the commit that the run branched off, and the paths of the submodules there.
+    """
 
     path: Path
     git_dir: Path
     branch: str
     git: Git
     objects: Objects = field(compare=False, repr=False)
+    base: str = ""
+    submodules: tuple[str, ...] = ()
 
     @property
     def is_set_up(self) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gitswarm.git.process import RunningGit
+from gitswarm.worktree import sparse, submodules
 from gitswarm.worktree.shadow import Shadow
 
 _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cost.py)
+# A sparse index would take a folder outside of the patterns as a whole: deletions in it were not seen any more.
+_ALIGN = ("-c", "index.sparse=false", "read-tree", "--reset")
 _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 
 
@@ -27,9 +30,11 @@ def stage(shadow: Shadow, index: Path | None = None) -> str:
     copied = shadow.copied
     if copied:
         forget(shadow, copied, index)
-    shadow.git.output(
-        *quiet, "add", "-A", "--", ".", _NOT_OURS, *(_without(name) for name in copied), extra_env=extra
-    )
+    checked_out = submodules.heads(shadow)
+    apart = [_without(name) for name in (*copied, *checked_out)]
+    # Without --sparse git refuses as a whole when an agent wrote outside of the sparse patterns.
+    shadow.git.output(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=extra)
+    submodules.enter(shadow, checked_out, extra)
     return _tree_of_index(shadow, index or shadow.git_dir / "index")
 
 
@@ -69,7 +74,7 @@ def begin_aligning(shadow: Shadow, tree: str, files: Mapping[str, str | None] | 
     """
     # A small index is cheaper to read anew, and then knows the ids of all its folders: `_tree_of_index` needs them.
     if files is None or _is_small(shadow.git_dir / "index"):
-        return shadow.git.start("read-tree", "--reset", tree)
+        return shadow.git.start(*_ALIGN, tree)
     lines = b"".join(_index_line(path, blob_id) + b"\0" for path, blob_id in files.items())
     return shadow.git.start("update-index", "-z", "--index-info", stdin=lines)
 
@@ -92,8 +97,7 @@ def unhide(shadow: Shadow) -> None:
     listed = shadow.git.output("ls-files", "-v", "-z").split(b"\0")
     hidden = [os.fsdecode(line[2:]) for line in listed if line[:1].islower()]
     _flag(shadow, "--no-assume-unchanged", hidden)
-    sparse = shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
-    if not sparse:
+    if not sparse.is_sparse(shadow):
         _flag(shadow, "--no-skip-worktree", [os.fsdecode(line[2:]) for line in listed if line[:1] in (b"S", b"s")])
 
 
@@ -105,7 +109,7 @@ def _flag(shadow: Shadow, flag: str, names: Sequence[str]) -> None:
 
 def align_index(shadow: Shadow, tree: str) -> None:
     """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
-    shadow.git.output("read-tree", "--reset", tree)
+    shadow.git.output(*_ALIGN, tree)
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:
@@ -119,11 +123,33 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
         if name not in kept and not name.endswith("/"):
             _remove(shadow.path, name)
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
+    sparse.reveal(shadow, tree)
+    submodules.restore(shadow, tree)
 
 
-def in_the_way(shadow: Shadow, tree_files: Collection[str]) -> list[str]:
-    """Ignored files that `restore` would overwrite, because the tree has something at their path."""
-    return [name for name in _listed(shadow, "--ignored") if name in tree_files]
+def in_the_way(shadow: Shadow, tree: str) -> list[str]:
+    """Ignored files that `restore` would take away: the tree has something at their place, above or below it.
+
+    A repository of its own is listed as `name/`.
+    """
+    ignored_files = _listed(shadow, "--ignored")
+    if not ignored_files:
+        return []
+    listed = shadow.git.output("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0")
+    leaves = {os.fsdecode(raw) for raw in listed if raw}
+    folders = {above for leaf in leaves for above in _above(leaf)}
+    return [
+        name
+        for name in ignored_files
+        if name.rstrip("/") in leaves or name in folders or any(above in leaves for above in _above(name))
+    ]
+
+
+def _above(name: str) -> Iterator[str]:
+    """Every folder on the way to a path."""
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
 
 
 def _listed(shadow: Shadow, *flags: str) -> list[str]:
@@ -145,13 +171,22 @@ def _remove(root: Path, name: str) -> None:
             return
 
 
-def photograph(shadow: Shadow) -> str:
-    """Tree of the worktree as it is now, taken with a private index; the real one is not touched."""
+def photograph(shadow: Shadow, also: Sequence[str] = ()) -> str:
+    """Tree of the worktree as it is now, taken with a private index; the real one is not touched.
+
+    :param also: ignored files that are to be in it.
+    """
     private = shadow.git_dir / "index.swarm"
     # With its time: git tells a file that changed within the second by comparing with the index's own time.
     shutil.copy2(shadow.git_dir / "index", private)
     try:
-        return stage(shadow, index=private)
+        if not also:
+            return stage(shadow, index=private)
+        stage(shadow, index=private)
+        extra = {"GIT_INDEX_FILE": str(private)}
+        names = b"".join(os.fsencode(name) + b"\0" for name in also)
+        shadow.git.output("update-index", "--add", "--replace", "-z", "--stdin", stdin=names, extra_env=extra)
+        return _tree_of_index(shadow, private)
     finally:
         private.unlink(missing_ok=True)
 

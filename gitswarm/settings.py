@@ -66,6 +66,7 @@ class Config(Record):
     engines: EnginesSection = EnginesSection()
     commands: CommandsSection = CommandsSection()
     worktree: WorktreeSection = WorktreeSection()
+    context: Literal["lean", "balanced", "heavy"] = "balanced"
     durability: Literal["fast", "full"] = "fast"
 
 
@@ -76,6 +77,7 @@ class CommandLine:
     engine: str | None = None
     mode: str | None = None
     model: str | None = None
+    economy: bool = False
 
 
 def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
@@ -133,6 +135,9 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         )
 
     return FrozenSettings(
+        model=said.model,
+        economy=said.economy,
+        context=config.context,
         default_engine=choice(said.engine or config.engines.default),
         flow_engines={} if said.engine else {k: choice(v) for k, v in config.engines.flows.items()},
         step_engines={} if said.engine else {k: choice(v) for k, v in config.engines.steps.items()},

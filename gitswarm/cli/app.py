@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, following, reading, record, resume, showing, start, undo
+from gitswarm.cli import demo, flows, following, reading, record, resume, showing, start, stations, undo
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, SwarmError
 
@@ -43,6 +43,7 @@ app.command("list")(reading.list_runs)
 app.command()(reading.path)
 app.command()(following.events)
 app.add_typer(flows.app, name="flows")
+app.add_typer(stations.app, name="stations")
 app.command()(record.record_event)
 app.command()(undo.discard)
 app.command()(undo.gc)

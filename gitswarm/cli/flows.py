@@ -1,20 +1,20 @@
-"""`flows list|show|validate`: the flows that can be started from this checkout."""
+"""`flows list|show|validate|compile|graph`: the flows that can be started from this checkout."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
 
 from gitswarm.cli.console import out, out_json, table
-from gitswarm.cli.here import repository_here
-from gitswarm.errors import NotARepositoryError, NotFoundError, SpecError
-from gitswarm.resources import bundled
+from gitswarm.cli.drawing import drawing
+from gitswarm.cli.here import library_here
+from gitswarm.errors import SpecError
+from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.specs import checked_flow
 from gitswarm.specs.flow import Branch, Flow, Microloop, Step
-from gitswarm.specs.library import USER_FLOWS, Library, load_library
+from gitswarm.specs.graph import mermaid
 
 app = typer.Typer(
     help="List, show and check flows.",
@@ -27,7 +27,7 @@ app = typer.Typer(
 @app.command("list")
 def list_flows(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
     """Flows by id: bundled ones, and yours from .swarm/flows."""
-    library = _library()
+    library = library_here()
     found = []
     for flow_id in library.flow_ids:
         try:
@@ -48,7 +48,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="The whole flow as JSON.")] = False,
 ) -> None:
     """The steps of a flow and where each leads."""
-    found = checked_flow(_library(), flow)
+    found = checked_flow(library_here(), flow)
     if as_json:
         out_json(found.model_dump(mode="json", by_alias=True))
         return
@@ -66,7 +66,7 @@ def validate(
     names: Annotated[list[str] | None, typer.Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
 ) -> None:
     """Check flows, their stations and their conditions; every problem with file and line."""
-    library = _library()
+    library = library_here()
     problems: list[str] = []
     chosen = names or library.flow_ids
     for flow_id in chosen:
@@ -79,25 +79,37 @@ def validate(
     out(f"{len(chosen)} flow{'' if len(chosen) == 1 else 's'} fine: {', '.join(chosen)}")
 
 
-def _library() -> Library:
-    """Bundled flows and those of the checkout that we stand in; outside of a repository only the bundled ones."""
-    user: dict[str, str] = {}
-    try:
-        checkout = repository_here().checkout
-    except NotARepositoryError:
-        checkout = None
-    if checkout is not None:
-        for path in sorted((checkout / USER_FLOWS).rglob("*")):
-            if path.is_file():
-                user[path.relative_to(checkout).as_posix()] = _read(path)
-    return load_library(bundled("flows"), user)
+@app.command("compile")
+def compile_step(
+    name: Annotated[str, typer.Argument(metavar="FLOW/STEP", help="build/implement, for instance.")],
+    economy: Annotated[bool, typer.Option("--economy", help="With the cheapest tier of models.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
+) -> None:
+    """The prompt of a step, as an agent gets it at the start of a run; and what comes with it."""
+    flow_id, _slash, step_id = name.partition("/")
+    library = library_here()
+    plan = compile_blank(library, checked_flow(library, flow_id), step_id, economy=economy)
+    if as_json:
+        out_json(plan_json(plan))
+        return
+    out(f"── system\n{plan.prompt.system}")
+    out(f"── user\n{plan.prompt.user}")
+    out("── with it")
+    out(f"model      {plan.model.model} ({plan.model.rule})")
+    out(f"tools      {', '.join(plan.tools)}")
+    out(f"turns      {plan.max_turns}")
+    out(f"handoff    {', '.join(plan.required)}")
+    out(f"hash       {plan.prompt.hash}")
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFoundError(f"{path}: cannot be read: {error}", hint=f"ls -l {path}") from error
+@app.command()
+def graph(
+    flow: Annotated[str, typer.Argument(help="The flow's id.")],
+    as_mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
+) -> None:
+    """Draw a flow: its steps downwards, the ways back beside them."""
+    found = checked_flow(library_here(), flow)
+    out(mermaid(found) if as_mermaid else drawing(found))
 
 
 def _executor(step: Step) -> str:

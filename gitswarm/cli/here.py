@@ -6,9 +6,11 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitswarm.errors import NotFoundError
+from gitswarm.errors import NotARepositoryError, NotFoundError
 from gitswarm.git.repository import Repository, open_repository
+from gitswarm.resources import bundled
 from gitswarm.settings import CONFIG_FILE, Config, load_config, worktree_folder
+from gitswarm.specs.library import USER_FLOWS, Library, load_library
 from gitswarm.worktree.shadow import Placement
 
 
@@ -31,6 +33,20 @@ def placement(config: Config) -> Placement:
     home = Path(os.environ.get("HOME") or "/")
     state = os.environ.get("XDG_STATE_HOME")
     return Placement(worktree_folder(config, home), Path(state) if state else home / ".local" / "state")
+
+
+def library_here() -> Library:
+    """What is bundled, and what lies in the checkout that we stand in; outside of a repository only the bundled."""
+    user: dict[str, str] = {}
+    try:
+        checkout = repository_here().checkout
+    except NotARepositoryError:
+        checkout = None
+    if checkout is not None:
+        for path in sorted((checkout / USER_FLOWS).rglob("*")):
+            if path.is_file():
+                user[path.relative_to(checkout).as_posix()] = read_text(str(path))
+    return load_library(bundled("flows"), user)
 
 
 def read_text(path: str) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from gitswarm.cli.background import execute_in_background
 from gitswarm.cli.console import out
+from gitswarm.cli.dry_run import show_forecast
 from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, stop_signals, watching
 from gitswarm.cli.here import config_at, now, placement, read_text, repository_here
 from gitswarm.errors import NotFoundError, UsageError
@@ -60,11 +61,15 @@ def start(
     engine: Annotated[str | None, typer.Option(help="claude-step or gemini-step.")] = None,
     mode: Annotated[str | None, typer.Option(help="The engine's mode: stub.")] = None,
     model: Annotated[str | None, typer.Option(help="The model's id.")] = None,
+    economy: Annotated[bool, typer.Option("--economy", help="The cheapest tier of models for every step.")] = False,
     script: Annotated[str | None, typer.Option(help="A script for the stub to play.")] = None,
     allow_stub: Annotated[bool, typer.Option("--allow-stub", help="A stub run may land.")] = False,
     routing: Annotated[RoutingMode, typer.Option(help="How next steps are chosen.")] = RoutingMode.ASSIST,
     first: Annotated[str | None, typer.Option("--from", metavar="STEP", help="Begin at this step.")] = None,
     until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show steps, prompts and the cost at worst; nothing is created.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Execute in the background, with a log file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
@@ -77,13 +82,16 @@ def start(
         flows[0],
         _task(message, issue),
         base,
-        CommandLine(engine, mode, model),
+        CommandLine(engine, mode, model, economy),
         played,
         allow_stub,
         routing,
         _step_name(first, flows[0]),
         until,
     )
+    if dry_run:
+        show_forecast(_plan(repository, asked)[0], as_json=as_json)
+        return
     if detach:
         _detach(repository, asked)
         return

@@ -1,4 +1,4 @@
-"""Gathers what a fresh session has to know of the run: handoffs, its critique, acceptance criteria; no chat history."""
+"""What a fresh session has to know of the run: handoffs, its critique, acceptance criteria; no chat history."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
 from gitswarm.records.base import pretty_json
 from gitswarm.routing.conditions import condition_problem
+from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
 from gitswarm.specs.fragments import Fragments
@@ -28,6 +29,7 @@ def checked_flow(library: Library, flow_id: str) -> Flow:
     """
     loaded = library.flow(flow_id)
     problems = [*_own_problems(loaded), *_station_problems(library, loaded.flow)]
+    problems = problems or list(prompt_problems(library, loaded.flow))
     if problems:
         raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
     return loaded.flow

@@ -1,4 +1,4 @@
-"""Compiles flow, step, station and what happened so far into the plan of one prompt. Pure: the same in, the same out."""
+"""Compiles flow, step, station and what happened so far into one prompt. Pure: the same in, the same out."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _PLACEHOLDERS = (
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a session engine is told. `hash` is the SHA-256 of the whole plan that it belongs to, with placeholders for
-    what differs between two machines or two days; empty where no model is asked."""
+    """What a session engine is told. `hash` is the SHA-256 of the whole plan that it belongs to, with placeholders
+    for what differs between two machines or two days; empty where no model is asked."""
 
     system: str
     user: str
@@ -127,7 +127,8 @@ def compile_prompt(role: Role, fragments: Fragments, briefing: Briefing) -> Prom
 def handoff_schema(required: Sequence[str]) -> Mapping[str, JsonValue]:
     """JSON schema of a handoff in which these fields have to stand."""
     schema: dict[str, JsonValue] = Handoff.model_json_schema()
-    return {**schema, "required": sorted({*required, "status", "summary"})}
+    needed: list[JsonValue] = [*sorted({*required, "status", "summary"})]
+    return {**schema, "required": needed}
 
 
 class _Texts:

@@ -1,4 +1,4 @@
-"""What a fresh session is told about the run so far: handoffs and pointers to files, within a budget of characters."""
+"""What a fresh session is told of the run so far: handoffs and pointers to files, within a budget."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class SpecFiles:
 
 
 class Library:
-    """Everything that authors wrote, by id. Files are parsed when they are asked for: one bad file spoils no other."""
+    """What authors wrote, by id. Files are parsed when they are asked for, so one bad file spoils no other."""
 
     def __init__(self, files: SpecFiles) -> None:
         self._flows = files.flows
@@ -106,7 +106,7 @@ class Library:
         if file is None:
             raise NotFoundError(
                 f"unknown station '{station_id}'{did_you_mean(station_id, self.station_ids)}",
-                hint="git swarm flows list",
+                hint="git swarm stations list",
             )
         source = parse_yaml(file.name, file.text)
         station = validate(source, Station)

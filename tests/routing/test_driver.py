@@ -16,10 +16,11 @@ from gitswarm.errors import SpecError
 from gitswarm.records.base import pretty_json
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
+from gitswarm.resources import bundled
 from gitswarm.routing.driver import Situation, decide, retry, start
 from gitswarm.routing.loops import Executed
 from gitswarm.specs.flow import Branch, Flow, Microloop
-from gitswarm.specs.library import Library, SpecFile
+from gitswarm.specs.library import Library, load_library
 
 FLOW = Flow.model_validate(
     {
@@ -391,7 +392,8 @@ STATION = "id: s\ntitle: S\ncategory: critic\nidentity: nobody\ninvariants: [non
 
 def library(flow: Mapping[str, Any]) -> Library:
     text = pretty_json(dict(flow)).decode()
-    return Library({"f": SpecFile("f.json", text, "user")}, {"s": SpecFile("s.yaml", STATION, "user")})
+    own = {".swarm/flows/f.json": text, ".swarm/flows/stations/s.yaml": STATION}
+    return load_library(bundled("flows"), own)
 
 
 @st.composite

@@ -6,7 +6,7 @@ import pytest
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.resources import bundled
-from gitswarm.specs.library import Library, SpecFile, load_library
+from gitswarm.specs.library import Library, load_library
 
 STATION = "id: {id}\ntitle: T\ncategory: critic\nidentity: nobody\ninvariants: [none]\n"
 
@@ -234,10 +234,11 @@ def test_a_flow_that_is_not_yaml_names_the_next_command_too() -> None:
 
 
 def test_a_station_in_a_file_of_another_name_is_refused() -> None:
-    found = Library({}, {"critic": SpecFile("critic.yaml", STATION.format(id="other"), "user")})
+    own = {".swarm/flows/stations/critic.yaml": STATION.format(id="other")}
+    found = load_library(bundled("flows"), own)
     with pytest.raises(SpecError) as caught:
         found.station("critic")
-    assert caught.value.problems == ["critic.yaml:1: id 'other' in a file named 'critic'"]
+    assert caught.value.problems == [".swarm/flows/stations/critic.yaml:1: id 'other' in a file named 'critic'"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+"""`stations list|show|validate`: the roles that steps can be given."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+import yaml
+
+from gitswarm.cli.console import out, out_json, plural, table
+from gitswarm.cli.here import library_here
+from gitswarm.errors import SpecError
+
+app = typer.Typer(
+    help="List, show and check stations.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.command("list")
+def list_stations(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+    """Stations by id: bundled ones, and yours from .swarm/flows/stations."""
+    library = library_here()
+    found = []
+    for name in library.station_ids:
+        try:
+            loaded = library.station(name)
+        except SpecError:
+            found.append((name, "?", "(not valid: git swarm stations validate)", "user"))
+            continue
+        found.append((name, loaded.station.category, loaded.station.title, loaded.origin))
+    if as_json:
+        out_json([{"id": name, "title": title, "source": origin} for name, _category, title, origin in found])
+        return
+    rows = [(name, category, origin, title) for name, category, title, origin in found]
+    table(("station", "category", "from", "title"), rows)
+
+
+@app.command()
+def show(
+    station: Annotated[str, typer.Argument(help="The station's id.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The whole station as JSON.")] = False,
+) -> None:
+    """Who a station is, what it holds to, what it reads and writes."""
+    found = library_here().station(station).station
+    content = found.model_dump(mode="json", exclude_defaults=not as_json)
+    if as_json:
+        out_json(content)
+        return
+    out(yaml.safe_dump(content, width=78, allow_unicode=True, sort_keys=False).rstrip())
+
+
+@app.command()
+def validate(
+    names: Annotated[list[str] | None, typer.Argument(metavar="STATION", help="Stations to check; else all.")] = None,
+) -> None:
+    """Check stations; every problem with file and line."""
+    library = library_here()
+    chosen = names or library.station_ids
+    problems: list[str] = []
+    for name in chosen:
+        try:
+            library.station(name)
+        except SpecError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise SpecError(problems, hint="mend the lines above, then: git swarm stations validate")
+    out(f"{plural(len(chosen), 'station')} fine")

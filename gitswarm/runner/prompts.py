@@ -1,0 +1,126 @@
+"""Prompts outside of a run: what each step would be told at its start, and what the run could cost at worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from gitswarm.errors import NotFoundError, SpecError, UsageError
+from gitswarm.runner.session import FrozenSpecs
+from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt
+from gitswarm.specs.context import Budget, pack_history
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.graph import worst_executions
+from gitswarm.specs.library import Library
+from gitswarm.specs.model_policy import ModelPolicy, ModelWish, choose_model
+from gitswarm.specs.template import template_id
+from gitswarm.specs.yaml_source import did_you_mean
+
+_ENGINE = "claude-step"
+_NO_RUN = ".swarm/runs/<run>"
+
+
+def compile_blank(library: Library, flow: Flow, step_id: str, *, economy: bool = False) -> PromptPlan:
+    """The prompt of a step before anything has happened.
+
+    :raises NotFoundError: the flow has no such step.
+    :raises UsageError: a command executes it.
+    :raises SpecError: an unknown fragment or variable in what an author wrote.
+    """
+    if not flow.has_step(step_id):
+        near = did_you_mean(step_id, [step.id for step in flow.steps])
+        raise NotFoundError(f"{flow.id} has no step '{step_id}'{near}", hint=f"git swarm flows show {flow.id}")
+    step = flow.step(step_id)
+    if step.station is None:
+        raise UsageError(
+            f"{flow.id}/{step_id} is a command: no model is asked", hint=f"git swarm flows show {flow.id}"
+        )
+    station = library.station(step.station).station
+    wish = ModelWish(economy=economy)
+    model = choose_model(library.policy(), _ENGINE, f"{flow.id}/{step.id}", station, wish)
+    role = Role(flow, step, station, library.template(template_id(flow, step)), model)
+    return compile_prompt(role, library.fragments, _nothing_yet())
+
+
+def prompt_problems(library: Library, flow: Flow) -> Iterator[str]:
+    """What keeps the steps of a flow from being told anything."""
+    for step in flow.steps:
+        if step.station is not None:
+            try:
+                compile_blank(library, flow, step.id)
+            except (SpecError, NotFoundError) as error:
+                yield from error.problems if isinstance(error, SpecError) else (error.message,)
+
+
+def _nothing_yet() -> Briefing:
+    return Briefing(history=pack_history((), Budget.of("balanced", 200_000), "balanced"), run_base=_NO_RUN)
+
+
+@dataclass(frozen=True, slots=True)
+class StepForecast:
+    """One step at worst: executions, tokens, US dollars. `cost_usd` None: the policy has no price for the model."""
+
+    flow: str
+    step: str
+    agent: str
+    model: str | None
+    prompt_hash: str
+    prompt_chars: int
+    executions: int
+    tokens: int
+    cost_usd: float | None
+
+
+def forecast(specs: FrozenSpecs, flow: Flow, engine: str, wish: ModelWish, task: str) -> Iterator[StepForecast]:
+    """Every step of a flow as if each loop ran to its maximum and each session used all of its turns."""
+    executions = worst_executions(flow)
+    for step in flow.steps:
+        if step.station is None:
+            yield StepForecast(flow.id, step.id, "command", None, "", 0, executions[step.id], 0, 0.0)
+            continue
+        station = specs.stations[step.station]
+        model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
+        role = Role(flow, step, station, specs.templates[template_id(flow, step)], model)
+        blank = _nothing_yet()
+        briefing = Briefing(history=blank.history, run_base=blank.run_base, task=task)
+        plan = compile_prompt(role, specs.fragments, briefing)
+        turns = executions[step.id] * plan.max_turns
+        turn = specs.policy.turn
+        yield StepForecast(
+            flow=flow.id,
+            step=step.id,
+            agent=station.id,
+            model=model.model,
+            prompt_hash=plan.prompt.hash,
+            prompt_chars=len(plan.prompt.system) + len(plan.prompt.user),
+            executions=executions[step.id],
+            tokens=turns * (turn.input + turn.output),
+            cost_usd=_cost(specs.policy, model.model, turns),
+        )
+
+
+def _cost(policy: ModelPolicy, model: str, turns: int) -> float | None:
+    facts = policy.facts(model)
+    if facts.input is None or facts.output is None:
+        return None
+    return turns * (policy.turn.input * facts.input + policy.turn.output * facts.output) / 1_000_000
+
+
+def plan_json(plan: PromptPlan) -> dict[str, JsonValue]:
+    """A prompt plan for `flows compile --json`."""
+    return {
+        "prompt_hash": plan.prompt.hash,
+        "system_append": plan.prompt.system,
+        "user_prompt": plan.prompt.user,
+        "model": plan.model.model,
+        "model_rule": plan.model.rule,
+        "tools": list(plan.tools),
+        "max_turns": plan.max_turns,
+        "verification": plan.verification.model_dump(mode="json"),
+        "handoff": {"required": list(plan.required)},
+        "output_schema": dict(plan.output_schema),
+        "fragments": [{"path": path, "sha256": digest} for path, digest in plan.fragments],
+        "context": plan.history.use.model_dump(mode="json"),
+    }

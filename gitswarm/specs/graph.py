@@ -1,0 +1,67 @@
+"""A flow as a graph: its edges, a Mermaid drawing, and how often each step can be executed at worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from gitswarm.specs.flow import Branch, Flow, Microloop
+
+END = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`label` says when the way is taken; empty: always. `back` leads to an earlier step, or to itself."""
+
+    source: str
+    target: str
+    label: str = ""
+    back: bool = False
+
+
+def edges(flow: Flow) -> Iterator[Edge]:
+    """Every way from step to step, in the order of the flow; `end` is where it is over."""
+    for step in flow.steps:
+        onward = flow.following(step.id) or END
+        routing = step.routing
+        if isinstance(routing, Microloop):
+            yield Edge(step.id, routing.loop_target, f"else, at most {routing.max_iterations}", back=True)
+            yield Edge(step.id, onward, " or ".join(routing.loop_success_values))
+        elif isinstance(routing, Branch):
+            ways = [(when.next, when.if_) for when in routing.when]
+            ways.append((routing.default or onward, "else"))
+            for target, label in ways:
+                back = target != END and flow.index(target) <= flow.index(step.id)
+                limit = f", at most {routing.max_iterations}" if back else ""
+                yield Edge(step.id, target, label + limit, back=back)
+            if onward not in (target for target, _label in ways):
+                yield Edge(step.id, onward, "at the maximum")
+        else:
+            yield Edge(step.id, onward)
+
+
+def mermaid(flow: Flow) -> str:
+    """The flow as a Mermaid flowchart; commands are drawn as rounded boxes."""
+    lines = ["flowchart TD"]
+    for step in flow.steps:
+        who = step.station or "command"
+        open_, close = ("([", "])") if step.is_command else ("[", "]")
+        lines.append(f'  {step.id}{open_}"{step.id}<br/><i>{who}</i>"{close}')
+    lines.append(f"  {END}((end))")
+    for edge in edges(flow):
+        arrow = "-.->" if edge.back else "-->"
+        label = "|" + '"' + edge.label.replace('"', "'") + '"' + "|" if edge.label else ""
+        lines.append(f"  {edge.source} {arrow}{label} {edge.target}")
+    return "\n".join(lines)
+
+
+def worst_executions(flow: Flow) -> Mapping[str, int]:
+    """How often each step is executed when every loop runs to its maximum."""
+    limits = [
+        (flow.loop_body(step.id), step.routing.max_iterations)
+        for step in flow.steps
+        if isinstance(step.routing, Microloop | Branch)
+    ]
+    return {step.id: prod(limit for body, limit in limits if step.id in body) for step in flow.steps}

@@ -20,7 +20,7 @@ from gitswarm.records.routing import (
     RoutingSource,
 )
 from gitswarm.routing.conditions import Context, evaluate
-from gitswarm.routing.loops import ExecutedStep, judge_microloop, loop_state
+from gitswarm.routing.loops import ExecutedStep, judge_microloop, loop_state, way_state
 from gitswarm.specs.flow import Branch, Flow, Microloop
 
 
@@ -157,25 +157,24 @@ def _microloop(situation: Situation, routing: Microloop) -> Choice:
 
 
 def _branch(situation: Situation, routing: Branch) -> Choice:
-    state = loop_state(situation.flow, situation.step_id, situation.history)
     traces = tuple(evaluate(when.if_, when.next, situation.context) for when in routing.when)
-    hit = next((trace for trace in traces if trace.value is True), None)
+    hit, when = next((pair for pair in zip(traces, routing.when, strict=True) if pair[0].value is True), (None, None))
     fallback = routing.default or situation.flow.following(situation.step_id)
     ways = {when.next: _branch_to(when.next, f"if {when.if_}") for when in reversed(routing.when)}
     if hit is not None:
         ways[hit.target] = _branch_to(hit.target, f"if {hit.expression}")
     if fallback is not None and fallback not in ways:
         ways[fallback] = _branch_to(fallback, "no condition holds")
-    onward = _onward(situation, f"at its maximum of {routing.max_iterations}")
+    onward = _onward(situation, "a way back is at its maximum")
     order = dict.fromkeys([*(when.next for when in routing.when), *ways])
     candidates = (*(ways[name] for name in order), onward)
     target = hit.target if hit else fallback
-    body = situation.flow.loop_body(situation.step_id)
-    spent = state is not None and state.iteration >= state.max_iterations
+    limit = when.max_iterations if when and when.max_iterations else routing.max_iterations
+    state = way_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
     reason = hit.expression if hit else "no condition holds: default"
     taken = ways[target] if target is not None else onward
-    if target in body and spent:
-        reason = f"max_iterations_reached:{routing.max_iterations}: on, with the concern recorded"
+    if state is not None and state.iteration >= state.max_iterations:
+        reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
         taken = onward
     return _take(taken, candidates, RoutingSource.DETERMINISTIC, _Grounds(reason, state, traces))
 

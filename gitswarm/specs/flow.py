@@ -47,10 +47,12 @@ class Teaching(Record):
 
 
 class Condition(Record):
-    """`if` is a CEL expression over receipt, envelope, evidence and run."""
+    """`if` is a CEL expression over receipt, envelope, evidence and run. `max_iterations` bounds this way when it
+    leads back; None: as the branch says."""
 
     if_: str = Field(alias="if")
     next: str
+    max_iterations: int | None = Field(default=None, ge=1)
 
 
 class Linear(Record):
@@ -172,6 +174,10 @@ class Flow(Record):
         elif isinstance(routing, Branch):
             targets = [condition.next for condition in routing.when]
             targets += [routing.default] if routing.default else []
-        here = self.index(step_id)
-        starts = [self.index(target) for target in targets if self.index(target) <= here]
-        return frozenset(step.id for step in self.steps[min(starts) : here + 1]) if starts else frozenset()
+        bodies = [self.way_back(step_id, target) for target in targets]
+        return max(bodies, key=len, default=frozenset())
+
+    def way_back(self, step_id: str, target: str) -> frozenset[str]:
+        """Steps that are executed again when `step_id` jumps to `target`; empty when that lies ahead."""
+        start, here = self.index(target), self.index(step_id)
+        return frozenset(step.id for step in self.steps[start : here + 1])

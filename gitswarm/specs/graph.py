@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from gitswarm.specs.flow import Branch, Flow, Microloop
+from gitswarm.specs.flow import Branch, Flow, Microloop, Step
 
 END = "end"
 
@@ -30,13 +30,13 @@ def edges(flow: Flow) -> Iterator[Edge]:
             yield Edge(step.id, routing.loop_target, f"else, at most {routing.max_iterations}", back=True)
             yield Edge(step.id, onward, " or ".join(routing.loop_success_values))
         elif isinstance(routing, Branch):
-            ways = [(when.next, when.if_) for when in routing.when]
-            ways.append((routing.default or onward, "else"))
-            for target, label in ways:
-                back = target != END and flow.index(target) <= flow.index(step.id)
-                limit = f", at most {routing.max_iterations}" if back else ""
+            ways = [(when.next, when.if_, when.max_iterations) for when in routing.when]
+            ways.append((routing.default or onward, "else", None))
+            for target, label, own_limit in ways:
+                back = target != END and bool(flow.way_back(step.id, target))
+                limit = f", at most {own_limit or routing.max_iterations}" if back else ""
                 yield Edge(step.id, target, label + limit, back=back)
-            if onward not in (target for target, _label in ways):
+            if onward not in (target for target, _label, _limit in ways):
                 yield Edge(step.id, onward, "at the maximum")
         else:
             yield Edge(step.id, onward)
@@ -59,9 +59,16 @@ def mermaid(flow: Flow) -> str:
 
 def worst_executions(flow: Flow) -> Mapping[str, int]:
     """How often each step is executed when every loop runs to its maximum."""
-    limits = [
-        (flow.loop_body(step.id), step.routing.max_iterations)
-        for step in flow.steps
-        if isinstance(step.routing, Microloop | Branch)
-    ]
+    limits = [way for step in flow.steps for way in _ways_back(flow, step)]
     return {step.id: prod(limit for body, limit in limits if step.id in body) for step in flow.steps}
+
+
+def _ways_back(flow: Flow, step: Step) -> Iterator[tuple[frozenset[str], int]]:
+    """What is executed again, and how often at most."""
+    routing = step.routing
+    if isinstance(routing, Microloop):
+        yield flow.loop_body(step.id), routing.max_iterations
+    elif isinstance(routing, Branch):
+        limits = {routing.default: routing.max_iterations} if routing.default else {}
+        limits |= {when.next: when.max_iterations or routing.max_iterations for when in routing.when}
+        yield from ((flow.way_back(step.id, target), limit) for target, limit in limits.items())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from gitswarm.worktree.shadow import Shadow
 
@@ -98,9 +98,18 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
 
 
-def in_the_way(shadow: Shadow, tree_files: Collection[str]) -> list[str]:
-    """Ignored files that `restore` would overwrite, because the tree has something at their path."""
-    return [name for name in _listed(shadow, "--ignored") if name in tree_files]
+def in_the_way(shadow: Shadow, tree: str) -> list[str]:
+    """Ignored files that cannot stay beside `tree`: it has something at their path, or a file above or below it."""
+    listed = shadow.git.output("ls-tree", "-r", "-z", tree).split(b"\0")
+    entries = (os.fsdecode(line).partition("\t") for line in listed if not line.startswith(b"160000 "))
+    files = {name for _about, _tab, name in entries}
+    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
+    return [name for name in _listed(shadow, "--ignored") if name in folders or not files.isdisjoint(_ways(name))]
+
+
+def _ways(name: str) -> set[str]:
+    """A path and the folders that lead there."""
+    return {name, *(str(folder) for folder in PurePosixPath(name).parents)}
 
 
 def _listed(shadow: Shadow, *flags: str) -> list[str]:
@@ -122,15 +131,26 @@ def _remove(root: Path, name: str) -> None:
             return
 
 
-def photograph(shadow: Shadow) -> str:
-    """Tree of the worktree as it is now, taken with a private index; the real one is not touched."""
+def photograph(shadow: Shadow, *, also: Sequence[str] = ()) -> str:
+    """Tree of the worktree as it is now, taken with a private index; the real one is not touched.
+
+    :param also: ignored files that are to be in it too.
+    """
     private = shadow.git_dir / "index.swarm"
     # With its time: git tells a file that changed within the second by comparing with the index's own time.
     shutil.copy2(shadow.git_dir / "index", private)
     try:
-        return stage(shadow, index=private)
+        tree = stage(shadow, index=private)
+        return _with_ignored(shadow, private, also) if also else tree
     finally:
         private.unlink(missing_ok=True)
+
+
+def _with_ignored(shadow: Shadow, index: Path, names: Sequence[str]) -> str:
+    extra = {"GIT_INDEX_FILE": str(index)}
+    listed = b"".join(b":(top,literal)" + os.fsencode(name) + b"\0" for name in names)
+    shadow.git.output(*("add", "-f", "--pathspec-from-file=-", "--pathspec-file-nul"), stdin=listed, extra_env=extra)
+    return shadow.git.output("write-tree", extra_env=extra).decode().strip()
 
 
 def ignored(shadow: Shadow, folders: Sequence[str]) -> set[str]:

@@ -180,3 +180,20 @@ def test_a_step_without_success_can_be_skipped_after_a_rollback_to_it(three: Pro
     swarm(three, "skip", "two")
     assert steps(three) == ["one@1", "two@1", "two@2", "three@1"]
     assert told(three, "status")["state"] == "succeeded"
+
+
+def test_a_discarded_run_comes_back_with_uncommitted_and_ignored_files(three: Project) -> None:
+    three.commit({".swarm/config.yaml": "worktree: {copy: [local.cfg]}\n"})
+    three.write({"local.cfg": "KEY=1\n"})
+    worktree = start(three, SCRIPT)
+    (worktree / "k.ign").write_text("ignored", encoding="utf-8")
+    (worktree / "new.txt").write_text("not committed", encoding="utf-8")
+    before = files(worktree)
+
+    swarm(three, "discard", worktree.name, "--force")
+    swarm(three, "discard", "--restore", worktree.name)
+
+    assert files(worktree) == before
+    assert three.git("status", "--porcelain", cwd=worktree) == "?? local.cfg\n?? new.txt"
+    (worktree / "new.txt").unlink()
+    swarm(three, "discard", worktree.name)

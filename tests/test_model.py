@@ -42,8 +42,8 @@ from tests.projects import ask
 PATHS = ("a", "b.txt", "c.ign", "d", "d/x", "d/y.txt", "d/z.ign")
 IGNORED = ("*.ign\\n", "*.ign\\n*.txt\\n", "*.ign\\nd/\\n", "d\\n", "a\\n", "")
 TARGETS = ("nowhere", "d", "a")
-POINTS = 70
-"""About so many points for a kill has a command that executes one step."""
+POINTS = 100
+"""About so many points for a kill has a command that executes or takes back one step."""
 MOST_RUNS = 4
 GC_PID = "repo/.git/gc.pid"
 EXIT_CODES = {"failed": 4, "paused": 5}
@@ -388,7 +388,53 @@ class Walks(RuleBasedStateMachine):
             assert ended.returncode == EXIT_CODES.get(str(possible[0].end), 0), ended.stderr
             self.settle(name, possible)
             return
-        self.runs[name] = self.after_kill(name, run, possible[0])
+        self.killed(name, self.after_kill(name, run, possible[0]))
+
+    @precondition(lambda self: self.runs)
+    @rule(choice=choices, number=choices, point=st.integers(1, POINTS))
+    def kill_rollback(self, choice: int, number: int, point: int) -> None:
+        picked = self.pick_sure(choice, lambda run: run.disk is not None)
+        if picked is None:
+            return
+        name, run = picked
+        target = number % (len(run.steps) + 1)
+        if 0 < target < run.shared:
+            return
+        self.killed_taking_back(name, model.rolled_back(run, target), point, str(target))
+
+    @precondition(lambda self: self.runs)
+    @rule(choice=choices, point=st.integers(1, POINTS))
+    def kill_undo(self, choice: int, point: int) -> None:
+        picked = self.pick_sure(choice, lambda run: run.before and run.disk is not None)
+        if picked is None:
+            return
+        name, run = picked
+        self.killed_taking_back(name, model.unrolled(run), point, "--undo")
+
+    def killed_taking_back(self, name: str, possible: list[Run], point: int, what: str) -> None:
+        """Dies at a point of a rollback or its undo. What was kept and whether the branch moved is read from refs."""
+        run, back = self.runs[name], possible[0]
+        tip, marks = self.branches()[name], self.marks(name)
+        ended = self.server.execute(point, ("rollback", what, "--run", name), self.project.root, self.project.env)
+        if ended.returncode != -signal.SIGKILL:
+            assert ended.returncode == 0, ended.stderr
+            self.settle(name, possible)
+            return
+        after = back if self.branches()[name] != tip else run
+        before = back.before if self.marks(name) > marks else run.before
+        after = replace(after, before=before, disk=self.disk(name), indexes=(run.code, back.code))
+        self.killed(name, replace(after, cut_off=None if self.journals(name) == [] else run.cut_off))
+
+    def marks(self, name: str) -> int:
+        """How many rollbacks and undos are noted."""
+        listed = self.project.git("for-each-ref", "--format=%(contents)", f"refs/swarm/{name}/rollback/")
+        return listed.count("Swarm-Target: ") + listed.count("Swarm-Undoes: ")
+
+    def journals(self, name: str) -> list[Path]:
+        return list((self.project.root / ".git/swarm/journal" / name).glob("*.jsonl"))
+
+    def killed(self, name: str, run: Run) -> None:
+        self.runs[name] = run
         self.unsure.add(name)
         self.touched = name
 
@@ -399,8 +445,7 @@ class Walks(RuleBasedStateMachine):
             is_ended = "Swarm-Kind: end" in self.repository[tip].peel(pygit2.Commit).message
             after = replace(paid, disk=disk, end=paid.end if is_ended else None)
         else:
-            journals = list((self.project.root / ".git/swarm/journal" / name).glob("*.jsonl"))
-            cut_off = (str(run.pending), model.next_iteration(run)) if journals else None
+            cut_off = (str(run.pending), model.next_iteration(run)) if self.journals(name) else None
             after = replace(run, disk=disk, cut_off=cut_off)
         index = model.staged(disk, run.code) if disk is not None else run.code
         return replace(after, indexes=(run.code, index))
@@ -511,4 +556,4 @@ def test_whatever_is_done_to_runs_they_are_as_the_model_says(template: Path, ser
 
 @pytest.mark.soak
 def test_whatever_is_done_to_runs_for_long_they_are_as_the_model_says(template: Path, server: Server) -> None:
-    walk(template, server, examples=150, steps=50)
+    walk(template, server, examples=60, steps=50)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Project
+from tests.faults import Server
 from tests.projects import Answer, ask, only_run
 from tests.test_undo import FLOW, SCRIPT, files
 
@@ -119,6 +121,24 @@ def test_an_undo_holds_although_a_step_was_killed_after_the_rollback(three: Proj
 
     assert "succeeded already" in said.stderr
     assert told(three, "log") == log
+
+
+def test_an_undo_that_is_killed_again_and_again_can_be_asked_for_until_it_is_done(
+    three: Project, tmp_path: Path
+) -> None:
+    worktree = start(three, SCRIPT)
+    (worktree / "new.txt").write_text("not committed", encoding="utf-8")
+    before = (files(worktree), told(three, "log"))
+    swarm(three, "rollback", "one")
+
+    with Server(tmp_path) as server:
+        codes = [
+            server.execute(point, ("rollback", "--undo"), three.root, three.env).returncode
+            for point in range(3, 300, 9)
+        ]
+
+    assert (codes[0], codes[-1]) == (-signal.SIGKILL, 1)
+    assert (files(worktree), told(three, "log")) == before
 
 
 @pytest.mark.parametrize("wish", ["stop", "pause"])

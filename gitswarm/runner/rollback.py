@@ -120,8 +120,7 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
     last = last_rollback(session, state)
     objects = session.repository.objects
     shadow = prepare_worktree(session)
-    trailers = {"Swarm-Reason": UNDONE, "Swarm-Undoes": last.kept}
-    reason = Reason(f"before the undo of {last.kept}", trailers)
+    reason = Reason(f"before the undo of {last.kept}", {"Swarm-Reason": UNDONE})
     dirty_tree = objects.commit(session.repository.refs.read(last.kept) or "").tree
     kept = _keep(session, state, shadow, Restoring(dirty_tree, reason))
     own = objects.entry(objects.commit(last.old_tip).tree, RUNS_FOLDER)
@@ -129,6 +128,8 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
     snapshot.restore(shadow, objects.with_subtree(dirty_tree, RUNS_FOLDER, own), session.layout.base)
     snapshot.align_index(shadow, after.tip_tree)
     _reinstate_decision(session, last.target)
+    # Last: who is killed before this can ask for the same undo again.
+    session.store.set_aside(after, after.tip_tree, f"{last.kept} is undone", {"Swarm-Undoes": last.kept})
     return RolledBack(after, kept)
 
 

@@ -556,4 +556,4 @@ def test_whatever_is_done_to_runs_they_are_as_the_model_says(template: Path, ser
 
 @pytest.mark.soak
 def test_whatever_is_done_to_runs_for_long_they_are_as_the_model_says(template: Path, server: Server) -> None:
-    walk(template, server, examples=60, steps=50)
+    walk(template, server, examples=100, steps=50)

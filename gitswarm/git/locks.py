@@ -16,6 +16,7 @@ from gitswarm.errors import RunHeldError, SwarmError
 
 _REPO_LOCK_WAIT_S = 120
 _PROBE_WAIT_S = 0.3
+_STAGED_GC = "gc.pid."
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class Locks:
         Several runs share the file: whoever leaves hands it to another live owner.
         """
         with self.repository():
+            self._sweep()
             self.hold_gc()
         try:
             yield
@@ -122,7 +124,7 @@ class Locks:
         path = self._common_dir / "gc.pid"
         holder = _gc_holder(path)
         if holder is None:
-            _write_gc(path, os.getpid())
+            self._write_gc(path, os.getpid())
         elif holder == os.getpid():
             os.utime(path)
 
@@ -133,15 +135,22 @@ class Locks:
         for owner_file in self._folder.glob("*.owner"):
             owner = _read_owner(owner_file)
             if owner and owner.pid != os.getpid() and _alive(owner):
-                _write_gc(path, owner.pid)
+                self._write_gc(path, owner.pid)
                 return
         path.unlink(missing_ok=True)
 
+    def _write_gc(self, path: Path, pid: int) -> None:
+        # Among our own files: a process that is killed here leaves nothing in the user's part of the repository.
+        staged = self._folder / f"{_STAGED_GC}{os.getpid()}"
+        staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
+        staged.replace(path)
 
-def _write_gc(path: Path, pid: int) -> None:
-    staged = path.with_suffix(f".pid.{os.getpid()}")
-    staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
-    staged.replace(path)
+    def _sweep(self) -> None:
+        """Removes what killed processes left half-written."""
+        for staged in self._folder.glob(f"{_STAGED_GC}*"):
+            pid = staged.name.removeprefix(_STAGED_GC)
+            if pid.isdigit() and not _alive(Owner(int(pid), socket.gethostname(), "")):
+                staged.unlink(missing_ok=True)
 
 
 def _gc_holder(path: Path) -> int | None:

@@ -15,7 +15,7 @@ from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.plan import Resumption, StepPlan
 from gitswarm.runner.recovery import look, take_place
-from gitswarm.runner.route import decide_skip, pending_decision, repeat_decision
+from gitswarm.runner.route import decide_skip, decision_by_hand, repeat_decision
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step import execute_step
 from gitswarm.runner.workplace import prepare_worktree
@@ -39,7 +39,7 @@ def by_hand(session: Session, state: RunState, options: ResumeOptions) -> tuple[
 
     :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
     """
-    decision = pending_decision(session, state)
+    decision = decision_by_hand(session, state)
     if options.adopt:
         place, state = _adopt(session, state, decision)
         decision = repeat_decision(session, state, decision)

@@ -9,13 +9,14 @@ from datetime import datetime
 from pathlib import Path
 
 from gitswarm.errors import NotFoundError, SwarmError
+from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
 from gitswarm.runner.recovery import Reason, look, set_aside
 from gitswarm.runner.session import Session
-from gitswarm.worktree.shadow import find_shadow
+from gitswarm.worktree.shadow import PutAway, bring_back, find_shadow, put_away
 
 TRASH = "refs/swarm/trash/"
 _STALE_OBJECT_S = 3600
@@ -27,6 +28,9 @@ class Discarded(Record):
     run_id: str
     discarded_at: str
     worktree: str | None
+    path: str | None = None
+    """Where it was."""
+    copied: tuple[str, ...] = ()
 
 
 def discard_run(session: Session, state: RunState, *, force: bool) -> None:
@@ -35,11 +39,13 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     :raises SwarmError: the worktree holds uncommitted work and `force` is not given.
     """
     repository, layout = session.repository, session.layout
-    folder = _put_worktree_away(session, state, force=force)
+    away = _put_worktree_away(session, state, force=force)
     record = Discarded(
         run_id=layout.run_id,
         discarded_at=timestamp(session.around.clock()),
-        worktree=str(folder) if folder else None,
+        worktree=str(away.folder) if away else None,
+        path=str(away.path) if away else None,
+        copied=tuple(away.copied) if away else (),
     )
     path = _record_path(repository, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +61,7 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
 
 
 def restore_run(repository: Repository, text: str) -> RunLayout:
-    """Brings a discarded run back; its worktree is made again by the next command that needs it.
+    """Brings a discarded run back, with all files of its worktree.
 
     :raises NotFoundError: none in the trash, or several.
     """
@@ -68,6 +74,7 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
     for trash in repository.refs.list(prefix):
         name = f"refs/{trash.removeprefix(prefix)}"
         repository.refs.swap(name, repository.refs.read(name), repository.refs.read(trash), why="restored")
+    _bring_worktree_back(repository, layout)
     for trash in repository.refs.list(prefix):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="restored")
     _record_path(repository, layout).unlink(missing_ok=True)
@@ -91,7 +98,14 @@ def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[st
     return gone
 
 
-def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> Path | None:
+def _bring_worktree_back(repository: Repository, layout: RunLayout) -> None:
+    record = _read_record(repository, layout)
+    if record is not None and record.worktree is not None and record.path is not None:
+        away = PutAway(Path(record.worktree), Path(record.path), record.copied)
+        bring_back(repository, layout.branch, away, Locks(repository.common_dir))
+
+
+def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> PutAway | None:
     repository, layout = session.repository, session.layout
     shadow = find_shadow(repository, layout.branch)
     if shadow is None:
@@ -105,15 +119,9 @@ def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> Pat
     if left.is_dirty or left.journals:
         reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
         set_aside(session, state, shadow, left.code, reason)
-    folder = shadow.path.parent / ".trash" / layout.run_id
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with session.locks.repository():
-        if folder.exists():
-            shutil.rmtree(folder)
-        shadow.path.rename(folder)
-        (folder / ".git").unlink(missing_ok=True)
-        shutil.rmtree(shadow.git_dir)
-    return folder
+    away = PutAway(shadow.path.parent / ".trash" / layout.run_id, shadow.path, shadow.copied)
+    put_away(shadow, away.folder, session.locks)
+    return away
 
 
 def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | None) -> None:

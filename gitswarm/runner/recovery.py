@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gitswarm.errors import SwarmError
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RUNS_FOLDER, Execution
 from gitswarm.ledger.reading import live_journals
@@ -89,11 +90,43 @@ class Reason:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """The tree that the worktree is about to become, and why."""
+
+    tree: str
+    reason: Reason
+
+
 def set_aside(session: Session, state: RunState, shadow: Shadow, code: str, reason: Reason) -> str:
     """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`. Returns the ref."""
     files = _run_files(shadow.path, session.layout.base) | dict(reason.files)
     tree = session.store.with_run_files(code, state.tip_tree, session.store.stored(files))
     return session.store.set_aside(state, tree, reason.title, reason.trailers)
+
+
+def set_aside_before(session: Session, state: RunState, shadow: Shadow, left: Leftover, before: Restoring) -> str:
+    """As `set_aside`, with the journals, and with what git ignores but could not stay. Returns the ref."""
+    objects = session.repository.objects
+    lost = lost_to(shadow, objects.with_subtree(before.tree, RUNS_FOLDER, None))
+    code = objects.with_subtree(snapshot.photograph(shadow, also=lost), RUNS_FOLDER, None) if lost else left.code
+    whole = replace(before.reason, files=journal_files(session, left.journals))
+    return set_aside(session, state, shadow, code, whole)
+
+
+def lost_to(shadow: Shadow, code: str) -> list[str]:
+    """Ignored files that could not stay beside this code.
+
+    :raises SwarmError: a whole repository is among them.
+    """
+    names = snapshot.in_the_way(shadow, code)
+    for name in names:
+        if name.endswith("/"):
+            raise SwarmError(
+                f"{name} is a repository that git ignores, in the way of a file: it would be deleted",
+                hint=f"mv '{shadow.path / name}' somewhere-else",
+            )
+    return names
 
 
 def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, left: Leftover) -> None:
@@ -107,8 +140,7 @@ def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, le
             "Swarm-Step": journal.step,
             "Swarm-Iteration": str(journal.iteration),
         }
-    reason = Reason(title, trailers, journal_files(session, left.journals))
-    name = set_aside(session, state, shadow, left.code, reason)
+    name = set_aside_before(session, state, shadow, left, Restoring(state.tip_tree, Reason(title, trailers)))
     session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
 
 

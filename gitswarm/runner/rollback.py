@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
@@ -11,7 +11,7 @@ from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
-from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
+from gitswarm.runner.recovery import Reason, Restoring, look, lost_to, set_aside_before
 from gitswarm.runner.session import Session
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
@@ -44,16 +44,16 @@ class RolledBack:
 
 def plan_rollback(session: Session, state: RunState, target: StepRecord | None) -> RollbackPlan:
     """
-    :param target: the step that becomes the last one; None: before the first.
-    :raises SwarmError: it would delete a repository that git ignores.
+    :param target: the step that becomes the last one; None: before the first of the run's own.
+    :raises SwarmError: the step belongs to the run that this one was forked from, or it would delete a repository
+        that git ignores.
     """
+    commit = _commit_after(state, target)
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
     repository = session.repository
-    commit = target.commit if target else state.run_commit
     code = _code(repository, repository.objects.commit(commit).tree)
     clean = _code(repository, state.tip_tree)
-    overwritten = _overwritten(shadow, code)
     undone = state.steps[target.number if target else state.shared :]
     return RollbackPlan(
         target=commit,
@@ -61,16 +61,32 @@ def plan_rollback(session: Session, state: RunState, target: StepRecord | None) 
         undone=undone,
         files=tuple(delta.path for delta in repository.diffs.between(clean, code)),
         dirty=tuple(delta.path for delta in repository.diffs.between(clean, left.code)),
-        overwritten=overwritten,
+        overwritten=tuple(lost_to(shadow, code)),
     )
+
+
+def _commit_after(state: RunState, target: StepRecord | None) -> str:
+    """The run's own commit in which the code is as after `target`; a fork's first one is as its last shared step."""
+    if target is None or target.number == state.shared:
+        return state.run_commit
+    if target.number < state.shared:
+        last = state.steps[state.shared - 1]
+        raise SwarmError(
+            f"{state.layout.run_id} was forked after {last.flow}/{last.step}: it goes back to there at most",
+            hint=f"git swarm fork {target.number} --run {state.layout.run_id}",
+        )
+    return target.commit
 
 
 def roll_back(session: Session, state: RunState, plan: RollbackPlan) -> RolledBack:
     """Keeps, moves the branch, restores the worktree, marks the decisions; safe to repeat after a crash."""
     shadow = prepare_worktree(session)
     trailers = {"Swarm-Reason": ROLLED_BACK, "Swarm-Target": plan.target}
-    kept = _keep(session, state, shadow, plan, Reason(f"before the rollback to {plan.target_name}", trailers))
-    after = _move(session, state, shadow, plan.target)
+    reason = Reason(f"before the rollback to {plan.target_name}", trailers)
+    tree = session.repository.objects.commit(plan.target).tree
+    kept = _keep(session, state, shadow, Restoring(tree, reason))
+    after = _move(session, state, plan.target)
+    snapshot.restore(shadow, tree, session.layout.base)
     what = f"rolled back to here: what followed is kept in {kept}"
     session.store.take_back(plan.target, kept, what)
     return RolledBack(after, kept)
@@ -87,7 +103,6 @@ class LastRollback:
 
 def last_rollback(session: Session, state: RunState) -> LastRollback:
     """
-
     :raises NotFoundError: the tip was not reached by a rollback.
     """
     store = session.store
@@ -105,20 +120,18 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
     :raises NotFoundError: nothing to undo.
     """
     last = last_rollback(session, state)
-    repository = session.repository
+    objects = session.repository.objects
     shadow = prepare_worktree(session)
-    left = look(session, state, shadow)
-    dirty_tree = repository.objects.commit(repository.refs.read(last.kept) or "").tree
-    trees = (dirty_tree, repository.objects.commit(last.old_tip).tree)
-    overwritten = sorted({name for tree in trees for name in _overwritten(shadow, tree)})
-    code = _code(repository, snapshot.photograph(shadow, overwritten)) if overwritten else left.code
-    trailers = {"Swarm-Reason": UNDONE, "Swarm-Undoes": last.kept}
-    kept = set_aside(session, state, shadow, code, Reason(f"before the undo of {last.kept}", trailers))
-    after = _move(session, state, shadow, last.old_tip)
+    reason = Reason(f"before the undo of {last.kept}", {"Swarm-Reason": UNDONE})
+    dirty_tree = objects.commit(session.repository.refs.read(last.kept) or "").tree
+    kept = _keep(session, state, shadow, Restoring(dirty_tree, reason))
+    own = objects.entry(objects.commit(last.old_tip).tree, RUNS_FOLDER)
+    after = _move(session, state, last.old_tip)
+    snapshot.restore(shadow, objects.with_subtree(dirty_tree, RUNS_FOLDER, own), session.layout.base)
+    snapshot.align_index(shadow, after.tip_tree)
     _reinstate_decision(session, last.target)
-    if _code(repository, dirty_tree) != _code(repository, after.tip_tree):
-        snapshot.restore(shadow, dirty_tree, session.layout.base)
-        snapshot.align_index(shadow, after.tip_tree)
+    # Last: who is killed before this can ask for the same undo again.
+    session.store.set_aside(after, after.tip_tree, f"{last.kept} is undone", {"Swarm-Undoes": last.kept})
     return RolledBack(after, kept)
 
 
@@ -131,33 +144,17 @@ def _reinstate_decision(session: Session, target: str) -> None:
         session.store.decide(target, last.choice, place)
 
 
-def _keep(session: Session, state: RunState, shadow: Shadow, plan: RollbackPlan, reason: Reason) -> str:
+def _keep(session: Session, state: RunState, shadow: Shadow, before: Restoring) -> str:
+    """The journals go too: one that stayed would say that the branch belongs where its step began."""
     left = look(session, state, shadow)
-    code = left.code
-    if plan.overwritten:
-        code = _code(session.repository, snapshot.photograph(shadow, plan.overwritten))
-    whole = replace(reason, files=journal_files(session, left.journals))
-    kept = set_aside(session, state, shadow, code, whole)
+    kept = set_aside_before(session, state, shadow, left, before)
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
     return kept
 
 
-def _overwritten(shadow: Shadow, tree: str) -> tuple[str, ...]:
-    names = snapshot.in_the_way(shadow, tree)
-    for name in names:
-        if name.endswith("/"):
-            raise SwarmError(
-                f"{name} is a repository that git ignores, in the way of a file: it would be deleted",
-                hint=f"mv '{shadow.path / name}' somewhere-else",
-            )
-    return tuple(names)
-
-
-def _move(session: Session, state: RunState, shadow: Shadow, target: str) -> RunState:
+def _move(session: Session, state: RunState, target: str) -> RunState:
     session.store.move_branch(state.tip, target, "rollback")
-    tree = session.repository.objects.commit(target).tree
-    snapshot.restore(shadow, tree, session.layout.base)
     return replay(session.repository, session.layout)
 
 

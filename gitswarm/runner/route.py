@@ -7,6 +7,7 @@ import json
 from pydantic import JsonValue
 
 from gitswarm.errors import SwarmError
+from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState
@@ -14,7 +15,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.routing import Action, Decision, Supersedes
+from gitswarm.records.routing import Action, Choice, Decision, Supersedes
 from gitswarm.routing import driver
 from gitswarm.runner.session import Session
 
@@ -45,6 +46,17 @@ def repeat_decision(session: Session, state: RunState, decision: Decision) -> De
     choice = decision.choice
     place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
     return session.store.decide(state.tip, choice, place)
+
+
+def decision_by_hand(session: Session, state: RunState) -> Decision:
+    """What a person takes on. A run that would end at a failed or blocked step ends no more: that step is next."""
+    decision = pending_decision(session, state)
+    record = state.last_step
+    if decision.to_step is not None or record is None or end_of(state, decision) is RunStatus.SUCCEEDED:
+        return decision
+    replaced = Supersedes(commit=state.tip, seq=decision.seq)
+    choice = driver.retry(record.step, "a person goes on from here")
+    return session.store.decide(state.tip, choice, _place(session, record, replaced))
 
 
 def decide_skip(session: Session, state: RunState, flow: str, step: str, iteration: int) -> Decision:
@@ -87,9 +99,19 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
     if record.result is Result.SKIPPED:
         return decide_skip(session, state, record.flow, record.step, record.execution.iteration)
     before = standing_decision(session.repository, session.layout, record.parent)
-    if before is None:
+    if before is not None:
+        return repeat_decision(session, state, before)
+    return session.store.decide(state.tip, _told_before(session, record), _place(session, record, None))
+
+
+def _told_before(session: Session, record: StepRecord) -> Choice:
+    """What was decided before an execution, as its own first event says: the note may belong to another run."""
+    content = session.repository.objects.file(record.tree, record.execution.events) or b""
+    told = next((event.payload for event in read_lines(content) if event.kind == EventKind.ROUTE_DECISION), None)
+    if told is None:
         raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
-    return repeat_decision(session, state, before)
+    names = ("decision", "to_step", "reason", "routing_source", "candidate_id", "loop_state")
+    return Choice.model_validate({**{name: told.get(name) for name in names}, "candidates": ()})
 
 
 def route_event(decision: Decision) -> Event:

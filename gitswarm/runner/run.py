@@ -71,7 +71,7 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
     finished = session.store.finish_next(replay(session.repository, session.layout))
     if finished.tip != state.tip:
         take_place(session, finished)
-        return end_run(session, place, finished, Ending(_wished(session), decide_next(session, finished)))
+        return end_run(session, place, finished, ending_at(session, finished, _wished(session)))
     partial = keep_partial(session, place, finished)
     return end_run(session, place, finished, Ending(_wished(session), decision, partial))
 
@@ -88,6 +88,13 @@ class Ending:
     status: RunStatus
     decision: Decision
     partial: PartialHandoff | None = None
+
+
+def ending_at(session: Session, state: RunState, wished: RunStatus) -> Ending:
+    """The end at a boundary, as a person wishes. With nothing left to execute a run ends as it would by itself:
+    after another end `resume` would execute its last step again."""
+    decision = decide_next(session, state)
+    return Ending(wished if decision.to_step is not None else end_of(state, decision), decision)
 
 
 def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:

@@ -8,8 +8,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.runner.control import STATUS, Wish
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.recovery import take_place
-from gitswarm.runner.route import decide_next
-from gitswarm.runner.run import Ending, end_run
+from gitswarm.runner.run import end_run, ending_at
 from gitswarm.runner.session import Surroundings
 
 
@@ -22,5 +21,4 @@ def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings,
         if held.state.end is not None:
             return held.state
         place = take_place(held.session, held.state)
-        decision = decide_next(held.session, held.state)
-        return end_run(held.session, place, held.state, Ending(STATUS[wish], decision))
+        return end_run(held.session, place, held.state, ending_at(held.session, held.state, STATUS[wish]))

@@ -62,6 +62,15 @@ class Placement:
     state_home: Path
 
 
+@dataclass(frozen=True, slots=True)
+class PutAway:
+    """The files of a worktree, where they were, and which of them were copied there when it was set up."""
+
+    folder: Path
+    path: Path
+    copied: Sequence[str]
+
+
 def choose_path(repository: Repository, run_id: str, placement: Placement) -> Path:
     """`../<repo>.swarm/<run>`: beside the repository, so that no tool in it walks up into the user's files."""
     main = repository.main_folder
@@ -94,17 +103,49 @@ def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) ->
 
     :raises SetupFailedError: the folder cannot be made.
     """
-    name = branch.removeprefix("refs/heads/")
     with locks.repository():
-        _make_parent(path)
-        # Only --force adds again what was registered once and then deleted by hand.
-        repository.git.output("worktree", "add", "--force", "--no-checkout", "--quiet", str(path), name)
-        shadow = find_shadow(repository, branch)
-        if shadow is None:
-            raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
-        (shadow.git_dir / _MADE_FOR).write_text(branch, encoding="utf-8")
+        shadow = _register(repository, branch, path)
     fill(shadow)
     return shadow
+
+
+def _register(repository: Repository, branch: str, path: Path) -> Shadow:
+    _make_parent(path)
+    # Only --force adds again what was registered once and then deleted by hand.
+    name = branch.removeprefix("refs/heads/")
+    repository.git.output("worktree", "add", "--force", "--no-checkout", "--quiet", str(path), name)
+    shadow = find_shadow(repository, branch)
+    if shadow is None:
+        raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
+    (shadow.git_dir / _MADE_FOR).write_text(branch, encoding="utf-8")
+    return shadow
+
+
+def put_away(shadow: Shadow, folder: Path, locks: Locks) -> None:
+    """Moves the files of a worktree to `folder`; git knows of them no more."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with locks.repository():
+        if folder.exists():
+            shutil.rmtree(folder)
+        shadow.path.rename(folder)
+        (folder / ".git").unlink(missing_ok=True)
+        shutil.rmtree(shadow.git_dir)
+
+
+def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks) -> None:
+    """The opposite of `put_away`. The files stay as they are; the index is that of the branch.
+
+    Does nothing when the files are gone, or when something lies where they were.
+    """
+    if not away.folder.is_dir() or away.path.exists() or find_shadow(repository, branch) is not None:
+        return
+    with locks.repository():
+        shadow = _register(repository, branch, away.path)
+        (shadow.path / ".git").rename(away.folder / ".git")
+        shadow.path.rmdir()
+        away.folder.rename(shadow.path)
+    shadow.git.output("read-tree", "--reset", shadow.branch)
+    shadow.remember_set_up(away.copied)
 
 
 def fill(shadow: Shadow) -> None:

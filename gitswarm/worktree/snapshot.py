@@ -128,15 +128,16 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
 
 
 def in_the_way(shadow: Shadow, tree: str) -> list[str]:
-    """Ignored files that `restore` would take away: the tree has something at their place, above or below it.
+    """Ignored files that cannot stay beside `tree`: it has something at their place, or a file above or below it.
 
     A repository of its own is listed as `name/`.
     """
     ignored_files = _listed(shadow, "--ignored")
     if not ignored_files:
         return []
-    listed = shadow.git.output("ls-tree", "-r", "-z", "--name-only", tree).split(b"\0")
-    leaves = {os.fsdecode(raw) for raw in listed if raw}
+    listed = shadow.git.output("ls-tree", "-r", "-z", tree).split(b"\0")
+    entries = (os.fsdecode(line).partition("\t") for line in listed if not line.startswith(b"160000 "))
+    leaves = {name for _about, _tab, name in entries}
     folders = {above for leaf in leaves for above in _above(leaf)}
     return [
         name
@@ -171,7 +172,7 @@ def _remove(root: Path, name: str) -> None:
             return
 
 
-def photograph(shadow: Shadow, also: Sequence[str] = ()) -> str:
+def photograph(shadow: Shadow, *, also: Sequence[str] = ()) -> str:
     """Tree of the worktree as it is now, taken with a private index; the real one is not touched.
 
     :param also: ignored files that are to be in it.

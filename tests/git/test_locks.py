@@ -185,6 +185,18 @@ def test_a_gc_of_somebody_else_is_left_alone(project: Project, content: str) -> 
     assert gc_pid(project) == content
 
 
+def test_what_a_killed_owner_left_half_written_is_swept_and_lies_among_our_own_files(project: Project) -> None:
+    folder = project.root / ".git/swarm/locks"
+    folder.mkdir(parents=True)
+    with owning(project, OTHER) as other:
+        other.kill()
+    dead, live = folder / f"gc.pid.{other.pid}", folder / f"gc.pid.{os.getppid()}"
+    for path in (dead, live):
+        path.touch()
+    with locks(project).own_run(RUN, "now"):
+        assert (dead.exists(), live.exists()) == (False, True)
+
+
 def test_holding_gc_keeps_the_file_young(project: Project) -> None:
     path = project.root / ".git/gc.pid"
     with locks(project).own_run(RUN, "now"):

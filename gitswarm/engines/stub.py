@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, capped
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.shell_line import run_line, wait_as_told
+from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Result, Status
@@ -18,6 +19,16 @@ from gitswarm.records.receipt import Tokens
 from gitswarm.specs.script import Script, ScriptEntry
 
 RUN_LINE_TIMEOUT_S = 600
+STUB_MATRIX = AcMatrix(
+    requirements=(
+        Requirement(
+            id="REQ-001",
+            description="stub: true",
+            acceptance_criteria=(AcceptanceCriterion(id="AC-001-1", criterion="stub: true"),),
+        ),
+    )
+)
+STUB_STATUS = AcStatus(criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),))
 _RUN_BASE = "RUN_BASE/"
 
 
@@ -117,6 +128,10 @@ def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:
 def stub_content(name: str, request: StepRequest) -> str:
     """A small valid file of the kind that its name promises, marked as the stub's."""
     about: dict[str, JsonValue] = {"stub": True, "flow": request.flow_key, "step": request.step_id}
+    if name.endswith("/plan/ac_matrix.json"):
+        return STUB_MATRIX.to_json().decode()
+    if name.endswith("/build/ac_status.json"):
+        return STUB_STATUS.to_json().decode()
     suffix = Path(name).suffix
     if suffix == ".json":
         return json.dumps(about, indent=2) + "\n"

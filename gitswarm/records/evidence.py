@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gitswarm.records.acceptance import AcProgress
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import FileChange
 
@@ -40,9 +41,15 @@ class CheckOutcome(Record):
 
 
 class Evidence(Record):
-    """`<flow>/evidence/<step>.json`: what can be proven about one execution."""
+    """`<flow>/evidence/<step>.json`: what can be proven about one execution.
+
+    `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
+    keep its schema.
+    """
 
     diff: DiffSummary
     tests: CheckOutcome
     tampered: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
+    ac: AcProgress | None = None
+    artifact_problems: tuple[str, ...] = ()

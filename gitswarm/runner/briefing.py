@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pydantic import ValidationError
-
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.acceptance import AcMatrix, AcStatus
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
+from gitswarm.runner.acceptance import AC_MATRIX, read_matrix, read_status
 from gitswarm.runner.session import Session
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, priority_of
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.template import critics_of
-
-AC_MATRIX = "plan/ac_matrix.json"
-AC_STATUS = "build/ac_status.json"
 
 
 def brief(session: Session, state: RunState, role: Role, decision: Decision, told: Sequence[str]) -> Briefing:
@@ -134,23 +129,6 @@ def _criteria(session: Session, state: RunState, role: Role) -> Iterator[Criteri
         for item in requirement.acceptance_criteria:
             known = states.get(item.id, "open")
             yield Criterion(item.id, item.criterion, known, requirement.id, requirement.test_cases)
-
-
-def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
-    """The acceptance matrix of the run; None when there is none, or one that does not keep its schema."""
-    content = _artifact(session, state, AC_MATRIX)
-    try:
-        return AcMatrix.from_json(content) if content is not None else None
-    except ValidationError:
-        return None
-
-
-def read_status(session: Session, state: RunState) -> AcStatus:
-    content = _artifact(session, state, AC_STATUS)
-    try:
-        return AcStatus.from_json(content) if content is not None else AcStatus()
-    except ValidationError:
-        return AcStatus()
 
 
 def _artifact(session: Session, state: RunState, path: str) -> bytes | None:

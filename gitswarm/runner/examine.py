@@ -15,6 +15,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
+from gitswarm.runner.acceptance import artifact_problems, count_after
 from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.worktree import snapshot, submodules
@@ -71,6 +72,8 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
         tests=answer.result.check or CheckOutcome(),
         tampered=tuple(tampered),
         quarantined=tuple(quarantined),
+        ac=count_after(session, plan.before, (plan.flow.id, plan.step.id), changes.declared),
+        artifact_problems=tuple(artifact_problems(session, changes.declared)),
     )
     return Worked(
         result=answer.result,

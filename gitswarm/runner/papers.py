@@ -33,6 +33,11 @@ def write_envelope(plan: StepPlan, worked: Worked) -> Envelope:
         handoff = result.handoff
         artifacts = handoff.artifacts or tuple(sorted(worked.artifacts))
         said = {name: getattr(handoff, name) for name in type(handoff).model_fields} | {"artifacts": artifacts}
+        problems = worked.evidence.artifact_problems
+        if problems and handoff.status is Status.VERIFIED:
+            # Whoever reads the artifact next would trip over it; the agent cannot have checked it.
+            said |= {"status": Status.UNVERIFIED, "concerns": (*handoff.concerns, *problems)}
+            return Envelope(**said, **place, status_reason=f"an artifact does not keep its schema: {problems[0]}")
         return Envelope(**said, **place)
     reason = result.error or result.handoff_problem or "the engine returned without a handoff"
     return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **place)

@@ -75,7 +75,7 @@ class StepForecast:
 
 def forecast(specs: FrozenSpecs, flow: Flow, engine: str, wish: ModelWish, task: str) -> Iterator[StepForecast]:
     """Every step of a flow as if each loop ran to its maximum and each session used all of its turns."""
-    executions = worst_executions(flow)
+    executions = worst_executions(flow, with_criteria="plan" in specs.flows)
     for step in flow.steps:
         if step.station is None:
             yield StepForecast(flow.id, step.id, "command", None, "", 0, executions[step.id], 0, 0.0)

@@ -13,12 +13,13 @@ END = "end"
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`label` says when the way is taken; empty: always. `back` leads to an earlier step, or to itself."""
+    """`label` says when the way is taken; empty: always. `limit`: how often a way back is taken at most; None for one
+    that leads on."""
 
     source: str
     target: str
     label: str = ""
-    back: bool = False
+    limit: int | None = None
 
 
 def edges(flow: Flow) -> Iterator[Edge]:
@@ -27,15 +28,14 @@ def edges(flow: Flow) -> Iterator[Edge]:
         onward = flow.following(step.id) or END
         routing = step.routing
         if isinstance(routing, Microloop):
-            yield Edge(step.id, routing.loop_target, f"else, at most {routing.max_iterations}", back=True)
+            yield Edge(step.id, routing.loop_target, "else", routing.max_iterations)
             yield Edge(step.id, onward, " or ".join(routing.loop_success_values))
         elif isinstance(routing, Branch):
             ways = [(when.next, when.if_, when.max_iterations) for when in routing.when]
             ways.append((routing.default or onward, "else", None))
             for target, label, own_limit in ways:
                 back = target != END and bool(flow.way_back(step.id, target))
-                limit = f", at most {own_limit or routing.max_iterations}" if back else ""
-                yield Edge(step.id, target, label + limit, back=back)
+                yield Edge(step.id, target, label, (own_limit or routing.max_iterations) if back else None)
             if onward not in (target for target, _label, _limit in ways):
                 yield Edge(step.id, onward, "at the maximum")
         else:
@@ -51,24 +51,29 @@ def mermaid(flow: Flow) -> str:
         lines.append(f'  {step.id}{open_}"{step.id}<br/><i>{who}</i>"{close}')
     lines.append(f"  {END}((end))")
     for edge in edges(flow):
-        arrow = "-.->" if edge.back else "-->"
-        label = "|" + '"' + edge.label.replace('"', "'") + '"' + "|" if edge.label else ""
+        arrow = "-->" if edge.limit is None else "-.->"
+        said = edge.label + ("" if edge.limit is None else f", at most {edge.limit}")
+        label = "|" + '"' + said.replace('"', "'") + '"' + "|" if said else ""
         lines.append(f"  {edge.source} {arrow}{label} {edge.target}")
     return "\n".join(lines)
 
 
-def worst_executions(flow: Flow) -> Mapping[str, int]:
-    """How often each step is executed when every loop runs to its maximum."""
-    limits = [way for step in flow.steps for way in _ways_back(flow, step)]
+def worst_executions(flow: Flow, *, with_criteria: bool) -> Mapping[str, int]:
+    """How often each step is executed when every loop runs to its maximum.
+
+    :param with_criteria: whether there is an acceptance matrix; without one no way is taken that asks for it.
+    """
+    limits = [way for step in flow.steps for way in _ways_back(flow, step, with_criteria=with_criteria)]
     return {step.id: prod(limit for body, limit in limits if step.id in body) for step in flow.steps}
 
 
-def _ways_back(flow: Flow, step: Step) -> Iterator[tuple[frozenset[str], int]]:
+def _ways_back(flow: Flow, step: Step, *, with_criteria: bool) -> Iterator[tuple[frozenset[str], int]]:
     """What is executed again, and how often at most."""
     routing = step.routing
     if isinstance(routing, Microloop):
         yield flow.loop_body(step.id), routing.max_iterations
     elif isinstance(routing, Branch):
         limits = {routing.default: routing.max_iterations} if routing.default else {}
-        limits |= {when.next: when.max_iterations or routing.max_iterations for when in routing.when}
+        possible = (when for when in routing.when if with_criteria or "evidence.ac" not in when.if_)
+        limits |= {when.next: when.max_iterations or routing.max_iterations for when in possible}
         yield from ((flow.way_back(step.id, target), limit) for target, limit in limits.items())

@@ -1,0 +1,79 @@
+"""Acceptance criteria of a run: read from its artifacts, counted after each step, checked when they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from gitswarm.ledger.state import RunState
+from gitswarm.records.acceptance import AcMatrix, AcProgress, AcStatus, count_criteria
+from gitswarm.records.base import Record
+from gitswarm.records.evidence import Evidence
+from gitswarm.runner.session import Session
+
+AC_MATRIX = "plan/ac_matrix.json"
+AC_STATUS = "build/ac_status.json"
+_SCHEMAS: Mapping[str, type[Record]] = {AC_MATRIX: AcMatrix, AC_STATUS: AcStatus}
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
+    """The acceptance matrix of the run; None when there is none, or one that does not keep its schema."""
+    return _read(AcMatrix, _stored(session, state, AC_MATRIX))
+
+
+def read_status(session: Session, state: RunState) -> AcStatus:
+    """How far the criteria are; what is not said is open."""
+    return _read(AcStatus, _stored(session, state, AC_STATUS)) or AcStatus()
+
+
+def count_after(
+    session: Session, before: RunState, step: tuple[str, str], written: Mapping[str, bytes]
+) -> AcProgress | None:
+    """The criteria as an execution of `step` (flow, step) leaves them; progress since its last execution.
+
+    :param written: artifacts of this execution by path from the top of the worktree.
+    """
+    matrix_path, status_path = (f"{session.layout.base}/{name}" for name in (AC_MATRIX, AC_STATUS))
+    matrix = _read(AcMatrix, written.get(matrix_path) or _stored(session, before, AC_MATRIX))
+    if matrix is None:
+        return None
+    status = _read(AcStatus, written.get(status_path) or _stored(session, before, AC_STATUS)) or AcStatus()
+    return count_criteria(matrix, status, _counted_last(session, before, step))
+
+
+def artifact_problems(session: Session, written: Mapping[str, bytes]) -> Iterator[str]:
+    """Where artifacts with a schema of their own do not keep it."""
+    for name, schema in _SCHEMAS.items():
+        content = written.get(f"{session.layout.base}/{name}")
+        if content is None:
+            continue
+        try:
+            schema.from_json(content)
+        except ValidationError as error:
+            for item in error.errors():
+                place = ".".join(str(part) for part in item["loc"])
+                yield f"{name}: {place + ': ' if place else ''}{item['msg'].removeprefix('Value error, ')}"
+
+
+def _counted_last(session: Session, before: RunState, step: tuple[str, str]) -> AcProgress | None:
+    earlier = before.tally.steps.get(step)
+    if earlier is None:
+        return None
+    record = earlier.newest
+    content = session.repository.objects.file(record.tree, record.execution.evidence)
+    return Evidence.from_json(content).ac if content is not None else None
+
+
+def _stored(session: Session, state: RunState, name: str) -> bytes | None:
+    return session.repository.objects.file(state.tip_tree, f"{session.layout.base}/{name}")
+
+
+def _read(schema: type[RecordT], content: bytes | None) -> RecordT | None:
+    try:
+        return schema.from_json(content) if content is not None else None
+    except ValidationError:
+        return None

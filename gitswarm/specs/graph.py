@@ -9,6 +9,7 @@ from math import prod
 from gitswarm.specs.flow import Branch, Flow, Microloop, Step
 
 END = "end"
+_MERMAID_END = "over"  # `end` is a word of Mermaid
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,13 @@ def mermaid(flow: Flow) -> str:
         who = step.station or "command"
         open_, close = ("([", "])") if step.is_command else ("[", "]")
         lines.append(f'  {step.id}{open_}"{step.id}<br/><i>{who}</i>"{close}')
-    lines.append(f"  {END}((end))")
+    lines.append(f"  {_MERMAID_END}((end))")
     for edge in edges(flow):
         arrow = "-->" if edge.limit is None else "-.->"
         said = edge.label + ("" if edge.limit is None else f", at most {edge.limit}")
         label = "|" + '"' + said.replace('"', "'") + '"' + "|" if said else ""
-        lines.append(f"  {edge.source} {arrow}{label} {edge.target}")
+        target = _MERMAID_END if edge.target == END else edge.target
+        lines.append(f"  {edge.source} {arrow}{label} {target}")
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -74,6 +75,7 @@ class Library:
     def station_ids(self) -> list[str]:
         return sorted(self._stations)
 
+    @cache  # noqa: B019 - a library lives as long as a command
     def flow(self, flow_id: str) -> LoadedFlow:
         """A flow that is sound in itself (its CEL conditions are routing's to check).
 
@@ -97,6 +99,7 @@ class Library:
             raise SpecError(problems, hint=hint)
         return LoadedFlow(flow, source, file.origin)
 
+    @cache  # noqa: B019
     def station(self, station_id: str) -> LoadedStation:
         """
         :raises NotFoundError: no such station.
@@ -114,6 +117,7 @@ class Library:
             raise SpecError([source.problem(("id",), f"id '{station.id}' in a file named '{station_id}'")])
         return LoadedStation(station, file.origin)
 
+    @cache  # noqa: B019
     def template(self, template_id: str) -> StepTemplate:
         """
         :raises NotFoundError: no such step template.
@@ -129,6 +133,7 @@ class Library:
             raise SpecError([source.problem(("id",), f"id '{template.id}' in a file named '{template_id}'")])
         return template
 
+    @cache  # noqa: B019
     def policy(self) -> ModelPolicy:
         """
         :raises SpecError: the file of the model policy is wrong.

@@ -18,6 +18,7 @@ from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.refs import Refs
 
 MINIMUM_GIT = (2, 38)
+_CACHED_TREE_BYTES = 1 << 20
 SHADOW_BRANCH = "refs/heads/shadow"
 STAND_IN = Person("git-swarm", "git-swarm@git-swarm.invalid")
 
@@ -45,6 +46,10 @@ class Repository:
         self.env = scrubbed(env)
         # Old partial clones carry this extension; libgit2 can work with them, but wants to be told.
         pygit2.settings.set_extensions(["partialclone"])
+        # Looks for every object that is named in a new tree, one file each. We name what we wrote or read just now.
+        pygit2.settings.enable_strict_object_creation(value=False)
+        # Trees above 4 KiB would be read from disk each time: a folder of 100 files is one.
+        pygit2.settings.cache_object_limit(pygit2.enums.ObjectType.TREE, _CACHED_TREE_BYTES)
         try:
             self._pygit2 = pygit2.Repository(str(place.common_dir))
         except pygit2.GitError as error:

@@ -66,8 +66,9 @@ class Claims:
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|\n\s*\n|\n(?=\s*(?:[-*•]|[0-9]{1,3}[.)])\s)|;")
 _CLAUSE_END = re.compile(
     r",(?=\s)|\s[-–—]{1,2}\s|—|\(|\)|:(?=\s)"
-    r"|\s(?=(?:but|however|though|although|while|whereas|because|since)\b)"
-    r"|\sand\s(?=(?:all|the|every|[0-9]+)\s(?:\w+\s){0,3}(?:tests?|suites?|coverage)\b)"
+    r"|(?<!\ball)\s(?=(?:but|however|though|although|while|whereas|because|since)\b)"
+    r"|\sand\s(?=(?:all|the|every|[0-9]+)\s(?:\w+\s){0,3}(?:tests?|suites?|coverage)\b)",
+    re.IGNORECASE,
 )
 
 _FAIL = r"(?:fail|fails|failed|failing|failures?|broken|red)"
@@ -83,17 +84,20 @@ _NONE_FAILED = re.compile(
 )
 _DOUBTFUL = re.compile(
     r"\b(?:will|would|should|shall|must|may|might|could|can|if|once|until|unless|when|whether|expect\w*|ought|needs?|"
-    r"needed|requires?|required|going to|plan|plans|planned|todo|to do|to be|to pass|to get|next|later|pending|"
+    r"needed|requires?|required|going to|plan|plans|planned|todo|to do|to be|"
+    r"(?<!continue )(?<!continues )to pass|to get|next|later|pending|"
     r"remains? to|so that|in order to|makes?|making|ensures?|get|getting|hop(?:e|es|ing)|wants?|aims?|goal|target|"
     r"threshold|minimum|probably|likely|presumably|apparently|almost|nearly|mostly|most|some|few|several|half|many|partly|"
     r"verify that|check that|before|previously|formerly|earlier|used to|had been|wait\w*)\b|\?",
     re.IGNORECASE,
 )
+_EXCEPT = re.compile(r"\b(?:except|apart from|all but|other than)\b", re.IGNORECASE)
 _UNDONE = re.compile(r"\W{0,3}(?:no|nothing|none|neither)\b", re.IGNORECASE)
 
 _TESTS = r"(?:tests?|test[ -]suites?|suites?|specs|pytest|jest|vitest|cargo test|go test|ci|test runs?)"
 _SUCCEED = r"(?:pass|passes|passed|passing|succeed|succeeds|succeeded)"
 _WORDS = r"(?: (?!that\b|which\b|who\b)[\w/.-]+)"
+_ABOUT_TESTS = re.compile(rf"\b{_TESTS}\b|\b[0-9]{{1,7}} {_SUCCEED}\b", re.IGNORECASE)
 _NO_OBJECT = r"(?! (?:an?|the|its|it|through|arguments?|to)\b)"  # not of a test that passes something to somebody
 _IS = r"(?:is|are|stays?|remains?|runs?|ran|were|was|all)"
 _FINE = r"(?:green|successful|successfully|clean|cleanly|ok|fine)"
@@ -104,10 +108,12 @@ _PASSES = tuple(
         rf"\b(?:{_TESTS}|checks){_WORDS}{{0,4}}? {_IS}(?: \w+){{0,2}}? {_FINE}\b",
         rf"\b(?:pass|passes|passed|passing|green) (?:(?!to\b|into\b|an?\b|from\b|for\b)\w+ ){{0,3}}?{_TESTS}\b",
         rf"\b{_TESTS} green\b",
+        r"\b100 ?% pass(?:ing)? rate\b",
         r"\b[0-9]{1,7}(?:/[0-9]{1,7})? (?:passed|passing|pass|green)\b",
         r"^\W*(?:all|everything)(?: \w+){0,2} (?:green|passes|passed|passing)\b",
     )
 )
+_BARE = re.compile(r"\W*(?:all )?(?:pass|passes|passed|passing|green|ok)\W*", re.IGNORECASE)  # as in "Tests: PASS"
 _PASSED_NUMBERS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -118,7 +124,7 @@ _PASSED_NUMBERS = tuple(
 _ADMITTED = re.compile(
     rf"\b(?!0 )[0-9]{{1,7}} (?:[\w-]+ ){{0,3}}?{_FAIL}\b"
     rf"|\b(?:{_TESTS}|one|two|three|some|several|few|which|it|they)(?: [\w-]+){{0,3}}? {_FAIL}\b"
-    rf"|\b(?:not|n['’]t)(?: \w+){{0,2}} (?:pass|green)\b",
+    rf"|\b(?:not|n['’]t)(?: \w+){{0,2}} (?:pass|green)\b|^(?:(?:but|and|though|while|which) )?{_FAIL}\b",
     re.IGNORECASE,
 )
 
@@ -192,8 +198,9 @@ def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
     said = _NONE_FAILED.sub("", clause)
     found = next((match for pattern in _PASSES if (match := pattern.search(said))), None)
     positive = found and not _NEGATED.search(said[: found.end()]) and not _TAKEN_BACK.search(said)
-    none_failed = said != clause and not _NEGATED.search(said) and re.search(rf"{_TESTS}|{_SUCCEED}", sentence)
-    if _DOUBTFUL.search(clause) or not (positive or none_failed):
+    none_failed = said != clause and not _NEGATED.search(said)
+    of_tests = (none_failed or _BARE.fullmatch(clause)) and _ABOUT_TESTS.search(sentence)
+    if _DOUBTFUL.search(clause) or _EXCEPT.search(clause) or not (positive or of_tests):
         return
     passed, planned = _numbers(said)
     yield PassClaim(_quoted(clause), passed, all_green=planned in {None, passed} and not admits)

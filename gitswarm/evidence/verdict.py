@@ -51,7 +51,7 @@ class Facts:
     :param diff: of this step only, `.swarm/runs` left out.
     :param cases: declared test cases of the changed files, before and after.
     :param check: of the newest command step that tested exactly the code that stands after this step; else None.
-    :param previous: of the command step before that one, or before this step when there is no `check`.
+    :param previous: of the run of the same command before that one, on whatever code.
     :param written: artifacts that this step wrote, relative to RUN_BASE or the flow's folder in it.
     :param artifacts: all that exist after it; None when that is not known.
     """

@@ -25,6 +25,12 @@ PASSES = [
     ("All tests succeeded", None),
     ("Before the fix 2 tests failed, now all tests pass.", None),
     ("No failing tests.", None),
+    ("✅ All tests passing (24/24)", None),
+    ("**Tests**: 24 passed", 24),
+    ("test suite: PASS", None),
+    ("100% pass rate", None),
+    ("All existing tests continue to pass", None),
+    ("## Summary\n- Rewrote `src/a.py`\n- All tests pass", None),
 ]
 
 NO_PASSES = [
@@ -44,6 +50,9 @@ NO_PASSES = [
     "Do all tests pass?",
     "Once the tests pass we can land",
     "The tests passed before",
+    "All but 2 tests pass",
+    "All tests pass except two",
+    "Code review: PASS",
     "Almost all tests pass",
     "The new tests fail without the change and pass with it",
     "Looks right to me",
@@ -63,7 +72,13 @@ def test_negations_futures_and_others_claim_no_pass(summary: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "summary", ["12 tests pass, 2 fail", "12 of 14 tests pass", "2 tests failed and 12 tests passed"]
+    "summary",
+    [
+        "12 tests pass, 2 fail",
+        "12 of 14 tests pass",
+        "tests pass locally but fail in CI",
+        "All tests pass, except test_x which fails",
+    ],
 )
 def test_who_admits_failures_does_not_claim_that_all_is_green(summary: str) -> None:
     assert [claim.all_green for claim in read_claims(Handoff(summary=summary)).passes] == [False]

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt
 
 from gitswarm.records.acceptance import AcProgress
 from gitswarm.records.base import Record
@@ -40,9 +42,65 @@ class CheckOutcome(Record):
     command: str | None = None
 
 
+ReportSource = Literal["junit", "pytest", "go", "cargo", "nextest", "tap", "jest", "vitest"]
+
+
+class TestReport(Record):
+    """What a test tool says about one run. `total` = passed + failed + skipped.
+
+    A suite that could not be loaded counts as one failed test of its name. `failing` has at most 50 names.
+    `error_signature` is equal for equal failures wherever and whenever they happen; None when nothing failed.
+    `partial`: the tool did not tell all, so that the counts are lower bounds.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest takes every Test* that a test module imports for a test
+
+    source: ReportSource
+    total: NonNegativeInt
+    passed: NonNegativeInt
+    failed: NonNegativeInt
+    skipped: NonNegativeInt
+    failing: tuple[str, ...] = ()
+    error_signature: str | None = None
+    coverage_percent: float | None = None
+    duration_ms: NonNegativeInt | None = None
+    partial: bool = False
+
+
+Flag = Literal[
+    "test_count_decreased",
+    "coverage_dropped",
+    "tests_deleted",
+    "claimed_pass_but_failed",
+    "claimed_progress_no_diff",
+    "claimed_verified_with_failures",
+    "file_changes_mismatch",
+    "unverified_claims_high_confidence",
+]
+
+
+class Finding(Record):
+    """One contradiction between what was said and what is known; docs/evidence.md explains the flags."""
+
+    flag: Flag
+    claim: str
+    fact: str
+    severity: Literal["warning", "critical"]
+
+
+class Verdict(Record):
+    """How far a handoff agrees with the facts. `score`: 1 without findings; the formula is in docs/evidence.md."""
+
+    recommendation: Literal["TRUST", "VERIFY", "REJECT"]
+    score: float = Field(ge=0, le=1)
+    flags: tuple[Flag, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
 class Evidence(Record):
     """`<flow>/evidence/<step>.json`: what can be proven about one execution.
 
+    `report` belongs to a command step, `verdict` to an agent's; None when there was nothing to read or judge.
     `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
     keep its schema.
     """
@@ -51,5 +109,7 @@ class Evidence(Record):
     tests: CheckOutcome
     tampered: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
+    report: TestReport | None = None
+    verdict: Verdict | None = None
     ac: AcProgress | None = None
     artifact_problems: tuple[str, ...] = ()

@@ -1,0 +1,117 @@
+"""`cargo test`: libtest's text, and its JSON lines, which nextest writes too (`--message-format libtest-json`).
+
+No Python library reads either. The doc tests and test binaries of a workspace are added up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from gitswarm.evidence.formats.coverage import total_coverage
+from gitswarm.evidence.formats.json_lines import objects
+from gitswarm.evidence.formats.reading import Plain, Tally, count, milliseconds, number
+from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.evidence import ReportSource
+
+_RESULT = re.compile(
+    r"\ntest result: (?:ok|FAILED)\. ([0-9]{1,9}) passed; ([0-9]{1,9}) failed; ([0-9]{1,9}) ignored;"
+    r"[^\n]{0,200}?(?:finished in ([0-9]{1,9}(?:\.[0-9]{1,6})?)s)?(?=\n)"
+)
+_RUNNING = re.compile(r"\nrunning [0-9]{1,9} tests?(?=\n)")
+_NAMES = re.compile(r"\nfailures:\n((?:    [^ \n][^\n]{0,1000}\n){1,1000})")
+_SAID = re.compile(r"\n---- ([^\n]{1,1000}?) stdout ----\n((?:[^\n]{0,1000}\n){1,6})")
+_NOT_COMPILED = re.compile(r"\nerror: could not compile `([^`\n]{1,200})`([^\n]{0,200})")
+_COMPILER_ERROR = re.compile(r"\nerror(?:\[E[0-9]{4}\])?: (?!could not compile|aborting)[^\n]{1,300}")
+_DIED = re.compile(
+    r"\n  process didn't exit successfully: [^\n]{0,1000}?\((signal: [^\n]{1,100}|exit [^\n]{1,100})\)(?=\n)"
+)
+_THREAD = re.compile(r"^(?:thread '|stack backtrace:|note: run with)")
+
+
+def read(plain: Plain) -> Tally | None:
+    text = plain.text
+    results = list(_RESULT.finditer(text))
+    running = [match.start() for match in _RUNNING.finditer(text)]
+    broken = list(_NOT_COMPILED.finditer(text))
+    if not results and not broken and not (running and _DIED.search(text)):
+        return None
+    parts = [_ran(match) for match in results]
+    if len(running) > len(results) and not plain.cut:
+        parts.append(_died(text))
+    parts.append(_not_compiled(text, broken))
+    ends_at = max(match.end() for match in (*results, *broken)) if results or broken else len(text)
+    tally = Tally("cargo", failures=_failures(text), coverage_percent=total_coverage(text), ends_at=ends_at)
+    return replace(tally, partial=plain.cut).plus(parts)
+
+
+def read_json(plain: Plain) -> Tally | None:
+    """The events of libtest, one JSON object a line."""
+    source: ReportSource = "cargo"
+    suites: list[Tally] = []
+    failures: list[Failure] = []
+    started, ends_at = 0, 0
+    for event, end in objects(plain.whole, '"event"'):
+        if event.get("type") == "test" and event.get("event") in ("failed", "timeout"):
+            failures.append(_failed_event(event))
+        if event.get("type") != "suite":
+            continue
+        source, ends_at = "nextest" if "nextest" in event else source, end
+        if event.get("event") == "started":
+            started += 1
+        else:
+            suites.append(_suite_event(event))
+    if not ends_at:
+        return None
+    if started > len(suites):
+        suites.append(Tally(source, failed=1, partial=True))
+        failures.append(Failure(source, "the test run did not finish"))
+    return Tally(source, failures=tuple(failures), partial=plain.whole_cut, ends_at=ends_at).plus(suites)
+
+
+def _ran(result: re.Match[str]) -> Tally:
+    passed, failed, ignored = (number(digits) for digits in result.groups()[:3])
+    return Tally("cargo", passed=passed, failed=failed, skipped=ignored, duration_ms=milliseconds(result[4]))
+
+
+def _failures(text: str) -> tuple[Failure, ...]:
+    said = {match[1]: _message(match[2]) for match in _SAID.finditer(text)}
+    names = (line.strip() for match in _NAMES.finditer(text) for line in match[1].splitlines())
+    return tuple(Failure(name, said.get(name, "")) for name in names)
+
+
+def _message(output: str) -> str:
+    return "\n".join(line for line in output.splitlines() if line.strip() and not _THREAD.match(line.strip()))
+
+
+def _not_compiled(text: str, broken: list[re.Match[str]]) -> Tally:
+    error = _COMPILER_ERROR.search(text)
+    why = error[0].strip() if error else ""
+    failures = tuple({match[1]: Failure(match[1], why) for match in broken}.values())
+    return Tally("cargo", failed=len(failures), failures=failures)
+
+
+def _died(text: str) -> Tally:
+    died = _DIED.search(text)
+    failure = Failure("cargo test", died[1] if died else "the test run did not finish")
+    return Tally("cargo", failed=1, failures=(failure,), partial=True)
+
+
+def _suite_event(event: Mapping[str, object]) -> Tally:
+    return Tally(
+        "cargo",
+        passed=count(event.get("passed")),
+        failed=count(event.get("failed")),
+        skipped=count(event.get("ignored")),
+        duration_ms=milliseconds(event.get("exec_time")),
+    )
+
+
+def _failed_event(event: Mapping[str, object]) -> Failure:
+    said = event.get("message") or event.get("stdout") or ""
+    return Failure(str(event.get("name", "")), _message("\n".join(_first_lines(str(said)))))
+
+
+def _first_lines(text: str) -> Iterator[str]:
+    yield from text[:2_000].splitlines()[:6]

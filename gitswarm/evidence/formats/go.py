@@ -1,0 +1,151 @@
+"""`go test`: text, verbose or not, and the events of `-json`. No maintained Python library reads them.
+
+Leaves are counted: a test with subtests stands for them, unless it failed while they passed. Without `-v` go
+does not say which tests passed: every package that is ok counts as one, and the report is partial.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from gitswarm.evidence.formats.coverage import total_coverage
+from gitswarm.evidence.formats.json_lines import objects
+from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds
+from gitswarm.evidence.formats.signature import Failure
+
+_LINE = re.compile(
+    r"\n(?: *--- (?P<result>PASS|FAIL|SKIP): (?P<test>[^ \n]{1,500}) \([0-9.]{1,20}s\)"
+    r"(?P<said>(?:\n[ \t]+[^- \t\n][^\n]{0,500}|\npanic: [^\n]{0,500}){0,3})"
+    r"|(?P<status>ok  |FAIL|\?   )\t(?P<package>[^\s\[]{1,500})(?:\s+(?P<time>[0-9]{1,9}(?:\.[0-9]{1,6})?)s)?"
+    r"(?P<note>[^\n]{0,200}))"
+)
+_SAID_VERBOSE = re.compile(r"\n=== RUN   ([^ \n]{1,500})((?:\n {4}[^- \n][^\n]{0,500}){1,3})")
+_PANIC = re.compile(r"\npanic: ([^\n]{1,300})")
+_BUILD_ERROR = re.compile(r"\n[^\s:]{1,300}\.go:[0-9]{1,9}:[0-9]{1,9}: ([^\n]{1,300})")
+_NO_TESTS = ("[no test files]", "[no tests to run]")
+_ACTIONS = {"pass": "PASS", "fail": "FAIL", "skip": "SKIP"}
+_SAID_CHARS = 500
+
+
+@dataclass(slots=True)
+class _Package:
+    """Test → PASS, FAIL or SKIP, and what tests said."""
+
+    results: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def tally(self, name: str, *, failed: bool, why: str) -> Tally:
+        broken = {test for test, result in self.results.items() if result == "FAIL"}
+        above_all, above_broken = _parents(self.results), _parents(broken)
+        counted = [test for test in self.results if test not in above_all or test in broken - above_broken]
+        failures = [Failure(f"{name}.{test}", self.said.get(test, "")) for test in counted if test in broken]
+        if failed and not failures:
+            failures.append(Failure(name, why))
+        return Tally(
+            "go",
+            passed=sum(self.results[test] == "PASS" for test in counted),
+            failed=len(failures),
+            skipped=sum(self.results[test] == "SKIP" for test in counted),
+            failures=tuple(failures),
+        )
+
+
+def read(plain: Plain) -> Tally | None:
+    text = plain.text
+    reasons = _Reasons.of(text)
+    package, ends_at, ended = _Package(said=_said_verbose(text)), 0, []
+    for match in _LINE.finditer(text):
+        if match["result"]:
+            package.results[match["test"]] = match["result"]
+            package.said[match["test"]] = match["said"].strip() or package.said.get(match["test"], "")
+            continue
+        ended.append(_ended(match, package, reasons))
+        package, ends_at = _Package(said=package.said), match.end()
+    tally = Tally("go", partial=plain.cut, coverage_percent=total_coverage(text), ends_at=ends_at)
+    return tally.plus(ended) if ends_at else None
+
+
+def read_json(plain: Plain) -> Tally | None:
+    """The events of `go test -json`; lines of go itself between them, such as a failed build, count too."""
+    packages: dict[str, _Package] = {}
+    ended, ends_at = [], 0
+    for event, end in objects(plain.whole, '"Action"'):
+        name = str(event.get("Package", event.get("ImportPath", "")))[:_SAID_CHARS]
+        package, ends_at = packages.setdefault(name, _Package()), end
+        if event.get("Test"):
+            _note(package, event)
+        elif event.get("Action") in {"pass", "fail"}:
+            failed = event["Action"] == "fail"
+            tally = package.tally(name, failed=failed, why=package.said.get("", ""))
+            ended.append(replace(tally, duration_ms=milliseconds(event.get("Elapsed"))))
+            packages[name] = _Package()
+        elif event.get("Action") in {"output", "build-output"}:
+            _note(package, event)
+    if not ends_at:
+        return None
+    for name, package in packages.items():
+        if package.results:
+            ended.append(replace(package.tally(name, failed=True, why="the test run did not finish"), partial=True))
+    tally = Tally("go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at)
+    return tally.plus([*ended, _not_built(plain.text)])
+
+
+def _parents(tests: Mapping[str, str] | set[str]) -> set[str]:
+    return {test[: test.rfind("/")] for test in tests if "/" in test} | {
+        test[: test.find("/")] for test in tests if "/" in test
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Reasons:
+    """What the whole output says about why packages failed without a failed test."""
+
+    panic: str
+    build: str
+    verbose: bool
+
+    @classmethod
+    def of(cls, text: str) -> _Reasons:
+        panic, build = _PANIC.search(text), _BUILD_ERROR.search(text)
+        return cls(panic[1] if panic else "", build[1] if build else "", verbose="\n=== RUN   " in text)
+
+    def why(self, note: str) -> str:
+        return (self.build if "failed]" in note else self.panic) or note.strip()
+
+
+def _ended(match: re.Match[str], package: _Package, reasons: _Reasons) -> Tally:
+    """What the line that ends a package says, with the results of its tests before it."""
+    failed = match["status"] == "FAIL"
+    tally = package.tally(match["package"], failed=failed, why=reasons.why(match["note"]))
+    tally = replace(tally, duration_ms=milliseconds(match["time"]))
+    silent = (
+        match["status"] == "ok  " and not package.results and not any(note in match["note"] for note in _NO_TESTS)
+    )
+    if silent:
+        return replace(tally, passed=1, partial=True)
+    return replace(tally, partial=failed and not reasons.verbose)
+
+
+def _not_built(text: str) -> Tally:
+    reasons = _Reasons.of(text)
+    lines = (match for match in _LINE.finditer(text) if match["status"] == "FAIL" and "failed]" in match["note"])
+    failures = tuple(Failure(match["package"], reasons.why(match["note"])) for match in lines)
+    return Tally("go", failed=len(failures), failures=failures)
+
+
+def _said_verbose(text: str) -> dict[str, str]:
+    return {match[1]: match[2].strip() for match in _SAID_VERBOSE.finditer(text)}
+
+
+def _note(package: _Package, event: Mapping[str, object]) -> None:
+    test = str(event.get("Test", ""))[:_SAID_CHARS]
+    action = event.get("Action")
+    if isinstance(action, str) and action in _ACTIONS:
+        package.results[test] = _ACTIONS[action]
+    elif isinstance(output := event.get("Output"), str):
+        said = output.strip()
+        if said and not said.startswith(("=== ", "--- ", "FAIL", "ok", "PASS", "?", "#")):
+            before = package.said.get(test, "")
+            package.said[test] = f"{before}\n{said}"[:_SAID_CHARS] if len(before) < _SAID_CHARS else before

@@ -1,0 +1,157 @@
+"""Terminal output of jest and vitest, and the JSON file that both write in nearly one form. No library reads them.
+
+A file that could not be loaded counts as one failed test. Skipped, pending and todo count as skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gitswarm.evidence.formats.coverage import total_coverage
+from gitswarm.evidence.formats.json_lines import document, objects
+from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
+from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.evidence import ReportSource
+
+_KINDS = {"passed": "passed", "failed": "failed", "skipped": "skipped", "todo": "skipped", "pending": "skipped"}
+_ITEM = re.compile(r"([0-9]{1,9}) (passed|failed|skipped|todo|pending)\b")
+
+_JEST_TESTS = re.compile(r"\nTests: {1,20}([^\n]{0,200}?)[0-9]{1,9} total(?=\n)")
+_JEST_NONE = re.compile(r"\nNo tests found, exiting with code [0-9]")
+_JEST_FAILURE = re.compile(r"\n(?:FAIL ([^\n]{1,500})|  ● ([^\n]{1,1000})\n\n?([^\n]{0,500}\n[^\n]{0,500}))")
+_JEST_TIME = re.compile(r"\nTime: {1,20}([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|m)\b")
+_UNLOADED = "Test suite failed to run"
+
+_VITEST_TESTS = re.compile(r"\n {2,20}Tests  ([^\n]{1,200})")
+_VITEST_NONE = re.compile(r"\nNo test files found, exiting with code [0-9]")
+_VITEST_FAILURE = re.compile(r"\n FAIL  ([^\n]{1,1000})\n([^\n]{0,500})")
+_VITEST_SUITES = re.compile(r"\n⎯{1,200} Failed Suites ([0-9]{1,9}) ⎯")
+_VITEST_ERRORS = re.compile(r"\n {2,20}Errors  ([0-9]{1,9}) error")
+_VITEST_TIME = re.compile(r"\n {2,20}Duration  ([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)\b")
+
+
+def read(plain: Plain) -> Tally | None:
+    """Text of jest. Of several runs in one output the last counts."""
+    text = plain.text
+    summaries = list(_JEST_TESTS.finditer(text))
+    end = summaries[-1] if summaries else _JEST_NONE.search(text)
+    if end is None:
+        return None
+    counted = _counted(end[0])
+    failures, unloaded = _jest_failures(text)
+    time = _JEST_TIME.search(text, end.start())
+    return Tally(
+        "jest",
+        passed=counted["passed"],
+        failed=counted["failed"] + unloaded,
+        skipped=counted["skipped"],
+        failures=failures[: counted["failed"] + unloaded],
+        duration_ms=milliseconds(time[1], time[2]) if time else None,
+        coverage_percent=total_coverage(text),
+        ends_at=end.end(),
+    )
+
+
+def read_vitest(plain: Plain) -> Tally | None:
+    """Text of vitest. Of several runs in one output the last counts."""
+    text = plain.text
+    summaries = list(_VITEST_TESTS.finditer(text))
+    end = summaries[-1] if summaries else _VITEST_NONE.search(text)
+    if end is None:
+        return None
+    counted = _counted(end[0])
+    stray = sum(number(found[1]) for found in (_VITEST_SUITES.search(text), _VITEST_ERRORS.search(text)) if found)
+    named = {match[1].strip(): match[2] for match in _VITEST_FAILURE.finditer(text)}
+    time = _VITEST_TIME.search(text, end.start())
+    return Tally(
+        "vitest",
+        passed=counted["passed"],
+        failed=counted["failed"] + stray,
+        skipped=counted["skipped"],
+        failures=tuple(Failure(_file(name), why) for name, why in named.items())[: counted["failed"] + stray],
+        duration_ms=milliseconds(time[1], time[2]) if time else None,
+        coverage_percent=total_coverage(text),
+        ends_at=end.end(),
+    )
+
+
+def read_json(plain: Plain) -> Tally | None:
+    """The JSON report of jest (`--json`) or vitest (`--reporter=json`), alone or as one line of an output."""
+    if '"numTotalTests"' not in plain.whole:
+        return None
+    found, ends_at = document(plain.whole), len(plain.whole)
+    if found is None or "numTotalTests" not in found:
+        lines = [line for line in objects(plain.whole, '"numTotalTests"') if "testResults" in line[0]]
+        found, ends_at = lines[-1] if lines else ({}, 0)
+    if not found:
+        return None
+    source: ReportSource = "jest" if "numRuntimeErrorTestSuites" in found else "vitest"
+    return Tally(source, ends_at=ends_at).plus(_suite(source, suite) for suite in _mappings(found.get("testResults")))
+
+
+def _counted(summary: str) -> dict[str, int]:
+    counted = dict.fromkeys(("passed", "failed", "skipped"), 0)
+    for digits, word in _ITEM.findall(summary):
+        counted[_KINDS[word]] += number(digits)
+    return counted
+
+
+def _jest_failures(text: str) -> tuple[tuple[Failure, ...], int]:
+    """What failed, and how many of them are files that could not be loaded. jest repeats failures of long runs."""
+    failures: dict[str, Failure] = {}
+    file, unloaded = "", set()
+    for match in _JEST_FAILURE.finditer(text):
+        if match[1]:
+            file = match[1].split(" (", 1)[0].strip()
+            continue
+        name = match[2].strip()
+        if name == _UNLOADED:
+            name = file
+            unloaded.add(file)
+        failures.setdefault(name, Failure(name, match[3].strip()))
+    return tuple(failures.values()), len(unloaded)
+
+
+def _file(name: str) -> str:
+    """`shop.test.js [ shop.test.js ]`, as vitest calls a file that it could not load, is that file."""
+    return name.split(" [ ", 1)[0] if name.endswith(" ]") else name
+
+
+def _suite(source: ReportSource, suite: Mapping[str, object]) -> Tally:
+    tests = list(_mappings(suite.get("assertionResults")))
+    kinds = [_KINDS.get(str(test.get("status")), "") for test in tests]
+    failures = [
+        Failure(str(test.get("fullName", "")), _first_message(test))
+        for test, kind in zip(tests, kinds, strict=True)
+        if kind == "failed"
+    ]
+    if suite.get("status") == "failed" and not failures:
+        failures.append(Failure(str(suite.get("name", "")), str(suite.get("message", ""))[:300]))
+    begin, end = suite.get("startTime"), suite.get("endTime")
+    timed = isinstance(begin, (int, float)) and isinstance(end, (int, float))
+    return Tally(
+        source,
+        passed=kinds.count("passed"),
+        failed=len(failures),
+        skipped=kinds.count("skipped"),
+        failures=tuple(failures),
+        duration_ms=_between(begin, end) if timed else None,
+    )
+
+
+def _between(begin: object, end: object) -> int | None:
+    try:
+        return milliseconds(float(str(end)) - float(str(begin)), "ms")
+    except ValueError:
+        return None
+
+
+def _first_message(test: Mapping[str, object]) -> str:
+    messages = test.get("failureMessages")
+    first = messages[0] if isinstance(messages, list) and messages else ""
+    return "\n".join(line for line in str(first)[:1_000].splitlines() if not line.lstrip().startswith("at "))
+
+
+def _mappings(value: object) -> Iterator[Mapping[str, object]]:
+    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()

@@ -1,0 +1,127 @@
+"""What every reader of test output needs: bounded plain text, numbers that cannot hurt, and a tally to fill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from gitswarm.evidence.formats.signature import Failure, signature
+from gitswarm.records.base import shorten
+from gitswarm.records.evidence import ReportSource, TestReport
+
+TEXT_CHARS = 2_000_000
+"""More than this is cut in its middle: summaries stand at the end, tools introduce themselves at the beginning."""
+
+WHOLE_CHARS = 16_000_000
+"""As much is read of machine formats, which are faster to read and worthless without their middle."""
+
+_HEAD_CHARS = 500_000
+_FAILING_NAMES = 50
+_NAME_COLUMNS = 200
+_LARGEST_COUNT = 1_000_000_000
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_LEFT_OUT = re.compile(
+    r"^\[… (?:[0-9]+ bytes|beginning) left out …\]$", re.MULTILINE
+)  # written by processes, engines
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Output for readers: `text` without colours and carriage returns, with a newline at both ends; `whole` as it
+    came. `cut` and `whole_cut`: something is missing in it."""
+
+    text: str
+    cut: bool
+    whole: str
+    whole_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What one reader counted. The report counts no fewer as failed than there are `failures`.
+
+    `ends_at` is where in the text the last summary ends: of several formats in one output that of the
+    outermost tool ends last.
+    """
+
+    source: ReportSource
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: tuple[Failure, ...] = ()
+    duration_ms: int | None = None
+    coverage_percent: float | None = None
+    partial: bool = False
+    ends_at: int = field(default=0, compare=False)
+
+    def plus(self, others: Iterable[Tally]) -> Tally:
+        """The sum; coverage is that of the first that has any, `source` and `ends_at` stay."""
+        every = (self, *others)
+        durations = [each.duration_ms for each in every if each.duration_ms is not None]
+        covered = (each.coverage_percent for each in every if each.coverage_percent is not None)
+        return replace(
+            self,
+            passed=sum(each.passed for each in every),
+            failed=sum(each.failed for each in every),
+            skipped=sum(each.skipped for each in every),
+            failures=tuple(failure for each in every for failure in each.failures),
+            duration_ms=sum(durations) if durations else None,
+            coverage_percent=next(covered, None),
+            partial=any(each.partial for each in every),
+        )
+
+    def report(self) -> TestReport:
+        failed = max(self.failed, len(self.failures))
+        names = islice(dict.fromkeys(failure.name for failure in self.failures), _FAILING_NAMES)
+        return TestReport(
+            source=self.source,
+            total=self.passed + failed + self.skipped,
+            passed=self.passed,
+            failed=failed,
+            skipped=self.skipped,
+            failing=tuple(shorten(storable(name), _NAME_COLUMNS) for name in names),
+            error_signature=signature(self.failures, failed),
+            coverage_percent=self.coverage_percent,
+            duration_ms=self.duration_ms,
+            partial=self.partial,
+        )
+
+
+def plain(text: str) -> Plain:
+    short = text if len(text) <= TEXT_CHARS else f"{text[:_HEAD_CHARS]}\n{text[_HEAD_CHARS - TEXT_CHARS :]}"
+    whole = text if len(text) <= WHOLE_CHARS else short
+    short = "\n" + _COLOUR.sub("", short).replace("\r\n", "\n").replace("\r", "\n") + "\n"
+    left_out = bool(_LEFT_OUT.search(short))
+    return Plain(
+        short,
+        cut=left_out or len(text) > TEXT_CHARS,
+        whole=whole,
+        whole_cut=left_out or len(text) > WHOLE_CHARS,
+    )
+
+
+def number(digits: str | None) -> int:
+    """A count from a tool's text; 0 for none, at most a billion."""
+    return min(int(digits[:10]), _LARGEST_COUNT) if digits else 0
+
+
+def count(value: object) -> int:
+    """A count from a tool's JSON; 0 for whatever is none."""
+    return min(max(value, 0), _LARGEST_COUNT) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def milliseconds(value: object, unit: str = "s") -> int | None:
+    """A duration from text or JSON; None for whatever is none."""
+    try:
+        amount = float(value) if isinstance(value, (str, int, float)) else -1.0
+    except (ValueError, OverflowError):
+        return None
+    amount *= {"ms": 1, "s": 1_000, "m": 60_000}.get(unit, 1_000)
+    return round(amount) if 0 <= amount <= _LARGEST_COUNT else None
+
+
+def storable(text: str) -> str:
+    """`text` that can be stored as UTF-8: half a surrogate pair becomes a question mark."""
+    return text.encode(errors="replace").decode()

@@ -24,6 +24,7 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import all_runs, find_run, find_step
+from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import shorten
 from gitswarm.runner.overview import RunOverview, overview, overviews
@@ -114,9 +115,19 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
 def list_runs(as_json: JsonFlag = False) -> None:
     """All runs of this repository, newest first."""
     repository = repository_here()
-    found = overviews(repository, all_runs(repository))
+    listed = overviews(repository, all_runs(repository))
+    found = listed.runs
+    lost = runs_without_branch(repository)
+    for error in listed.unreadable:
+        err(f"unreadable: {error.message}")
+        err(f"hint: {error.hint}")
+    for layout in lost:
+        err(f"lost: {layout.run_id} has no branch with its commits")
+        err(f"hint: git swarm resume {layout.run_id}")
     if as_json:
         out_json([item.model_dump(mode="json") for item in found])
+        return
+    if not found and (lost or listed.unreadable):
         return
     if not found:
         out("no runs yet")

@@ -29,8 +29,9 @@ class Owner:
 
 def _read_owner(path: Path) -> Owner | None:
     try:
-        return Owner(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        said = json.loads(path.read_text(encoding="utf-8"))
+        return Owner(int(said["pid"]), str(said["host"]), str(said["started"]))
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
@@ -160,7 +161,7 @@ def _alive(owner: Owner) -> bool:
         return True
     try:
         os.kill(owner.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # no process can have a number that large
         return False
     except PermissionError:
         return True

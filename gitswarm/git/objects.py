@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pygit2
+
+from gitswarm.errors import GarbledError
+from gitswarm.git.refusal import refusal
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
@@ -50,6 +54,23 @@ def _clean(person: Person) -> tuple[str, str]:
     return name or "unknown", email or "unknown"
 
 
+@contextmanager
+def _writing() -> Iterator[None]:
+    """The border to libgit2 when it writes objects.
+
+    :raises SwarmError: it could not.
+    """
+    try:
+        yield
+    except (OSError, pygit2.GitError) as error:
+        raise refusal("cannot write to the object store", str(error)) from error
+
+
+def _written(builder: Any) -> str:
+    with _writing():
+        return str(builder.write())
+
+
 class Objects:
     """Reads and writes the object store."""
 
@@ -57,16 +78,25 @@ class Objects:
         # pygit2's stubs type an object by none of its kinds: what comes out of it is checked with isinstance.
         self._repository: Any = repository
 
+    def _get(self, object_id: str) -> Any:
+        try:
+            return self._repository[object_id]
+        except (KeyError, ValueError, pygit2.GitError) as error:
+            raise GarbledError(
+                f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)"
+            ) from error
+
     def write_blob(self, content: bytes) -> str:
-        return str(self._repository.create_blob(content))
+        with _writing():
+            return str(self._repository.create_blob(content))
 
     def read_blob(self, blob_id: str) -> bytes:
         """
-        :raises KeyError: no such blob.
+        :raises GarbledError: no such blob.
         """
-        found = self._repository[blob_id]
+        found = self._get(blob_id)
         if not isinstance(found, pygit2.Blob):
-            raise KeyError(blob_id)
+            raise GarbledError(f"{blob_id} is no blob", hint=f"git cat-file -t {blob_id}")
         return found.data
 
     def write_commit(self, new: NewCommit) -> str:
@@ -77,21 +107,22 @@ class Objects:
         committer = pygit2.Signature(*_clean(new.committer), seconds, minutes, "utf-8")
         parents: list[Any] = [pygit2.Oid(hex=parent) for parent in new.parents]
         tree = pygit2.Oid(hex=new.tree)
-        return str(self._repository.create_commit(None, author, committer, new.message, tree, parents))
+        with _writing():
+            return str(self._repository.create_commit(None, author, committer, new.message, tree, parents))
 
     def commit(self, commit_id: str) -> Commit:
         """
-        :raises KeyError: no such commit.
+        :raises GarbledError: no such commit.
         """
-        found = self._repository[commit_id]
+        found = self._get(commit_id)
         if not isinstance(found, pygit2.Commit):
-            raise KeyError(commit_id)
+            raise GarbledError(f"{commit_id} is no commit", hint=f"git cat-file -t {commit_id}")
         parents = tuple(str(parent) for parent in found.parent_ids)
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 
     def when(self, commit_id: str) -> int:
         """Committer time of a commit, in seconds since the epoch."""
-        return int(self._repository[commit_id].commit_time)
+        return int(self._get(commit_id).commit_time)
 
     def write_empty_tree(self) -> str:
         return self._empty()
@@ -121,7 +152,7 @@ class Objects:
         found = self.entry(tree_id, path)
         if found is None:
             return None
-        item = self._repository[found]
+        item = self._get(found)
         return item.data if isinstance(item, pygit2.Blob) else None
 
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
@@ -129,7 +160,7 @@ class Objects:
         start = self.entry(tree_id, folder) if folder else tree_id
         if start is None:
             return
-        tree = self._repository[start]
+        tree = self._get(start)
         if not isinstance(tree, pygit2.Tree):
             return
         for entry in tree:
@@ -164,7 +195,7 @@ class Objects:
         for name, inner in below.items():
             subtree = self.with_files(self._subtree(tree_id, name), inner)
             builder.insert(name, pygit2.Oid(hex=subtree), pygit2.enums.FileMode.TREE)
-        return str(builder.write())
+        return _written(builder)
 
     def with_subtree(self, tree_id: str, path: str, subtree: str | None) -> str:
         """A tree like `tree_id` in which `path` is the tree `subtree`; None removes it.
@@ -184,20 +215,20 @@ class Objects:
             builder.insert(head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
         elif builder.get(head) is not None:
             builder.remove(head)
-        return str(builder.write())
+        return _written(builder)
 
     def _empty(self) -> str:
-        return str(self._repository.TreeBuilder().write())
+        return _written(self._repository.TreeBuilder())
 
     def _builder(self, tree_id: str | None) -> Any:
         if tree_id is None:
             return self._repository.TreeBuilder()
-        return self._repository.TreeBuilder(self._repository[tree_id])
+        return self._repository.TreeBuilder(self._get(tree_id))
 
     def _subtree(self, tree_id: str | None, name: str) -> str | None:
         if tree_id is None:
             return None
-        tree = self._repository[tree_id]
+        tree = self._get(tree_id)
         if not isinstance(tree, pygit2.Tree) or name not in tree:
             return None
         entry = tree[name]

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitswarm.errors import GitFailedError, SwarmError
+from gitswarm.errors import SwarmError
+from gitswarm.git.refusal import refusal
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
 _NEUTRAL = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
@@ -75,6 +76,7 @@ class Git:
         """Standard output of a call that must succeed. A lock that somebody else holds is waited for.
 
         :raises GitFailedError: git ended non-zero; the message is git's own.
+        :raises StorageError: because there is no room, or it may not write.
         """
         deadline = time.monotonic() + _LOCK_WAIT_S
         pause = 0.01
@@ -89,8 +91,8 @@ class Git:
             pause = min(pause * 2, 0.5)
 
 
-def _failure(arguments: tuple[str, ...], stderr: bytes) -> GitFailedError:
+def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:
     said = stderr.decode(errors="replace").strip() or "no message"
     words = [word for before, word in zip(("", *arguments), arguments, strict=False) if before != "-c"]
     verb = next((word for word in words if not word.startswith("-")), "git")
-    return GitFailedError(f"git {verb} failed: {said}", hint="mend what git complains about, then: git swarm resume")
+    return refusal(f"git {verb} failed", said)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitswarm.errors import storage_error
 from gitswarm.ledger.events import payload_problems, read_lines
 from gitswarm.ledger.layout import Execution
 from gitswarm.records.base import Clock, timestamp
@@ -76,8 +77,12 @@ class Journal:
             self._file = -1
 
     def _write(self, line: bytes) -> None:
-        os.write(self._file, line)
-        _flush(self._file)
+        try:
+            while line:  # a disk that fills up takes a part first
+                line = line[os.write(self._file, line) :]
+            _flush(self._file)
+        except OSError as error:
+            raise storage_error(f"{self.path}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,6 @@ def open_journals(folder: Path) -> list[OpenJournal]:
     journals = []
     for path in found:
         match = _NAME.fullmatch(path.name)
-        if match:
+        if match and path.is_file():
             journals.append(OpenJournal(path, match["flow"], match["step"], int(match["iteration"])))
     return journals

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from gitswarm.errors import NotFoundError, SwarmError
@@ -79,7 +80,7 @@ def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[st
     gone: list[str] = []
     for layout in _in_trash(repository):
         record = _read_record(repository, layout)
-        if record is not None and datetime.fromisoformat(record.discarded_at) > before:
+        if _discarded_at(repository, layout, record) > before:
             continue
         gone.append(f"{layout.run_id} from the trash")
         if not dry_run:
@@ -119,7 +120,8 @@ def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> Pat
 def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | None) -> None:
     for trash in repository.refs.list(f"{TRASH}{layout.run_id}/"):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="purged")
-    if record is not None and record.worktree is not None:
+    # A garbled record must not make us delete anything else.
+    if record is not None and record.worktree is not None and record.worktree.endswith(f"/.trash/{layout.run_id}"):
         shutil.rmtree(record.worktree, ignore_errors=True)
     _record_path(repository, layout).unlink(missing_ok=True)
     for folder in ("inbox", "quarantine"):
@@ -151,6 +153,18 @@ def _read_record(repository: Repository, layout: RunLayout) -> Discarded | None:
         return Discarded.from_json(_record_path(repository, layout).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
+
+
+def _discarded_at(repository: Repository, layout: RunLayout, record: Discarded | None) -> datetime:
+    """As its record says, or as old as the record's file; one without a record has been there for ever."""
+    if record is not None:
+        with contextlib.suppress(ValueError):
+            said = datetime.fromisoformat(record.discarded_at)
+            return said if said.tzinfo else said.replace(tzinfo=UTC)
+    try:
+        return datetime.fromtimestamp(_record_path(repository, layout).stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _stale_objects(repository: Repository) -> Iterator[Path]:

@@ -11,12 +11,12 @@ from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, StepRecord, replay
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
+from gitswarm.runner.rolled_back import ROLLED_BACK
 from gitswarm.runner.session import Session
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow
 
-ROLLED_BACK = "rollback"
 UNDONE = "rollback undone"
 
 

@@ -80,6 +80,7 @@ _FULL = "git swarm resume   (when there is room again: df -h)"
 _CLOSED = "git swarm resume   (when this user may write there again)"
 _STORAGE_FAULTS = {
     "no space left on device": ("the disk is full", _FULL),
+    "out of diskspace": ("the disk is full", _FULL),
     "disk quota exceeded": ("your disk quota is used up", _FULL),
     "file too large": ("a file may not grow that large", _FULL),
     "read-only file system": ("the file system is read-only", _CLOSED),

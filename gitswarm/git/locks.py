@@ -75,6 +75,9 @@ class Locks:
             probe.acquire(timeout=0)
         except Timeout:
             return _read_owner(self._owner_file(run_id)) or Owner(0, "unknown", "")
+        except OSError:  # we may only read here: the owner's own word has to do
+            said = _read_owner(self._owner_file(run_id))
+            return said if said is not None and _alive(said) else None
         probe.release()
         return None
 

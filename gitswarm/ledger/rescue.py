@@ -55,10 +55,13 @@ def rescue_branch(repository: Repository, text: str) -> RunLayout | None:
 
 @dataclass(frozen=True, slots=True)
 class Strayed:
-    """`newest` was the run's tip, and is neither on the branch nor kept. `moved_back`: the branch only lost commits;
-    otherwise it holds others in their place."""
+    """`newest` was the run's tip, and is neither on the branch nor kept; `commits` are those of the run up to it.
+
+    `moved_back`: the branch only lost commits; otherwise it holds others in their place.
+    """
 
     newest: str
+    commits: frozenset[str]
     moved_back: bool
 
 
@@ -71,7 +74,8 @@ def strayed(repository: Repository, layout: RunLayout, tip: str) -> Strayed | No
     newest = _newest(repository, layout, reachable)
     if newest is None:
         return None
-    return Strayed(newest, moved_back=tip in _chain(repository, layout, newest))
+    commits = _chain(repository, layout, newest)
+    return Strayed(newest, frozenset(commits), moved_back=tip in commits)
 
 
 def _newest(repository: Repository, layout: RunLayout, known: set[str]) -> str | None:

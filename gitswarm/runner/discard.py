@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
+from gitswarm.runner.leftovers import TRASH, leftovers, remove
 from gitswarm.runner.recovery import Reason, look, set_aside
 from gitswarm.runner.session import Session
 from gitswarm.worktree.shadow import find_shadow
 
-TRASH = "refs/swarm/trash/"
-_STALE_OBJECT_S = 3600
-
 
 class Discarded(Record):
-    """`<common dir>/swarm/trash/<run>.json`: when a run was discarded, and where its worktree lies now."""
+    """`<common dir>/swarm/trash/<run>.json`: when a run was discarded, and where its worktree lies now (a
+    `file:` URI, as a path need not be text).
+    """
 
     run_id: str
     discarded_at: str
@@ -40,7 +40,7 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     record = Discarded(
         run_id=layout.run_id,
         discarded_at=timestamp(session.around.clock()),
-        worktree=str(folder) if folder else None,
+        worktree=folder.as_uri() if folder else None,
     )
     path = _record_path(repository, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,10 +85,10 @@ def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[st
         gone.append(f"{layout.run_id} from the trash")
         if not dry_run:
             _purge_run(repository, layout, record)
-    for path in _stale_objects(repository):
+    for path in leftovers(repository):
         gone.append(str(path.relative_to(repository.common_dir)))
         if not dry_run:
-            path.unlink(missing_ok=True)
+            remove(path)
     return gone
 
 
@@ -120,12 +120,13 @@ def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> Pat
 def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | None) -> None:
     for trash in repository.refs.list(f"{TRASH}{layout.run_id}/"):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="purged")
+    folder = _trash_folder(record)
     # A garbled record must not make us delete anything else.
-    if record is not None and record.worktree is not None and record.worktree.endswith(f"/.trash/{layout.run_id}"):
-        shutil.rmtree(record.worktree, ignore_errors=True)
+    if folder is not None and (folder.parent.name, folder.name) == (".trash", layout.run_id):
+        shutil.rmtree(folder, ignore_errors=True)
     _record_path(repository, layout).unlink(missing_ok=True)
-    for folder in ("inbox", "quarantine"):
-        shutil.rmtree(repository.swarm_dir / folder / layout.run_id, ignore_errors=True)
+    for name in ("inbox", "quarantine"):
+        shutil.rmtree(repository.swarm_dir / name / layout.run_id, ignore_errors=True)
 
 
 def _own_refs(repository: Repository, layout: RunLayout) -> list[str]:
@@ -155,6 +156,12 @@ def _read_record(repository: Repository, layout: RunLayout) -> Discarded | None:
         return None
 
 
+def _trash_folder(record: Discarded | None) -> Path | None:
+    if record is None or record.worktree is None:
+        return None
+    return Path(os.fsdecode(unquote_to_bytes(record.worktree.removeprefix("file://"))))
+
+
 def _discarded_at(repository: Repository, layout: RunLayout, record: Discarded | None) -> datetime:
     """As its record says, or as old as the record's file; one without a record has been there for ever."""
     if record is not None:
@@ -165,11 +172,3 @@ def _discarded_at(repository: Repository, layout: RunLayout, record: Discarded |
         return datetime.fromtimestamp(_record_path(repository, layout).stat().st_mtime, UTC)
     except FileNotFoundError:
         return datetime.fromtimestamp(0, UTC)
-
-
-def _stale_objects(repository: Repository) -> Iterator[Path]:
-    """Temporary objects of libgit2 that a killed process left; `git prune` does not know them."""
-    oldest = time.time() - _STALE_OBJECT_S
-    for path in (repository.common_dir / "objects").rglob("tmp_object_git2_*"):
-        if path.lstat().st_mtime < oldest:
-            yield path

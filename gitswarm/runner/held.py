@@ -30,10 +30,14 @@ _ID = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A run that this process owns; what was paid for is finished, what was not is still open."""
+    """A run that this process owns; what was paid for is finished, what was not is still open.
+
+    `settled`: other commits than the run's own stood on its branch, and are off it now.
+    """
 
     session: Session
     state: RunState
+    settled: bool = False
 
 
 @contextmanager
@@ -55,10 +59,11 @@ def hold_run(
         _bring_branch_back(session)
         state = session.store.finish_next(replay(repository, layout))
         session.store.complete_creation(state)
+        found = repository.refs.read(layout.branch)
         _settle_foreign_commits(session, state, adopt=adopt)
         state = _settle_strayed(session, state, adopt=adopt)
         _mend_notes(session, state)
-        yield Held(session, state)
+        yield Held(session, state, settled=state.tip != found)
 
 
 def _refuse_foreign_checkout(session: Session) -> None:
@@ -138,10 +143,8 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
         kept = keep_rolled_back(session, replace(state, tip=found.newest), state.tip)
         session.around.observer.notice(f"{name} was moved back by hand: what followed is kept in {kept}")
         return state
-    newest = repository.objects.commit(found.newest)
-    objects = repository.objects
-    codes = {objects.with_subtree(tree, RUNS_FOLDER, None) for tree in (newest.tree, state.tip_tree)}
-    if len(codes) > 1 and not adopt:
+    codes = {_code(repository, commit_id) for commit_id in found.commits}
+    if _code(repository, state.tip) not in codes and not adopt:
         raise SwarmError(
             f"{name} was rewritten by hand: {state.tip[:12]} stands where the run's own {found.newest[:12]} was",
             hint=f"git swarm resume {layout.run_id} --adopt   (makes your edits a step of yours)",
@@ -149,6 +152,11 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
     store.move_branch(state.tip, found.newest, "the run's own commits are back")
     session.around.observer.notice(f"{name} was rewritten by hand: {found.newest[:12]} is back for {state.tip[:12]}")
     return replay(repository, layout)
+
+
+def _code(repository: Repository, commit_id: str) -> str:
+    objects = repository.objects
+    return objects.with_subtree(objects.commit(commit_id).tree, RUNS_FOLDER, None)
 
 
 def _mend_notes(session: Session, state: RunState) -> None:

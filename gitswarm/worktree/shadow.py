@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +100,15 @@ def follow_moved(repository: Repository, branch: str, expected: Path) -> Shadow 
         if _made_for(linked) == branch and not linked.path.is_dir() and _points_to(expected, linked.git_dir.name):
             return _shadow(repository, expected, linked.git_dir, branch)
     return None
+
+
+def lost_worktrees(repository: Repository, known: Collection[str]) -> Iterator[Path]:
+    """What git keeps about worktrees that are gone, of runs that are not among the `known` ids."""
+    for linked in repository.linked_worktrees():
+        marked = (linked.git_dir / _MADE_FOR).is_file()
+        run = (_made_for(linked) or "").rpartition("/")[2]
+        if marked and run not in known and not linked.path.is_dir():
+            yield linked.git_dir
 
 
 def _where(repository: Repository, linked: LinkedWorktree) -> Path | None:

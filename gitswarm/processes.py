@@ -121,6 +121,19 @@ def end_processes_with(marker: str, value: str) -> int:
     return len(ended)
 
 
+def is_git(pid: int) -> bool:
+    """Whether a living process of this number is a git command: numbers are given out again."""
+    if pid <= 0:
+        return False
+    import psutil  # noqa: PLC0415  as below
+
+    try:
+        process = psutil.Process(pid)
+        return process.name().startswith("git") and _lives(process)
+    except psutil.Error:
+        return False
+
+
 @dataclass(slots=True)
 class _KeptOutput:
     """Head and tail of a byte stream as text, in bounded memory."""

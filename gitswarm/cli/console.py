@@ -76,12 +76,10 @@ def size(count: int | None) -> str:
     """`812K`, `1.2M`, `34G`, as `du -h` says it; `-` when there is nothing to measure."""
     if count is None:
         return "-"
-    amount = count / 1024
-    for unit in "KMG":
-        if amount < 1000 or unit == "G":
-            return f"{amount:.1f}{unit}" if 0 < amount < 10 else f"{amount:.0f}{unit}"
-        amount /= 1024
-    raise AssertionError(count)
+    amount, units = count / 1024, "KMG"
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return f"{amount:.1f}{units[0]}" if 0 < amount < 10 else f"{amount:.0f}{units[0]}"
 
 
 def plural(count: int, noun: str) -> str:

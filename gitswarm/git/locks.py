@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,9 +14,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gitswarm.errors import RunHeldError, SwarmError
+from gitswarm.processes import is_git
 
 _REPO_LOCK_WAIT_S = 120
 _PROBE_WAIT_S = 0.3
+_GC_WAIT_S = 300.0
+_GC_POLL_S = 0.001  # as long as one gc takes to follow another in a tight loop
+_STALE_LOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +116,8 @@ class Locks:
 
         Several runs share the file: whoever leaves hands it to another live owner.
         """
-        with self.repository():
-            self.hold_gc()
         try:
+            self._await_gc()
             yield
         finally:
             with self.repository():
@@ -121,14 +125,37 @@ class Locks:
                 owner_file.unlink(missing_ok=True)
                 self._hand_gc_on()
 
-    def hold_gc(self) -> None:
-        """Takes `gc.pid` if no live process has it, else only keeps it young (git ignores it after 12 h)."""
+    def _await_gc(self) -> None:
+        """Takes part in holding gc; one that runs already would delete what we write before a ref reaches it.
+
+        :raises SwarmError: it does not come to an end.
+        """
+        deadline = time.monotonic() + _GC_WAIT_S
+        while True:
+            with self.repository():
+                holder = self.hold_gc()
+            if holder is None:
+                return
+            if time.monotonic() > deadline:
+                raise SwarmError(
+                    f"git gc has been running for over {_GC_WAIT_S:.0f} s (process {holder})",
+                    hint=f"kill {holder}   (or wait for it)",
+                )
+            time.sleep(_GC_POLL_S)
+
+    def hold_gc(self) -> int | None:
+        """Takes `gc.pid` if no live process has it, else only keeps it young (git ignores it after 12 h).
+
+        Returns the pid of a git that has it and may be at work. One on another machine cannot be asked.
+        """
         path = self._common_dir / "gc.pid"
         holder = _gc_holder(path)
         if holder is None:
-            _write_gc(path, os.getpid())
-        elif holder == os.getpid():
+            return None if _write_gc(path, os.getpid()) else _gc_holder(path) or 0
+        if holder == os.getpid():
             os.utime(path)
+        owners = {owner.pid for file in self._folder.glob("*.owner") if (owner := _read_owner(file)) is not None}
+        return holder if holder not in owners and is_git(holder) else None
 
     def _hand_gc_on(self) -> None:
         path = self._common_dir / "gc.pid"
@@ -142,10 +169,33 @@ class Locks:
         path.unlink(missing_ok=True)
 
 
-def _write_gc(path: Path, pid: int) -> None:
-    staged = path.with_suffix(f".pid.{os.getpid()}")
+def _write_gc(path: Path, pid: int) -> bool:
+    """Makes `pid` the holder under git's own lock for that file; False: somebody takes it at this very moment."""
+    staged = path.with_name(f"gc.pid.{os.getpid()}")
     staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
-    staged.replace(path)
+    lock = path.with_name("gc.pid.lock")
+    try:
+        os.link(staged, lock)  # with its content from the first moment on: it tells whether its owner lives
+    except FileExistsError:
+        staged.unlink()
+        if _gc_holder(lock) is None and lock.exists() and lock.stat().st_size:
+            lock.unlink(missing_ok=True)
+            return False
+        # While a dead git's empty lock lies there no gc can begin: nothing is to be held.
+        return _is_old(lock)
+    except OSError:  # a file system without hard links
+        staged.replace(path)
+        return True
+    lock.replace(path)
+    staged.unlink(missing_ok=True)
+    return True
+
+
+def _is_old(lock: Path) -> bool:
+    try:
+        return time.time() - lock.stat().st_mtime > _STALE_LOCK_S
+    except FileNotFoundError:
+        return False
 
 
 def _gc_holder(path: Path) -> int | None:

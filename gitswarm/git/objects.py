@@ -66,6 +66,11 @@ def _writing() -> Iterator[None]:
         raise refusal("cannot write to the object store", str(error)) from error
 
 
+def _insert(builder: Any, name: str, object_id: Any, mode: Any) -> None:
+    with _writing():
+        builder.insert(name, object_id, mode)
+
+
 def _written(builder: Any) -> str:
     with _writing():
         return str(builder.write())
@@ -191,10 +196,10 @@ class Objects:
                 here[head] = blob_id
         builder = self._builder(tree_id)
         for name, blob_id in here.items():
-            builder.insert(name, pygit2.Oid(hex=blob_id), pygit2.enums.FileMode.BLOB)
+            _insert(builder, name, pygit2.Oid(hex=blob_id), pygit2.enums.FileMode.BLOB)
         for name, inner in below.items():
             subtree = self.with_files(self._subtree(tree_id, name), inner)
-            builder.insert(name, pygit2.Oid(hex=subtree), pygit2.enums.FileMode.TREE)
+            _insert(builder, name, pygit2.Oid(hex=subtree), pygit2.enums.FileMode.TREE)
         return _written(builder)
 
     def with_subtree(self, tree_id: str, path: str, subtree: str | None) -> str:
@@ -212,7 +217,7 @@ class Objects:
             replaced = None if replaced == EMPTY_TREE else replaced
         builder = self._builder(tree_id)
         if replaced is not None:
-            builder.insert(head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
+            _insert(builder, head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
         elif builder.get(head) is not None:
             builder.remove(head)
         return _written(builder)

@@ -37,6 +37,10 @@ def all_runs(repository: Repository) -> list[RunLayout]:
     return [RunLayout(run_id) for run_id in sorted(runs, reverse=True)]
 
 
+def newest_run(repository: Repository) -> str | None:
+    return next((layout.run_id for layout in all_runs(repository)), None)
+
+
 def find_run(repository: Repository, text: str | None) -> RunLayout:
     """The run that a person means: an id, a unique part of one; None: the one we stand in, else the newest.
 

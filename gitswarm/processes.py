@@ -121,17 +121,15 @@ def end_processes_with(marker: str, value: str) -> int:
     return len(ended)
 
 
-def is_git(pid: int) -> bool:
-    """Whether a living process of this number is a git command: numbers are given out again."""
-    if pid <= 0:
-        return False
+def program_of(pid: int) -> str | None:
+    """Name of the program that a process executes; None when there is no living process of that number."""
     import psutil  # noqa: PLC0415  as below
 
     try:
         process = psutil.Process(pid)
-        return process.name().startswith("git") and _lives(process)
+        return process.name() if _lives(process) else None
     except psutil.Error:
-        return False
+        return None
 
 
 @dataclass(slots=True)

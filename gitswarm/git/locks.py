@@ -14,7 +14,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gitswarm.errors import RunHeldError, SwarmError
-from gitswarm.processes import is_git
+from gitswarm.processes import program_of
 
 _REPO_LOCK_WAIT_S = 120
 _PROBE_WAIT_S = 0.3
@@ -150,12 +150,17 @@ class Locks:
         """
         path = self._common_dir / "gc.pid"
         holder = _gc_holder(path)
-        if holder is None:
-            return None if _write_gc(path, os.getpid()) else _gc_holder(path) or 0
+        owners = {owner.pid for file in self._folder.glob("*.owner") if (owner := _read_owner(file)) is not None}
         if holder == os.getpid():
             os.utime(path)
-        owners = {owner.pid for file in self._folder.glob("*.owner") if (owner := _read_owner(file)) is not None}
-        return holder if holder not in owners and is_git(holder) else None
+            return None
+        if holder is not None and (holder in owners or holder < 0):
+            return None
+        program = program_of(holder) if holder is not None else None
+        if program is not None:
+            # Numbers are given out again: what is no git is at no gc, but git itself respects its number.
+            return holder if program.startswith("git") else None
+        return None if _write_gc(path, os.getpid(), instead_of=holder) else _gc_holder(path) or 0
 
     def _hand_gc_on(self) -> None:
         path = self._common_dir / "gc.pid"
@@ -164,12 +169,12 @@ class Locks:
         for owner_file in self._folder.glob("*.owner"):
             owner = _read_owner(owner_file)
             if owner and owner.pid != os.getpid() and _alive(owner):
-                _write_gc(path, owner.pid)
+                _write_gc(path, owner.pid, instead_of=os.getpid())
                 return
         path.unlink(missing_ok=True)
 
 
-def _write_gc(path: Path, pid: int) -> bool:
+def _write_gc(path: Path, pid: int, *, instead_of: int | None) -> bool:
     """Makes `pid` the holder under git's own lock for that file; False: somebody takes it at this very moment."""
     staged = path.with_name(f"gc.pid.{os.getpid()}")
     staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
@@ -178,35 +183,44 @@ def _write_gc(path: Path, pid: int) -> bool:
         os.link(staged, lock)  # with its content from the first moment on: it tells whether its owner lives
     except FileExistsError:
         staged.unlink()
-        if _gc_holder(lock) is None and lock.exists() and lock.stat().st_size:
-            lock.unlink(missing_ok=True)
-            return False
-        # While a dead git's empty lock lies there no gc can begin: nothing is to be held.
-        return _is_old(lock)
+        # While a dead process's lock lies there no gc can begin: nothing is to be held.
+        return _is_abandoned(lock)
     except OSError:  # a file system without hard links
         staged.replace(path)
         return True
+    staged.unlink()
+    if _gc_holder(path) != instead_of:
+        lock.unlink()  # somebody came between the caller's look and the lock
+        return False
     lock.replace(path)
-    staged.unlink(missing_ok=True)
     return True
 
 
-def _is_old(lock: Path) -> bool:
+def _is_abandoned(lock: Path) -> bool:
+    """Whether the owner of this lock is gone. One that names a dead process is removed, for the next attempt."""
     try:
-        return time.time() - lock.stat().st_mtime > _STALE_LOCK_S
-    except FileNotFoundError:
+        content = lock.read_text(encoding="utf-8")
+        old = time.time() - lock.stat().st_mtime > _STALE_LOCK_S
+    except (OSError, ValueError):
         return False
+    if content and _holder_named(content) is None:
+        lock.unlink(missing_ok=True)
+    return old and not content
 
 
 def _gc_holder(path: Path) -> int | None:
     """Pid of the live process (on this host) that holds gc; a foreign host's counts as live: -1."""
     try:
-        pid, host = path.read_text(encoding="utf-8").split()
+        return _holder_named(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def _holder_named(content: str) -> int | None:
+    pid, _blank, host = content.strip().partition(" ")
     if host != socket.gethostname():
-        return -1
-    return int(pid) if pid.isdigit() and _alive(Owner(int(pid), host, "")) else None
+        return -1 if host else None
+    return int(pid) if pid.isdecimal() and _alive(Owner(int(pid), host, "")) else None
 
 
 def _alive(owner: Owner) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import pygit2
 
@@ -16,6 +15,7 @@ from gitswarm.git.refusal import refusal
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _DIRECTORY = 0o040000
+_ATTEMPTS = 10
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -54,26 +54,31 @@ def _clean(person: Person) -> tuple[str, str]:
     return name or "unknown", email or "unknown"
 
 
-@contextmanager
-def _writing() -> Iterator[None]:
-    """The border to libgit2 when it writes objects.
+T = TypeVar("T")
+
+
+def _write(call: Callable[[], T]) -> T:
+    """The border to libgit2 when it writes objects; what is there already is not written again.
 
     :raises SwarmError: it could not.
     """
-    try:
-        yield
-    except (OSError, pygit2.GitError) as error:
-        raise refusal("cannot write to the object store", str(error)) from error
+    for _attempt in range(_ATTEMPTS):
+        try:
+            return call()
+        except (OSError, pygit2.GitError) as error:
+            last = error
+            if "No such file" not in str(error):
+                break
+            # `git prune-packed` took the empty folder away between its making and the file in it.
+    raise refusal("cannot write to the object store", str(last)) from last
 
 
 def _insert(builder: Any, name: str, object_id: Any, mode: Any) -> None:
-    with _writing():
-        builder.insert(name, object_id, mode)
+    _write(lambda: builder.insert(name, object_id, mode))
 
 
 def _written(builder: Any) -> str:
-    with _writing():
-        return str(builder.write())
+    return str(_write(builder.write))
 
 
 class Objects:
@@ -92,8 +97,7 @@ class Objects:
             ) from error
 
     def write_blob(self, content: bytes) -> str:
-        with _writing():
-            return str(self._repository.create_blob(content))
+        return str(_write(lambda: self._repository.create_blob(content)))
 
     def read_blob(self, blob_id: str) -> bytes:
         """
@@ -112,8 +116,8 @@ class Objects:
         committer = pygit2.Signature(*_clean(new.committer), seconds, minutes, "utf-8")
         parents: list[Any] = [pygit2.Oid(hex=parent) for parent in new.parents]
         tree = pygit2.Oid(hex=new.tree)
-        with _writing():
-            return str(self._repository.create_commit(None, author, committer, new.message, tree, parents))
+        create = self._repository.create_commit
+        return str(_write(lambda: create(None, author, committer, new.message, tree, parents)))
 
     def commit(self, commit_id: str) -> Commit:
         """

@@ -16,6 +16,8 @@ _NEUTRAL = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c"
 _FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")
 _LOCK_WAIT_S = 10.0
 _LOCKED = (b".lock': File exists", b"Unable to create")
+# A `git prune-packed` took the empty folder away between its making and the object in it.
+_PRUNED = b"unable to create temporary file: No such file or directory"
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
@@ -84,8 +86,8 @@ class Git:
             done = self.run(*arguments, stdin=stdin, cwd=cwd, extra_env=extra_env)
             if done.returncode == 0:
                 return done.stdout
-            locked = all(sign in done.stderr for sign in _LOCKED)
-            if not locked or time.monotonic() > deadline:
+            passing = all(sign in done.stderr for sign in _LOCKED) or _PRUNED in done.stderr
+            if not passing or time.monotonic() > deadline:
                 raise _failure(arguments, done.stderr)
             time.sleep(pause)
             pause = min(pause * 2, 0.5)

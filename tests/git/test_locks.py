@@ -220,9 +220,7 @@ def test_a_gc_that_does_not_end_is_named(project: Project, tmp_path: Path, monke
         assert gc_pid(project) == held_by(os.getpid())
 
 
-@pytest.mark.parametrize(
-    ("content", "age_s", "taken"), [("{dead}", 0, True), ("", 3600, False), ("{live}", 3600, False)]
-)
+@pytest.mark.parametrize(("content", "age_s", "taken"), [("{dead}", 0, True), ("", 3600, False)])
 def test_a_lock_of_gc_pid_goes_only_when_its_owner_is_dead(
     project: Project, content: str, age_s: int, *, taken: bool
 ) -> None:

@@ -176,6 +176,7 @@ class Locks:
 
 def _write_gc(path: Path, pid: int, *, instead_of: int | None) -> bool:
     """Makes `pid` the holder under git's own lock for that file; False: somebody takes it at this very moment."""
+    _sweep_staged(path)
     staged = path.with_name(f"gc.pid.{os.getpid()}")
     staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
     lock = path.with_name("gc.pid.lock")
@@ -194,6 +195,14 @@ def _write_gc(path: Path, pid: int, *, instead_of: int | None) -> bool:
         return False
     lock.replace(path)
     return True
+
+
+def _sweep_staged(path: Path) -> None:
+    """Removes what killed processes had written on their way to `gc.pid`."""
+    for staged in path.parent.glob("gc.pid.*"):
+        pid = staged.name.rpartition(".")[2]
+        if pid.isdecimal() and not _alive(Owner(int(pid), socket.gethostname(), "")):
+            staged.unlink(missing_ok=True)
 
 
 def _is_abandoned(lock: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 from gitswarm.engines.base import CommandOrder, StepRequest
 from gitswarm.engines.detect import detect_test_command
 from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import agent_environment
 from gitswarm.records.envelope import Envelope
@@ -121,7 +122,8 @@ def _handed_over(session: Session, state: RunState) -> list[EarlierStep]:
         content = session.repository.objects.file(record.tree, record.execution.envelope)
         if content is None:
             continue
-        envelope = Envelope.from_json(content)
+        where = f"{record.commit[:12]}:{record.execution.envelope}"
+        envelope = parsed(Envelope.from_json, content, state.layout, where)
         name = f"{record.flow}/{record.step}"
         earlier.append(EarlierStep(name, envelope.status, envelope.summary, envelope.concerns))
     return earlier

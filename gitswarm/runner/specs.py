@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gitswarm.errors import SpecError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
+from gitswarm.ledger.reading import parsed
 from gitswarm.records.base import pretty_json
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.runner.session import FrozenSpecs
@@ -64,11 +65,11 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         folder, _slash, name = path.removeprefix(f"{layout.specs}/").rpartition("/")
         stem = name.removesuffix(".json")
         if folder == "flows":
-            flows[stem] = Flow.from_json(content)
+            flows[stem] = parsed(Flow.from_json, content, layout, path)
         elif folder == "stations":
-            stations[stem] = Station.from_json(content)
+            stations[stem] = parsed(Station.from_json, content, layout, path)
         elif stem == "script":
-            script = Script.from_json(content)
+            script = parsed(Script.from_json, content, layout, path)
     return FrozenSpecs(flows, stations, script)
 
 

@@ -208,7 +208,7 @@ def test_a_disk_that_fills_up_while_the_run_folder_is_written(stopped: Stopped) 
     stopped.assert_whole()
 
 
-@pytest.mark.parametrize("verb", ["add -A", "write-tree", "read-tree", "worktree"])
+@pytest.mark.parametrize("verb", ["add -A", "read-tree", "worktree"])
 def test_a_disk_that_fills_up_while_git_works(stopped: Stopped, tmp_path: Path, verb: str) -> None:
     real = shutil.which("git", path=stopped.project.env["PATH"])
     fake = tmp_path / "bin" / "git"

@@ -8,6 +8,8 @@ SwarmError                 exit 1: what went wrong, and the next command to type
 ├── RunHeldError           another live process owns the run
 ├── RefMovedError          a compare-and-swap lost
 ├── GitFailedError         git said no
+├── GarbledError           something stored is not what we wrote
+├── StorageError           the disk is full, read-only or closed to us
 └── SetupFailedError       the worktree could not be prepared
 RunInterruptedError        exit 130; a BaseException, so that nothing on the way treats it as a failure
 """
@@ -62,8 +64,42 @@ class GitFailedError(SwarmError):
     pass
 
 
+class GarbledError(SwarmError):
+    pass
+
+
+class StorageError(SwarmError):
+    pass
+
+
 class SetupFailedError(SwarmError):
     pass
+
+
+_FULL = "git swarm resume   (when there is room again: df -h)"
+_CLOSED = "git swarm resume   (when this user may write there again)"
+_STORAGE_FAULTS = {
+    "no space left on device": ("the disk is full", _FULL),
+    "out of diskspace": ("the disk is full", _FULL),
+    "disk quota exceeded": ("your disk quota is used up", _FULL),
+    "file too large": ("a file may not grow that large", _FULL),
+    "read-only file system": ("the file system is read-only", _CLOSED),
+    "permission denied": ("permission denied", _CLOSED),
+    "operation not permitted": ("permission denied", _CLOSED),
+}
+
+
+def is_storage_fault(said: str) -> bool:
+    """Whether the system's own words say that the place, not the program, is the problem."""
+    return any(words in said.lower() for words in _STORAGE_FAULTS)
+
+
+def storage_error(said: str) -> StorageError:
+    """The error for a write that the system refused with these words."""
+    for words, (title, hint) in _STORAGE_FAULTS.items():
+        if words in said.lower():
+            return StorageError(f"{title}: {said}", hint=hint)
+    return StorageError(said, hint="git swarm resume   (when that is mended)")
 
 
 class RunInterruptedError(BaseException):

@@ -121,6 +121,17 @@ def end_processes_with(marker: str, value: str) -> int:
     return len(ended)
 
 
+def program_of(pid: int) -> str | None:
+    """Name of the program that a process executes; None when there is no living process of that number."""
+    import psutil  # noqa: PLC0415  as below
+
+    try:
+        process = psutil.Process(pid)
+        return process.name() if _lives(process) else None
+    except psutil.Error:
+        return None
+
+
 @dataclass(slots=True)
 class _KeptOutput:
     """Head and tail of a byte stream as text, in bounded memory."""

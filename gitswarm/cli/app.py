@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
+import shlex
 import sys
 import traceback
 from pathlib import Path
@@ -13,7 +15,26 @@ import typer
 from gitswarm import __version__
 from gitswarm.cli import demo, flows, following, reading, record, resume, showing, start, stations, undo
 from gitswarm.cli.console import err
-from gitswarm.errors import RunInterruptedError, SpecError, SwarmError
+from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
+
+_THE_PLACE_S_FAULT = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EIO,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENAMETOOLONG,
+    }
+)
+"""What the system refuses because of where it is asked, not because of what we ask."""
 
 BUG = 3
 INTERRUPTED = 130
@@ -56,9 +77,6 @@ def run(arguments: list[str]) -> int:
         app(arguments, prog_name="git swarm")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
-    except SwarmError as error:
-        _explain(error)
-        return error.exit_code
     except (RunInterruptedError, KeyboardInterrupt):
         err("git-swarm: interrupted")
         err("hint: git swarm resume")
@@ -67,10 +85,38 @@ def run(arguments: list[str]) -> int:
         # Whoever read our output has gone, `| head` for one. The interpreter must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except Exception as error:  # noqa: BLE001 - the border: everything else is a bug, reported with its log
+    except Exception as error:  # noqa: BLE001 - the border: what is not expected is a bug, reported with its log
+        return _fail(error, arguments)
+    return 0
+
+
+def _fail(error: Exception, arguments: list[str]) -> int:
+    expected = _expected(error)
+    if expected is None:
         _report_bug(error, arguments)
         return BUG
-    return 0
+    _explain(expected)
+    return expected.exit_code
+
+
+def _expected(error: Exception) -> SwarmError | None:
+    """The error for a person; None: it is a bug."""
+    if isinstance(error, OSError) and error.errno in _THE_PLACE_S_FAULT:
+        said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        culprit = _in_the_way(error)
+        if culprit is not None:
+            return StorageError(said, hint=f"mv {culprit} {culprit}.old && git swarm resume")
+        return storage_error(said)
+    return error if isinstance(error, SwarmError) else None
+
+
+def _in_the_way(error: OSError) -> str | None:
+    """The file that lies where a folder is needed, or the other way round."""
+    if error.errno not in (errno.ENOTDIR, errno.EISDIR) or not error.filename:
+        return None
+    path = Path(os.fsdecode(error.filename))
+    way = [path, *path.parents] if error.errno == errno.ENOTDIR else [path]
+    return next((shlex.quote(str(part)) for part in way if part.is_file() or error.errno == errno.EISDIR), None)
 
 
 def _explain(error: SwarmError) -> None:

@@ -72,13 +72,25 @@ def duration(milliseconds: int) -> str:
     return f"{hours}h{minutes:02d}m"
 
 
+def size(count: int | None) -> str:
+    """`812K`, `1.2M`, `34G`, as `du -h` says it; `-` when there is nothing to measure."""
+    if count is None:
+        return "-"
+    amount, units = count / 1024, "KMG"
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1024, units[1:]
+    return f"{amount:.1f}{units[0]}" if 0 < amount < 10 else f"{amount:.0f}{units[0]}"
+
+
 def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _harmless(text: str) -> str:
-    """Without control characters: what an agent wrote must not steer the terminal."""
-    return _CONTROL.sub("�", text)
+    """Without control characters: what an agent wrote must not steer the terminal. Nor may a path that is not UTF-8
+    end the program.
+    """
+    return _CONTROL.sub("�", text.encode(errors="surrogateescape").decode(errors="replace"))
 
 
 def money(cost_usd: float | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from pydantic import JsonValue
@@ -12,7 +13,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import find_run, standing_decision
+from gitswarm.ledger.reading import find_run, parsed, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
@@ -28,6 +29,9 @@ StepArgument = Annotated[
 ]
 RunOption = Annotated[str | None, typer.Option("--run", metavar="RUN", help="The run; else as for `log`.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def step_outcome(record: StepRecord) -> str:
 
 def log_entry(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
     """One entry of `log --json` (design section 8)."""
-    receipt = Receipt.from_json(stored_file(opened, record, record.execution.receipt))
+    path = record.execution.receipt
+    receipt = understood(opened, record, path, Receipt.from_json)
     last = standing_decision(opened.repository, opened.layout, record.commit)
     return {
         "n": record.number,
@@ -84,6 +89,14 @@ def log_entry(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
             "reason": last.reason,
         },
     }
+
+
+def understood(opened: Opened, record: StepRecord, path: str, parse: Callable[[bytes], T]) -> T:
+    """A file of the step's commit, parsed.
+
+    :raises GarbledError: it holds something else.
+    """
+    return parsed(parse, stored_file(opened, record, path), opened.layout, f"{record.commit[:12]}:{path}")
 
 
 def stored_file(opened: Opened, record: StepRecord, path: str) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gitswarm.cli.console import duration, err, money, out, out_json, plural, table
+from gitswarm.cli.console import duration, err, money, out, out_bytes, out_json, plural, size, table
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import (
     JsonFlag,
@@ -24,9 +26,11 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import all_runs, find_run, find_step
+from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import shorten
 from gitswarm.runner.overview import RunOverview, overview, overviews
+from gitswarm.worktree.disk_use import disk_bytes
 
 
 def log(
@@ -114,16 +118,26 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
 def list_runs(as_json: JsonFlag = False) -> None:
     """All runs of this repository, newest first."""
     repository = repository_here()
-    found = overviews(repository, all_runs(repository))
+    listed = overviews(repository, all_runs(repository))
+    found = listed.runs
+    lost = runs_without_branch(repository)
+    for error in listed.unreadable:
+        err(f"unreadable: {error.message}")
+        err(f"hint: {error.hint}")
+    for layout in lost:
+        err(f"lost: {layout.run_id} has no branch with its commits")
+        err(f"hint: git swarm resume {layout.run_id}")
     if as_json:
-        out_json([item.model_dump(mode="json") for item in found])
+        out_json([{**item.model_dump(mode="json"), "disk_bytes": _disk_bytes(item)} for item in found])
+        return
+    if not found and (lost or listed.unreadable):
         return
     if not found:
         out("no runs yet")
         err("hint: git swarm start build -m 'the task'")
         return
     table(
-        ("run", "state", "flow", "steps", "cost", "next"),
+        ("run", "state", "flow", "steps", "cost", "disk", "next"),
         [_list_row(item) for item in found],
     )
 
@@ -137,7 +151,7 @@ def path(run: RunArgument = None) -> None:
         raise NotFoundError(
             f"{layout.run_id} has no worktree here any more", hint=f"git swarm resume {layout.run_id}"
         )
-    out(found.worktree)
+    out_bytes(os.fsencode(found.worktree) + b"\n")
 
 
 def _state_line(opened: Opened) -> str:
@@ -152,8 +166,13 @@ def _list_row(item: RunOverview) -> tuple[str, ...]:
         item.flow,
         str(item.steps_completed),
         money(item.cost_usd),
+        size(_disk_bytes(item)),
         item.next_step or "-",
     )
+
+
+def _disk_bytes(item: RunOverview) -> int | None:
+    return None if item.worktree is None else disk_bytes(Path(item.worktree))
 
 
 def _diff_ends(repository: Repository, what: str | None, run: str | None) -> tuple[str, str]:

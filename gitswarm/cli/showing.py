@@ -19,6 +19,7 @@ from gitswarm.cli.opened import (
     step_name,
     step_outcome,
     stored_file,
+    understood,
 )
 from gitswarm.ledger.reading import decisions, find_step
 from gitswarm.ledger.steps import StepRecord
@@ -56,23 +57,29 @@ def transcript(step: StepArgument = None, run: RunOption = None, as_json: JsonFl
     """What was said and done in a step."""
     opened = open_run(run)
     record = find_step(opened.repository, opened.state, step)
-    content = stored_file(opened, record, record.execution.transcript(record.engine))
-    lines: list[dict[str, JsonValue]] = [json.loads(line) for line in content.splitlines()]
+    lines = _transcript_lines(opened, record)
     if as_json:
         out_json([dict(line) for line in lines])
         return
     for line in lines:
         kind = line.get("role") or line.get("type")
-        title = f"{line['timestamp']} {kind} {line.get('tool', '')}".rstrip()
+        title = f"{line.get('timestamp')} {kind} {line.get('tool', '')}".rstrip()
         body = line.get("content") or line.get("output") or line.get("input") or ""
         out(f"── {title}")
         out(str(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).rstrip())
 
 
+def _transcript_lines(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]:
+    def parse(content: bytes) -> list[dict[str, JsonValue]]:
+        return [dict(json.loads(line)) for line in content.splitlines()]
+
+    return understood(opened, record, record.execution.transcript(record.engine), parse)
+
+
 def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
     execution = record.execution
     stored = {
-        name: json.loads(stored_file(opened, record, path))
+        name: understood(opened, record, path, json.loads)
         for name, path in (
             ("receipt", execution.receipt),
             ("envelope", execution.envelope),
@@ -127,12 +134,10 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
 
 
 def _show_prompt(opened: Opened, record: StepRecord) -> None:
-    content = stored_file(opened, record, record.execution.transcript(record.engine))
-    for line in content.splitlines():
-        said = json.loads(line)
+    for said in _transcript_lines(opened, record):
         if said.get("role") in ("system", "user"):
             out(f"── {said['role']}")
-            out(said["content"])
+            out(str(said.get("content", "")))
 
 
 def _show_routing(opened: Opened, record: StepRecord, *, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, sto
 from gitswarm.cli.here import config_at, now, placement, read_text, repository_here
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
+from gitswarm.ledger.reading import newest_run
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.routing import RoutingMode
@@ -131,7 +132,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     config = config_at(repository, tree)
     moment = now()
     spec = RunSpec(
-        run_id=new_run_id(moment, os.urandom(2)),
+        run_id=new_run_id(moment, os.urandom(2), newest_run(repository)),
         created_at=timestamp(moment),
         flows=(asked.flow,),
         base=base,

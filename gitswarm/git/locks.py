@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,10 +14,14 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gitswarm.errors import RunHeldError, SwarmError
+from gitswarm.processes import program_of
 
 _REPO_LOCK_WAIT_S = 120
 _PROBE_WAIT_S = 0.3
 _STAGED_GC = "gc.pid."
+_GC_WAIT_S = 300.0
+_GC_POLL_S = 0.001  # as long as one gc takes to follow another in a tight loop
+_STALE_LOCK_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +35,9 @@ class Owner:
 
 def _read_owner(path: Path) -> Owner | None:
     try:
-        return Owner(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        said = json.loads(path.read_text(encoding="utf-8"))
+        return Owner(int(said["pid"]), str(said["host"]), str(said["started"]))
+    except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
@@ -75,6 +81,9 @@ class Locks:
             probe.acquire(timeout=0)
         except Timeout:
             return _read_owner(self._owner_file(run_id)) or Owner(0, "unknown", "")
+        except OSError:  # we may only read here: the owner's own word has to do
+            said = _read_owner(self._owner_file(run_id))
+            return said if said is not None and _alive(said) else None
         probe.release()
         return None
 
@@ -108,10 +117,8 @@ class Locks:
 
         Several runs share the file: whoever leaves hands it to another live owner.
         """
-        with self.repository():
-            self._sweep()
-            self.hold_gc()
         try:
+            self._await_gc()
             yield
         finally:
             with self.repository():
@@ -119,14 +126,42 @@ class Locks:
                 owner_file.unlink(missing_ok=True)
                 self._hand_gc_on()
 
-    def hold_gc(self) -> None:
-        """Takes `gc.pid` if no live process has it, else only keeps it young (git ignores it after 12 h)."""
+    def _await_gc(self) -> None:
+        """Takes part in holding gc; one that runs already would delete what we write before a ref reaches it.
+
+        :raises SwarmError: it does not come to an end.
+        """
+        deadline = time.monotonic() + _GC_WAIT_S
+        while True:
+            with self.repository():
+                holder = self.hold_gc()
+            if holder is None:
+                return
+            if time.monotonic() > deadline:
+                raise SwarmError(
+                    f"git gc has been running for over {_GC_WAIT_S:.0f} s (process {holder})",
+                    hint=f"kill {holder}   (or wait for it)",
+                )
+            time.sleep(_GC_POLL_S)
+
+    def hold_gc(self) -> int | None:
+        """Takes `gc.pid` if no live process has it, else only keeps it young (git ignores it after 12 h).
+
+        Returns the pid of a git that has it and may be at work. One on another machine cannot be asked.
+        """
         path = self._common_dir / "gc.pid"
         holder = _gc_holder(path)
-        if holder is None:
-            self._write_gc(path, os.getpid())
-        elif holder == os.getpid():
+        owners = {owner.pid for file in self._folder.glob("*.owner") if (owner := _read_owner(file)) is not None}
+        if holder == os.getpid():
             os.utime(path)
+            return None
+        if holder is not None and (holder in owners or holder < 0):
+            return None
+        program = program_of(holder) if holder is not None else None
+        if program is not None:
+            # Numbers are given out again: what is no git is at no gc, but git itself respects its number.
+            return holder if program.startswith("git") else None
+        return None if self._write_gc(path, os.getpid(), instead_of=holder) else _gc_holder(path) or 0
 
     def _hand_gc_on(self) -> None:
         path = self._common_dir / "gc.pid"
@@ -135,33 +170,66 @@ class Locks:
         for owner_file in self._folder.glob("*.owner"):
             owner = _read_owner(owner_file)
             if owner and owner.pid != os.getpid() and _alive(owner):
-                self._write_gc(path, owner.pid)
+                self._write_gc(path, owner.pid, instead_of=os.getpid())
                 return
         path.unlink(missing_ok=True)
 
-    def _write_gc(self, path: Path, pid: int) -> None:
+    def _write_gc(self, path: Path, pid: int, *, instead_of: int | None) -> bool:
+        """Makes `pid` the holder under git's own lock for that file; False: somebody takes it at this very moment."""
+        self._sweep()
         # Among our own files: a process that is killed here leaves nothing in the user's part of the repository.
         staged = self._folder / f"{_STAGED_GC}{os.getpid()}"
         staged.write_text(f"{pid} {socket.gethostname()}\n", encoding="utf-8")
-        staged.replace(path)
+        lock = path.with_name("gc.pid.lock")
+        try:
+            os.link(staged, lock)  # with its content from the first moment on: it tells whether its owner lives
+        except FileExistsError:
+            staged.unlink()
+            # While a dead process's lock lies there no gc can begin: nothing is to be held.
+            return _is_abandoned(lock)
+        except OSError:  # a file system without hard links
+            staged.replace(path)
+            return True
+        staged.unlink()
+        if _gc_holder(path) != instead_of:
+            lock.unlink()  # somebody came between the caller's look and the lock
+            return False
+        lock.replace(path)
+        return True
 
     def _sweep(self) -> None:
-        """Removes what killed processes left half-written."""
+        """Removes what killed processes had written on their way to `gc.pid`."""
         for staged in self._folder.glob(f"{_STAGED_GC}*"):
             pid = staged.name.removeprefix(_STAGED_GC)
-            if pid.isdigit() and not _alive(Owner(int(pid), socket.gethostname(), "")):
+            if pid.isdecimal() and not _alive(Owner(int(pid), socket.gethostname(), "")):
                 staged.unlink(missing_ok=True)
+
+
+def _is_abandoned(lock: Path) -> bool:
+    """Whether the owner of this lock is gone. One that names a dead process is removed, for the next attempt."""
+    try:
+        content = lock.read_text(encoding="utf-8")
+        old = time.time() - lock.stat().st_mtime > _STALE_LOCK_S
+    except (OSError, ValueError):
+        return False
+    if content and _holder_named(content) is None:
+        lock.unlink(missing_ok=True)
+    return old and not content
 
 
 def _gc_holder(path: Path) -> int | None:
     """Pid of the live process (on this host) that holds gc; a foreign host's counts as live: -1."""
     try:
-        pid, host = path.read_text(encoding="utf-8").split()
+        return _holder_named(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def _holder_named(content: str) -> int | None:
+    pid, _blank, host = content.strip().partition(" ")
     if host != socket.gethostname():
-        return -1
-    return int(pid) if pid.isdigit() and _alive(Owner(int(pid), host, "")) else None
+        return -1 if host else None
+    return int(pid) if pid.isdecimal() and _alive(Owner(int(pid), host, "")) else None
 
 
 def _alive(owner: Owner) -> bool:
@@ -169,7 +237,7 @@ def _alive(owner: Owner) -> bool:
         return True
     try:
         os.kill(owner.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # no process can have a number that large
         return False
     except PermissionError:
         return True

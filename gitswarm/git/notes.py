@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from gitswarm.git.objects import NewCommit, Objects, Person
 from gitswarm.git.refs import Refs
+
+_ID = re.compile(r"[0-9a-f]{40}")
 
 
 class Notes:
@@ -29,12 +32,14 @@ class Notes:
         path = f"{commit_id[:2]}/{commit_id[2:]}"
         return self._objects.entry(tree, path) or self._objects.entry(tree, commit_id)
 
-    def noted(self) -> list[str]:
-        """Ids of the commits that have a note here."""
+    def blobs(self) -> dict[str, str]:
+        """Ids of the commits that have a note here, each with the id of its note."""
         tip = self.tip
         if tip is None:
-            return []
-        return [path.replace("/", "") for path, _blob in self._objects.files(self._objects.commit(tip).tree)]
+            return {}
+        files = self._objects.files(self._objects.commit(tip).tree)
+        found = ((path.replace("/", ""), blob_id) for path, blob_id in files)
+        return {name: blob_id for name, blob_id in found if _ID.fullmatch(name)}
 
     def read(self, commit_id: str) -> bytes | None:
         blob_id = self.blob_of(commit_id)

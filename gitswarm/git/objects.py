@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pygit2
 
+from gitswarm.errors import GarbledError
 from gitswarm.git.process import Git
+from gitswarm.git.refusal import refusal
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _DIRECTORY = 0o040000
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
+_ATTEMPTS = 10
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
@@ -54,6 +57,33 @@ def _clean(person: Person) -> tuple[str, str]:
     return name or "unknown", email or "unknown"
 
 
+T = TypeVar("T")
+
+
+def _write(call: Callable[[], T]) -> T:
+    """The border to libgit2 when it writes objects; what is there already is not written again.
+
+    :raises SwarmError: it could not.
+    """
+    for _attempt in range(_ATTEMPTS):
+        try:
+            return call()
+        except (OSError, pygit2.GitError) as error:
+            last = error
+            if "No such file" not in str(error):
+                break
+            # `git prune-packed` took the empty folder away between its making and the file in it.
+    raise refusal("cannot write to the object store", str(last)) from last
+
+
+def _insert(builder: Any, name: str, object_id: Any, mode: Any) -> None:
+    _write(lambda: builder.insert(name, object_id, mode))
+
+
+def _written(builder: Any) -> str:
+    return str(_write(builder.write))
+
+
 class Objects:
     """Reads and writes the object store."""
 
@@ -65,16 +95,24 @@ class Objects:
         self._repository: Any = repository
         self._git = git
 
+    def _get(self, object_id: str) -> Any:
+        try:
+            return self._repository[object_id]
+        except (KeyError, ValueError, pygit2.GitError) as error:
+            raise GarbledError(
+                f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)"
+            ) from error
+
     def write_blob(self, content: bytes) -> str:
-        return str(self._repository.create_blob(content))
+        return str(_write(lambda: self._repository.create_blob(content)))
 
     def read_blob(self, blob_id: str) -> bytes:
         """
-        :raises KeyError: no such blob.
+        :raises GarbledError: no such blob.
         """
         found = self._fetched(blob_id)
         if not isinstance(found, pygit2.Blob):
-            raise KeyError(blob_id)
+            raise GarbledError(f"{blob_id} is no blob", hint=f"git cat-file -t {blob_id}")
         return found.data
 
     def write_commit(self, new: NewCommit) -> str:
@@ -85,21 +123,22 @@ class Objects:
         committer = pygit2.Signature(*_clean(new.committer), seconds, minutes, "utf-8")
         parents: list[Any] = [pygit2.Oid(hex=parent) for parent in new.parents]
         tree = pygit2.Oid(hex=new.tree)
-        return str(self._repository.create_commit(None, author, committer, new.message, tree, parents))
+        create = self._repository.create_commit
+        return str(_write(lambda: create(None, author, committer, new.message, tree, parents)))
 
     def commit(self, commit_id: str) -> Commit:
         """
-        :raises KeyError: no such commit.
+        :raises GarbledError: no such commit.
         """
-        found = self._repository[commit_id]
+        found = self._get(commit_id)
         if not isinstance(found, pygit2.Commit):
-            raise KeyError(commit_id)
+            raise GarbledError(f"{commit_id} is no commit", hint=f"git cat-file -t {commit_id}")
         parents = tuple(str(parent) for parent in found.parent_ids)
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 
     def when(self, commit_id: str) -> int:
         """Committer time of a commit, in seconds since the epoch."""
-        return int(self._repository[commit_id].commit_time)
+        return int(self._get(commit_id).commit_time)
 
     def write_empty_tree(self) -> str:
         return self._empty()
@@ -135,7 +174,9 @@ class Objects:
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
         """(path, blob id) of every file below `folder`, paths relative to the tree."""
         start = self.entry(tree_id, folder) if folder else tree_id
-        tree = self._repository[start] if start is not None else ()
+        if start is None:
+            return
+        tree = self._get(start)
         for entry in tree if isinstance(tree, pygit2.Tree) else ():
             path = f"{folder}/{entry.name}" if folder else str(entry.name)
             if entry.filemode == _DIRECTORY:
@@ -190,10 +231,10 @@ class Objects:
         builder = self._builder(tree_id)
         for name, (object_id, mode) in here.items():
             if object_id is not None:
-                builder.insert(name, pygit2.Oid(hex=object_id), mode)
+                _insert(builder, name, pygit2.Oid(hex=object_id), mode)
             elif builder.get(name) is not None:
                 builder.remove(name)
-        return str(builder.write())
+        return _written(builder)
 
     def with_subtree(self, tree_id: str, path: str, subtree: str | None) -> str:
         """A tree like `tree_id` in which `path` is the tree `subtree`; None removes it.
@@ -212,33 +253,33 @@ class Objects:
             return tree_id
         builder = self._builder(tree_id)
         if replaced is not None:
-            builder.insert(head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
+            _insert(builder, head, pygit2.Oid(hex=replaced), pygit2.enums.FileMode.TREE)
         elif builder.get(head) is not None:
             builder.remove(head)
         else:
             return tree_id
-        return str(builder.write())
+        return _written(builder)
 
     def _fetched(self, object_id: str) -> Any:
         """
-        :raises KeyError: it is not here, and cannot be had.
+        :raises GarbledError: it is not here, and cannot be had.
         """
         if self._git is not None and object_id not in self._repository:
             self._git.run("cat-file", "-e", object_id)
-        return self._repository[object_id]
+        return self._get(object_id)
 
     def _empty(self) -> str:
-        return str(self._repository.TreeBuilder().write())
+        return _written(self._repository.TreeBuilder())
 
     def _builder(self, tree_id: str | None) -> Any:
         if tree_id is None:
             return self._repository.TreeBuilder()
-        return self._repository.TreeBuilder(self._repository[tree_id])
+        return self._repository.TreeBuilder(self._get(tree_id))
 
     def _subtree(self, tree_id: str | None, name: str) -> str | None:
         if tree_id is None:
             return None
-        tree = self._repository[tree_id]
+        tree = self._get(tree_id)
         if not isinstance(tree, pygit2.Tree) or name not in tree:
             return None
         entry = tree[name]

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gitswarm.errors import GitFailedError, SwarmError
+from gitswarm.errors import SwarmError
+from gitswarm.git.refusal import refusal
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
 # With submodule.recurse we would also work in repositories that an agent configured.
@@ -22,6 +23,8 @@ _NEUTRAL = (
 _FLUSHED = ("-c", "core.fsync=committed,loose-object", "-c", "core.fsyncMethod=batch")
 _LOCK_WAIT_S = 10.0
 _LOCKED = (b".lock': File exists", b"Unable to create")
+# A `git prune-packed` took the empty folder away between its making and the object in it.
+_PRUNED = b"unable to create temporary file: No such file or directory"
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
@@ -82,6 +85,7 @@ class Git:
         """Standard output of a call that must succeed. A lock that somebody else holds is waited for.
 
         :raises GitFailedError: git ended non-zero; the message is git's own.
+        :raises StorageError: because there is no room, or it may not write.
         """
         deadline = time.monotonic() + _LOCK_WAIT_S
         pause = 0.01
@@ -89,8 +93,8 @@ class Git:
             done = self.run(*arguments, stdin=stdin, cwd=cwd, extra_env=extra_env)
             if done.returncode == 0:
                 return done.stdout
-            locked = all(sign in done.stderr for sign in _LOCKED)
-            if not locked or time.monotonic() > deadline:
+            passing = all(sign in done.stderr for sign in _LOCKED) or _PRUNED in done.stderr
+            if not passing or time.monotonic() > deadline:
                 raise _failure(arguments, done.stderr)
             time.sleep(pause)
             pause = min(pause * 2, 0.5)
@@ -129,8 +133,8 @@ class RunningGit:
             self._git.output(*self._arguments, stdin=self._stdin)
 
 
-def _failure(arguments: tuple[str, ...], stderr: bytes) -> GitFailedError:
+def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:
     said = stderr.decode(errors="replace").strip() or "no message"
     words = [word for before, word in zip(("", *arguments), arguments, strict=False) if before != "-c"]
     verb = next((word for word in words if not word.startswith("-")), "git")
-    return GitFailedError(f"git {verb} failed: {said}", hint="mend what git complains about, then: git swarm resume")
+    return refusal(f"git {verb} failed", said)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 import pygit2
 
-from gitswarm.errors import GitFailedError, RefMovedError
+from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
+from gitswarm.git.refusal import refusal
 
 _LOCK_WAIT_S = 10.0
 
@@ -20,11 +21,20 @@ class Refs:
         self._repository = repository
 
     def read(self, name: str) -> str | None:
-        """Id that a direct ref holds, or None."""
+        """Id that a direct ref holds, or None.
+
+        :raises GarbledError: its file holds something else.
+        """
         try:
             target = self._repository.lookup_reference(name).resolve().target
         except (KeyError, pygit2.InvalidSpecError):
             return None
+        except pygit2.GitError as error:
+            # git itself does not delete such a ref.
+            raise GarbledError(
+                f"{name} is damaged: {error}",
+                hint=f"rm {shlex.quote(str(self._path(name)))}   (then: git swarm list)",
+            ) from error
         return str(target)
 
     def list(self, prefix: str) -> list[str]:
@@ -37,7 +47,24 @@ class Refs:
         :raises RefMovedError: it holds something else.
         :raises GitFailedError: it stays locked.
         """
-        with self._locked(name) as transaction:
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        pause = 0.005
+        while True:
+            try:
+                self._swap_once(name, old, new, why)
+            except (OSError, pygit2.GitError, KeyError, ValueError) as error:
+                if time.monotonic() > deadline or is_storage_fault(str(error)):
+                    raise refusal(f"cannot move {name}", str(error)) from error
+                time.sleep(pause)
+                pause = min(pause * 2, 0.2)
+            else:
+                return
+
+    def _swap_once(self, name: str, old: str | None, new: str | None, why: str) -> None:
+        """The lock of the ref is held from the comparison to the move."""
+        transaction = pygit2.transaction.ReferenceTransaction(self._repository)
+        transaction.lock_ref(name)
+        with transaction:
             current = self.read(name)
             if current == new:
                 return
@@ -50,30 +77,9 @@ class Refs:
                 transaction.remove(name)
             else:
                 transaction.set_target(name, new, message=f"git-swarm: {why}")
+        if new is None and self.read(name) is not None:
+            # libgit2 says nothing when the lock of packed-refs keeps it from taking a packed ref out.
+            raise pygit2.GitError(f"failed to lock file '{self._path('packed-refs.lock')}' for writing")
 
-    @contextmanager
-    def _locked(self, name: str) -> Iterator[pygit2.transaction.ReferenceTransaction]:
-        """A ref transaction that holds the lock of `name`; commits when the block ends well."""
-        deadline = time.monotonic() + _LOCK_WAIT_S
-        pause = 0.005
-        while True:
-            transaction = pygit2.transaction.ReferenceTransaction(self._repository)
-            try:
-                transaction.lock_ref(name)
-            except (OSError, pygit2.GitError, KeyError, ValueError) as error:
-                if time.monotonic() > deadline or _hopeless(error):
-                    raise GitFailedError(
-                        f"{name} stays locked: {error}",
-                        hint="is another git command hanging? git swarm status",
-                    ) from error
-                time.sleep(pause)
-                pause = min(pause * 2, 0.2)
-                continue
-            break
-        with transaction:
-            yield transaction
-
-
-def _hopeless(error: Exception) -> bool:
-    """Waiting does not help against a store that we may not write to."""
-    return any(sign in str(error) for sign in ("ermission denied", "Read-only", "No space left"))
+    def _path(self, name: str) -> Path:
+        return Path(self._repository.path) / name

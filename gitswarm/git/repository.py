@@ -96,8 +96,11 @@ class Repository:
 
     def head_branch(self) -> str | None:
         """Full name of the branch that is checked out here; None when HEAD is detached."""
-        content = (self.checkout_git_dir / "HEAD").read_text(encoding="utf-8").strip()
-        return content.removeprefix("ref: ") if content.startswith("ref: ") else None
+        return _branch_of(self.checkout_git_dir)
+
+    def main_branch(self) -> str | None:
+        """Full name of the branch that the main checkout stands on; None: a bare repository, a detached HEAD."""
+        return _branch_of(self.common_dir) if self.common_dir.name == ".git" else None
 
     def resolve(self, revision: str) -> str:
         """Id of the commit that a person means.
@@ -133,14 +136,18 @@ class Repository:
     def linked_worktrees(self) -> Iterator[LinkedWorktree]:
         for git_dir in sorted((self.common_dir / "worktrees").glob("*")):
             try:
-                pointer = (git_dir / "gitdir").read_text(encoding="utf-8").strip()
-                head = (git_dir / "HEAD").read_text(encoding="utf-8").strip()
+                pointer = os.fsdecode((git_dir / "gitdir").read_bytes().removesuffix(b"\n"))
+                branch = _branch_of(git_dir)
             except OSError:
                 continue  # half removed by somebody else right now
-            branch = head.removeprefix("ref: ") if head.startswith("ref: ") else None
             path = Path(pointer)
             path = path if path.is_absolute() else git_dir / path
             yield LinkedWorktree(path.parent, git_dir, branch)
+
+
+def _branch_of(git_dir: Path) -> str | None:
+    content = (git_dir / "HEAD").read_text(encoding="utf-8", errors="replace").strip()
+    return content.removeprefix("ref: ") if content.startswith("ref: ") else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +238,12 @@ def _not_usable(folder: Path, said: str) -> NotARepositoryError | UnsupportedRep
         return UnsupportedRepositoryError(
             f"{folder}: this git cannot read the repository: {said.strip().removeprefix('fatal: ')}",
             hint="git-swarm needs plain SHA-1 objects and file refs",
+        )
+    gone = re.search(r"not a git repository: (.+/worktrees/[^/\n]+)", said)
+    if gone:
+        return NotARepositoryError(
+            f"{folder} is a worktree of a repository that is not there any more: {gone[1]}",
+            hint="cd to where the repository is now, then: git swarm resume",
         )
     return NotARepositoryError(
         f"{folder} is not in a git repository",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitswarm.errors import storage_error
 from gitswarm.ledger.events import payload_problems, read_lines
 from gitswarm.ledger.layout import Execution
 from gitswarm.records.base import Clock, timestamp
@@ -15,7 +16,7 @@ from gitswarm.records.event import Event, LoggedEvent
 
 _NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
 
-_flush = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 Listener = Callable[[LoggedEvent], None]
 
@@ -47,13 +48,13 @@ class Journal:
         :raises ValueError: the payload breaks the contract; a bug of the caller.
         """
         self._add(event, origin)
-        _flush(self._file)
+        self._flush()
 
     def append_all(self, events: Iterable[Event]) -> None:
         """As `append`, one line and one write each, but one flush for what happens at the same moment."""
         for event in events:
             self._add(event, None)
-        _flush(self._file)
+        self._flush()
 
     def _add(self, event: Event, origin: str | None) -> None:
         problems = payload_problems(event)
@@ -76,7 +77,17 @@ class Journal:
         self._listener(logged)
 
     def _write(self, line: bytes) -> None:
-        os.write(self._file, line)
+        try:
+            while line:  # a disk that fills up takes a part first
+                line = line[os.write(self._file, line) :]
+        except OSError as error:
+            raise storage_error(f"{self.path}: {error.strerror}") from error
+
+    def _flush(self) -> None:
+        try:
+            _fdatasync(self._file)
+        except OSError as error:
+            raise storage_error(f"{self.path}: {error.strerror}") from error
 
     def delete(self) -> None:
         """The step is in git: the journal has done its duty."""
@@ -110,6 +121,6 @@ def open_journals(folder: Path) -> list[OpenJournal]:
     journals = []
     for path in found:
         match = _NAME.fullmatch(path.name)
-        if match:
+        if match and path.is_file():
             journals.append(OpenJournal(path, match["flow"], match["step"], int(match["iteration"])))
     return journals

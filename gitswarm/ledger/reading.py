@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from gitswarm.errors import NotFoundError
+from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.journal import OpenJournal, open_journals
@@ -35,6 +36,10 @@ def all_runs(repository: Repository) -> list[RunLayout]:
     names = [name.removeprefix(_SHADOW) for name in repository.refs.list(_SHADOW)]
     runs = [name for name in names if RUN_ID.fullmatch(name)]
     return [RunLayout(run_id) for run_id in sorted(runs, reverse=True)]
+
+
+def newest_run(repository: Repository) -> str | None:
+    return next((layout.run_id for layout in all_runs(repository)), None)
 
 
 def find_run(repository: Repository, text: str | None) -> RunLayout:
@@ -112,13 +117,27 @@ def _by_commit(repository: Repository, steps: tuple[StepRecord, ...], text: str)
 
 def run_spec(repository: Repository, state: RunState) -> RunSpec:
     """
-    :raises NotFoundError: the run's first commit lacks its spec.
+    :raises GarbledError: the run's first commit lacks its spec, or holds something else in its place.
     """
     tree = repository.objects.commit(state.run_commit).tree
-    content = repository.objects.file(tree, state.layout.spec)
-    if content is None:
-        raise NotFoundError(f"{state.layout.run_id} has no spec.json", hint="git swarm list")
-    return RunSpec.from_json(content)
+    content = repository.objects.file(tree, state.layout.spec) or b""
+    return parsed(RunSpec.from_json, content, state.layout, f"{state.run_commit[:12]}:{state.layout.spec}")
+
+
+T = TypeVar("T")
+
+
+def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where: str) -> T:
+    """What we wrote, read again.
+
+    :raises GarbledError: it is not what we wrote: somebody made the commit anew.
+    """
+    try:
+        return parse(content)
+    except ValueError as error:  # what pydantic, json and a decoder raise alike
+        raise GarbledError(
+            f"{where} is not what git-swarm wrote there", hint=f"git swarm resume {layout.run_id}"
+        ) from error
 
 
 def routing_entries(repository: Repository, layout: RunLayout, commit_id: str) -> list[Entry]:

@@ -1,19 +1,39 @@
-"""A run whose branch was deleted or renamed: its notes still know its commits."""
+"""A run whose branch somebody deleted, renamed, moved or rewrote: its notes still know its commits."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from gitswarm.git.objects import Commit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import parse_message
+from gitswarm.ledger.message import Kind, parse_message
+from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
 
 _PREFIX = "refs/swarm/"
 _BASE = "/base"
 
 
-def runs_without_branch(repository: Repository) -> list[RunLayout]:
-    names = [name for name in repository.refs.list(_PREFIX) if name.endswith(_BASE) and "/trash/" not in name]
-    layouts = [RunLayout(name.removeprefix(_PREFIX).removesuffix(_BASE)) for name in names]
-    return [layout for layout in layouts if repository.refs.read(layout.branch) is None]
+def runs_without_branch(repository: Repository, text: str = "") -> list[RunLayout]:
+    """Runs whose name holds `text` and of which no branch holds a commit any more."""
+    names = (name.removeprefix(_PREFIX).removesuffix(_BASE) for name in repository.refs.list(_PREFIX))
+    layouts = [RunLayout(name) for name in names if text in name and RUN_ID.fullmatch(name)]
+    return [layout for layout in layouts if not _is_on_branch(repository, layout)]
+
+
+def _is_on_branch(repository: Repository, layout: RunLayout) -> bool:
+    cursor = repository.refs.read(layout.branch)
+    while cursor is not None:
+        commit = repository.objects.commit(cursor)
+        if _is_own(layout, commit):
+            return True
+        cursor = commit.parents[0] if commit.parents else None
+    return False
+
+
+def _is_own(layout: RunLayout, commit: Commit) -> bool:
+    message = parse_message(commit.message)
+    return message is not None and message.trailers.get("Swarm-Run") == layout.run_id
 
 
 def rescue_branch(repository: Repository, text: str) -> RunLayout | None:
@@ -21,39 +41,77 @@ def rescue_branch(repository: Repository, text: str) -> RunLayout | None:
 
     Its tip is the commit of the run that no other of its commits has as a parent.
     """
-    lost = [layout for layout in runs_without_branch(repository) if text.removeprefix("shadow/") in layout.run_id]
+    lost = runs_without_branch(repository, text.removeprefix(BRANCH_PREFIX))
     if len(lost) != 1:
         return None
     layout = lost[0]
-    tip = _newest(repository, layout)
+    tip = _newest(repository, layout, _kept(repository, layout))
     if tip is None:
         return None
-    repository.refs.swap(layout.branch, None, tip, why="branch was gone")
+    old = repository.refs.read(layout.branch)
+    repository.refs.swap(layout.branch, old, tip, why="the run's commits were not on the branch")
     return layout
 
 
-def _newest(repository: Repository, layout: RunLayout) -> str | None:
-    noted = set(repository.notes(layout.events_notes).noted())
+@dataclass(frozen=True, slots=True)
+class Strayed:
+    """`newest` was the run's tip, and is neither on the branch nor kept; `commits` are those of the run up to it.
+
+    `moved_back`: the branch only lost commits; otherwise it holds others in their place.
+    """
+
+    newest: str
+    commits: frozenset[str]
+    moved_back: bool
+
+
+def strayed(repository: Repository, layout: RunLayout, tip: str) -> Strayed | None:
+    """Whether somebody took commits of the run off its branch; `rollback` does it and keeps them.
+
+    :param tip: the newest commit on the branch that reads as the run's own.
+    """
+    reachable = _chain(repository, layout, tip) | _kept(repository, layout)
+    newest = _newest(repository, layout, reachable)
+    if newest is None:
+        return None
+    commits = _chain(repository, layout, newest)
+    return Strayed(newest, frozenset(commits), moved_back=tip in commits)
+
+
+def _newest(repository: Repository, layout: RunLayout, known: set[str]) -> str | None:
+    """The end of those of the run's noted commits that are not known."""
     own: dict[str, tuple[str, ...]] = {}
-    for commit_id in noted:
+    for commit_id in repository.notes(layout.events_notes).blobs().keys() - known:
         if not repository.objects.has(commit_id):
             continue
         commit = repository.objects.commit(commit_id)
-        message = parse_message(commit.message)
-        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
+        if _is_own(layout, commit):
             own[commit_id] = commit.parents
-    kept = _set_aside_tips(repository, layout)
     parents = {parent for found in own.values() for parent in found}
-    ends = [commit_id for commit_id in own if commit_id not in parents and commit_id not in kept]
+    ends = [commit_id for commit_id in own if commit_id not in parents]
     return max(ends, key=repository.objects.when, default=None)
 
 
-def _set_aside_tips(repository: Repository, layout: RunLayout) -> set[str]:
-    """Tips that a rollback left: not where the run stands."""
-    tips = set()
+def _kept(repository: Repository, layout: RunLayout) -> set[str]:
+    """Commits that were set aside: not where the run stands."""
+    found: set[str] = set()
     for name in repository.refs.list(layout.rollback_prefix):
         kept = repository.refs.read(name)
-        commit = repository.objects.commit(kept) if kept else None
-        if commit and "Swarm-Reason: rollback\n" in commit.message and commit.parents:
-            tips.add(commit.parents[0])
-    return tips
+        for parent in repository.objects.commit(kept).parents[:1] if kept else ():
+            found |= _chain(repository, layout, parent) - found
+    return found
+
+
+def _chain(repository: Repository, layout: RunLayout, tip: str | None) -> set[str]:
+    """The run's commits from `tip` down to its first one, by first parents; those that others put on top left out."""
+    found: set[str] = set()
+    cursor = tip
+    while cursor is not None:
+        commit = repository.objects.commit(cursor)
+        message = parse_message(commit.message)
+        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
+            found.add(cursor)
+            if message.trailers.get("Swarm-Kind") == Kind.RUN:
+                return found
+        cursor = commit.parents[0] if commit.parents else None
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from gitswarm.records.base import shorten
 from gitswarm.records.routing import Decision, Superseded
@@ -30,20 +31,33 @@ def headline(decision: Decision) -> str:
 
 
 def parse(note: bytes) -> list[Entry]:
-    """
-    :raises ValueError: this is not a routing note.
-    """
-    entries: list[Entry] = []
-    folded: list[str] = []
-    for line in [*note.decode().split("\n"), ""]:
+    """The entries of a note, oldest first; what people or accidents put beside them is passed over."""
+    return [entry for entry in map(_entry, _folded(note)) if entry is not None]
+
+
+def is_garbled(note: bytes) -> bool:
+    """Whether something in it looks like an entry and is none."""
+    return any(_entry(packed) is None for packed in _folded(note))
+
+
+def _folded(note: bytes) -> Iterator[str]:
+    """Each run of indented lines, unfolded."""
+    lines: list[str] = []
+    for line in [*note.decode(errors="replace").split("\n"), ""]:
         if line.startswith(_INDENT):
-            folded.append(line.removeprefix(_INDENT))
-        elif folded:
-            packed = " ".join(folded)
-            taken_back = "superseded_by" in json.loads(packed)
-            entries.append((Superseded if taken_back else Decision).model_validate_json(packed))
-            folded = []
-    return entries
+            lines.append(line.removeprefix(_INDENT))
+        elif lines:
+            yield " ".join(lines)
+            lines = []
+
+
+def _entry(packed: str) -> Entry | None:
+    try:
+        said = json.loads(packed)
+        taken_back = isinstance(said, dict) and "superseded_by" in said
+        return (Superseded if taken_back else Decision).model_validate(said)
+    except ValueError:
+        return None
 
 
 def standing(entries: list[Entry]) -> Decision | None:

@@ -108,10 +108,29 @@ def _last_own(repository: Repository, layout: RunLayout) -> str:
     while cursor is not None:
         commit = repository.objects.commit(cursor)
         message = parse_message(commit.message)
-        if message is not None and message.trailers.get("Swarm-Run") == layout.run_id:
+        if message is not None and _is_whole(layout, commit, message):
             return cursor
         cursor = commit.parents[0] if commit.parents else None
+    if repository.refs.read(layout.base_ref) is not None:
+        branch = layout.branch.removeprefix("refs/heads/")
+        raise NotFoundError(f"{branch} holds no commit of the run any more", hint=f"git swarm resume {layout.run_id}")
     raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
+
+
+def _is_whole(layout: RunLayout, commit: Commit, message: Message) -> bool:
+    """Whether it is a commit of this run with everything in its trailers that a replay asks for."""
+    said = message.trailers
+    if said.get("Swarm-Run") != layout.run_id or not commit.parents:
+        return False
+    try:
+        kind = Kind(said["Swarm-Kind"])
+        if kind is Kind.STEP:
+            _step_record(layout, 1, commit, message)
+        elif kind is Kind.END:
+            RunStatus(said["Swarm-Result"])
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 _Chain = list[tuple[Commit, Message]]
@@ -124,7 +143,7 @@ def _own_chain(repository: Repository, layout: RunLayout, start: str) -> tuple[_
     while True:
         commit = repository.objects.commit(cursor)
         message = parse_message(commit.message)
-        if message is None or message.trailers.get("Swarm-Run") != layout.run_id or not commit.parents:
+        if message is None or not _is_whole(layout, commit, message):
             branch = layout.branch.removeprefix("refs/heads/")
             raise SwarmError(
                 f"{branch} holds {cursor[:12]}, which git-swarm did not write for this run",

@@ -9,6 +9,7 @@ from gitswarm.git.objects import NewCommit, Person
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.routing_note import Entry, parse, render
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, timestamp
@@ -61,6 +62,22 @@ class RunStore:
             if events is not None:
                 self._note_events(state.run_commit, events)
 
+    def rebuild_events_notes(self, state: RunState) -> int:
+        """Makes the events notes of the chain what its trees say, and says how many were not."""
+        noted = self._events_notes.blobs()
+        made = 0
+        cursor = state.tip
+        while True:
+            commit = self._objects.commit(cursor)
+            message = parse_message(commit.message)
+            if message is None or message.trailers.get("Swarm-Run") != self.layout.run_id:
+                return made
+            events = self._objects.entry(commit.tree, events_path(self.layout, message.trailers))
+            if events is not None and noted.get(cursor) != events:
+                self._note_events(cursor, events)
+                made += 1
+            cursor = commit.parents[0]
+
     def commit(self, state: RunState, draft: Draft) -> RunState:
         """Steps 5 to 7 of the protocol: object, `next`, events note, branch; then `next` goes.
 
@@ -76,7 +93,7 @@ class RunStore:
         pending = self._refs.read(self.layout.next_ref)
         if pending is None:
             return state
-        if self._objects.commit(pending).parents[0] == state.tip:
+        if self._objects.commit(pending).parents[:1] == (state.tip,):
             return self._publish(state, pending)
         self._refs.swap(self.layout.next_ref, pending, None, why="stale")
         return state
@@ -106,7 +123,10 @@ class RunStore:
         return len(parse(self._routing_notes.read(commit_id) or b"")) + 1
 
     def _append(self, commit_id: str, entry: Entry) -> None:
-        note = (self._routing_notes.read(commit_id) or b"") + render(entry)
+        before = self._routing_notes.read(commit_id) or b""
+        if before and not before.endswith(b"\n"):
+            before += b"\n"  # a person's editor may have left the last line open
+        note = before + render(entry)
         blob_id = self._objects.write_blob(note)
         self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 
@@ -120,8 +140,7 @@ class RunStore:
         message = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers}).render()
         when = self._clock()
         new = NewCommit(tree, (state.tip, *notes), message, self._committer, self._committer, when)
-        taken = self._refs.list(self.layout.rollback_prefix)
-        number = max((int(name.rpartition("/")[2]) for name in taken), default=0) + 1
+        number = max((_number(name) for name in self._kept_refs()), default=0) + 1
         name = f"{self.layout.rollback_prefix}{number}"
         self._refs.swap(name, None, self._objects.write_commit(new), why=title)
         return name
@@ -135,14 +154,18 @@ class RunStore:
 
     def kept_work(self) -> list[tuple[str, Mapping[str, str]]]:
         """Ref and trailers of everything that was set aside, oldest first."""
-        names = self._refs.list(self.layout.rollback_prefix)
         found: list[tuple[str, Mapping[str, str]]] = []
-        for name in sorted(names, key=lambda ref: int(ref.rpartition("/")[2])):
+        for name in sorted(self._kept_refs(), key=_number):
             commit_id = self._refs.read(name)
             text = self._objects.commit(commit_id).message if commit_id else ""
             pairs = (line.partition(": ") for line in text.split("\n"))
             found.append((name, {key: value for key, colon, value in pairs if colon}))
         return found
+
+    def _kept_refs(self) -> list[str]:
+        """The refs under `rollback/` that are ours: a person may have put one of another name there."""
+        names = self._refs.list(self.layout.rollback_prefix)
+        return [name for name in names if name.removeprefix(self.layout.rollback_prefix).isdecimal()]
 
     def with_run_files(self, code_tree: str, parent_tree: str, files: Mapping[str, str | None]) -> str:
         """`code_tree` with the parent's runs folder and `files` over it: what was staged there never counts."""
@@ -185,6 +208,10 @@ class RunStore:
 
     def _note_events(self, commit_id: str, blob_id: str) -> None:
         self._events_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.envelope import Envelope
@@ -88,14 +89,17 @@ def _test_notes(session: Session, record: StepRecord) -> Iterator[str]:
     content = session.repository.objects.file(record.tree, record.execution.evidence)
     if content is None or record.engine != "command":
         return
-    evidence = Evidence.from_json(content)
+    where = f"{record.commit[:12]}:{record.execution.evidence}"
+    evidence = parsed(Evidence.from_json, content, session.layout, where)
     if evidence.tests.command:
         yield f"`{evidence.tests.command}` ended with exit code {evidence.tests.exit_code}"
 
 
 def _envelope(session: Session, record: StepRecord) -> Envelope | None:
     content = session.repository.objects.file(record.tree, record.execution.envelope)
-    return Envelope.from_json(content) if content is not None else None
+    if content is None:
+        return None
+    return parsed(Envelope.from_json, content, session.layout, f"{record.commit[:12]}:{record.execution.envelope}")
 
 
 def _critique(session: Session, state: RunState, flow: Flow, record: StepRecord, budget: Budget) -> Critique:

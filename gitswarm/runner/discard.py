@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
-import time
-from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote, unquote_to_bytes
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
@@ -14,23 +15,36 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
+from gitswarm.runner.leftovers import TRASH, leftovers, remove
 from gitswarm.runner.recovery import Reason, look, set_aside
 from gitswarm.runner.session import Session
-from gitswarm.worktree.shadow import PutAway, bring_back, find_shadow, put_away
-
-TRASH = "refs/swarm/trash/"
-_STALE_OBJECT_S = 3600
+from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, put_away
 
 
 class Discarded(Record):
-    """`<common dir>/swarm/trash/<run>.json`: when a run was discarded, and where its worktree lies now."""
+    """`<common dir>/swarm/trash/<run>.json`: when a run was discarded, where its worktree lies now, where it was, and
+    which files had been copied there. Paths are percent-encoded, as they need not be text.
+    """
 
     run_id: str
     discarded_at: str
     worktree: str | None
     path: str | None = None
-    """Where it was."""
     copied: tuple[str, ...] = ()
+
+    @property
+    def away(self) -> PutAway | None:
+        if self.worktree is None or self.path is None:
+            return None
+        return PutAway(Path(_decoded(self.worktree)), Path(_decoded(self.path)), [_decoded(c) for c in self.copied])
+
+
+def _encoded(path: Path | str) -> str:
+    return quote(os.fsencode(path))
+
+
+def _decoded(text: str) -> str:
+    return os.fsdecode(unquote_to_bytes(text))
 
 
 def discard_run(session: Session, state: RunState, *, force: bool) -> None:
@@ -39,17 +53,22 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     :raises SwarmError: the worktree holds uncommitted work and `force` is not given.
     """
     repository, layout = session.repository, session.layout
-    away = _put_worktree_away(session, state, force=force)
+    shadow = find_shadow(repository, layout.branch)
+    if shadow is not None:
+        _keep_work(session, state, shadow, force=force)
+    away = _place_in_trash(repository, layout, shadow)
     record = Discarded(
         run_id=layout.run_id,
         discarded_at=timestamp(session.around.clock()),
-        worktree=str(away.folder) if away else None,
-        path=str(away.path) if away else None,
-        copied=tuple(away.copied) if away else (),
+        worktree=_encoded(away.folder) if away else None,
+        path=_encoded(away.path) if away else None,
+        copied=tuple(_encoded(name) for name in away.copied) if away else (),
     )
     path = _record_path(repository, layout)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(record.to_json())
+    if shadow is not None and away is not None:
+        put_away(shadow, away.folder, session.locks)
     for name in _own_refs(repository, layout):
         value = repository.refs.read(name)
         trash = _trash_name(layout, name)
@@ -86,52 +105,56 @@ def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[st
     gone: list[str] = []
     for layout in _in_trash(repository):
         record = _read_record(repository, layout)
-        if record is not None and datetime.fromisoformat(record.discarded_at) > before:
+        if _discarded_at(repository, layout, record) > before:
             continue
         gone.append(f"{layout.run_id} from the trash")
         if not dry_run:
             _purge_run(repository, layout, record)
-    for path in _stale_objects(repository):
+    for path in leftovers(repository):
         gone.append(str(path.relative_to(repository.common_dir)))
         if not dry_run:
-            path.unlink(missing_ok=True)
+            remove(path)
     return gone
 
 
 def _bring_worktree_back(repository: Repository, layout: RunLayout) -> None:
     record = _read_record(repository, layout)
-    if record is not None and record.worktree is not None and record.path is not None:
-        away = PutAway(Path(record.worktree), Path(record.path), record.copied)
-        bring_back(repository, layout.branch, away, Locks(repository.common_dir))
+    if record is not None and record.away is not None:
+        bring_back(repository, layout.branch, record.away, Locks(repository.common_dir))
 
 
-def _put_worktree_away(session: Session, state: RunState, *, force: bool) -> PutAway | None:
-    repository, layout = session.repository, session.layout
-    shadow = find_shadow(repository, layout.branch)
-    if shadow is None:
-        return None
+def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool) -> None:
     left = look(session, state, shadow)
-    if (left.is_dirty or left.journals) and not force:
+    if not left.is_dirty and not left.journals:
+        return
+    if not force:
+        run = session.layout.run_id
         raise SwarmError(
             f"{shadow.path} holds work that is not committed",
-            hint=f"git swarm resume {layout.run_id}, or: git swarm discard {layout.run_id} --force",
+            hint=f"git swarm resume {run}, or: git swarm discard {run} --force",
         )
-    if left.is_dirty or left.journals:
-        reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
-        set_aside(session, state, shadow, left.code, reason)
-    away = PutAway(shadow.path.parent / ".trash" / layout.run_id, shadow.path, shadow.copied)
-    put_away(shadow, away.folder, session.locks)
-    return away
+    reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
+    set_aside(session, state, shadow, left.code, reason)
+
+
+def _place_in_trash(repository: Repository, layout: RunLayout, shadow: Shadow | None) -> PutAway | None:
+    """Where the worktree goes; or where an attempt that was killed has put it."""
+    if shadow is not None:
+        return PutAway(shadow.path.parent / ".trash" / layout.run_id, shadow.path, shadow.copied)
+    record = _read_record(repository, layout)
+    return record.away if record is not None else None
 
 
 def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | None) -> None:
     for trash in repository.refs.list(f"{TRASH}{layout.run_id}/"):
         repository.refs.swap(trash, repository.refs.read(trash), None, why="purged")
-    if record is not None and record.worktree is not None:
-        shutil.rmtree(record.worktree, ignore_errors=True)
+    folder = record.away.folder if record is not None and record.away is not None else None
+    # A garbled record must not make us delete anything else.
+    if folder is not None and (folder.parent.name, folder.name) == (".trash", layout.run_id):
+        shutil.rmtree(folder, ignore_errors=True)
     _record_path(repository, layout).unlink(missing_ok=True)
-    for folder in ("inbox", "quarantine"):
-        shutil.rmtree(repository.swarm_dir / folder / layout.run_id, ignore_errors=True)
+    for name in ("inbox", "quarantine"):
+        shutil.rmtree(repository.swarm_dir / name / layout.run_id, ignore_errors=True)
 
 
 def _own_refs(repository: Repository, layout: RunLayout) -> list[str]:
@@ -161,9 +184,13 @@ def _read_record(repository: Repository, layout: RunLayout) -> Discarded | None:
         return None
 
 
-def _stale_objects(repository: Repository) -> Iterator[Path]:
-    """Temporary objects of libgit2 that a killed process left; `git prune` does not know them."""
-    oldest = time.time() - _STALE_OBJECT_S
-    for path in (repository.common_dir / "objects").rglob("tmp_object_git2_*"):
-        if path.lstat().st_mtime < oldest:
-            yield path
+def _discarded_at(repository: Repository, layout: RunLayout, record: Discarded | None) -> datetime:
+    """As its record says, or as old as the record's file; one without a record has been there for ever."""
+    if record is not None:
+        with contextlib.suppress(ValueError):
+            said = datetime.fromisoformat(record.discarded_at)
+            return said if said.tzinfo else said.replace(tzinfo=UTC)
+    try:
+        return datetime.fromtimestamp(_record_path(repository, layout).stat().st_mtime, UTC)
+    except FileNotFoundError:
+        return datetime.fromtimestamp(0, UTC)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.reading import newest_run, run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
@@ -41,7 +41,7 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord, options: 
     specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
     new = spec.model_copy(
         update={
-            "run_id": new_run_id(options.moment, options.entropy),
+            "run_id": new_run_id(options.moment, options.entropy, newest_run(repository)),
             "created_at": timestamp(options.moment),
             "settings": settings,
             "initiator": f"fork of {state.layout.run_id}",

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.journal import OpenJournal
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import live_journals, run_spec
+from gitswarm.ledger.rescue import strayed
+from gitswarm.ledger.routing_note import is_garbled
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.orphans import end_orphans
+from gitswarm.runner.rolled_back import keep_rolled_back
 from gitswarm.runner.session import Session, Surroundings
 from gitswarm.runner.specs import read_frozen
+from gitswarm.worktree.shadow import checked_out_elsewhere
+
+_ID = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A run that this process owns; what was paid for is finished, what was not is still open."""
+    """A run that this process owns; what was paid for is finished, what was not is still open.
+
+    `settled`: other commits than the run's own stood on its branch, and are off it now.
+    """
 
     session: Session
     state: RunState
+    settled: bool = False
 
 
 @contextmanager
@@ -38,16 +50,37 @@ def hold_run(
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
-    first = replay(repository, layout)
+    first = _first_look(repository, layout)
     specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
     with session.locks.own_run(layout.run_id, timestamp(around.clock())):
+        _refuse_foreign_checkout(session)
         end_orphans(session)
         _bring_branch_back(session)
         state = session.store.finish_next(replay(repository, layout))
         session.store.complete_creation(state)
+        found = repository.refs.read(layout.branch)
         _settle_foreign_commits(session, state, adopt=adopt)
-        yield Held(session, state)
+        state = _settle_strayed(session, state, adopt=adopt)
+        _mend_notes(session, state)
+        yield Held(session, state, settled=state.tip != found)
+
+
+def _refuse_foreign_checkout(session: Session) -> None:
+    """Moving a branch that a person has checked out would turn their files into uncommitted changes."""
+    place = checked_out_elsewhere(session.repository, session.layout.branch)
+    if place is not None:
+        raise SwarmError(
+            f"{session.layout.branch.removeprefix('refs/heads/')} is checked out in {place}",
+            hint=f"git -C {shlex.quote(str(place))} checkout --detach && git swarm resume {session.layout.run_id}",
+        )
+
+
+def _first_look(repository: Repository, layout: RunLayout) -> RunState:
+    """Where the run's specs are to be read: below a branch that was rewritten, the commits that were there before."""
+    state = replay(repository, layout)
+    found = strayed(repository, layout, state.tip)
+    return state if found is None or found.moved_back else replay(repository, layout, found.newest)
 
 
 def _bring_branch_back(session: Session) -> None:
@@ -55,7 +88,7 @@ def _bring_branch_back(session: Session) -> None:
     repository, layout = session.repository, session.layout
     tip = repository.refs.read(layout.branch)
     for journal in live_journals(repository, layout):
-        before = next((str(e.payload.get("commit_before")) for e in journal.read() if e.kind == "step_start"), None)
+        before = _commit_before(repository, layout, journal)
         if before is None or tip in (None, before, repository.refs.read(layout.next_ref)):
             continue
         if tip is not None and _is_that_step(repository, tip, before, journal):
@@ -63,6 +96,15 @@ def _bring_branch_back(session: Session) -> None:
         session.store.move_branch(tip or "", before, "an interrupted step had moved it")
         session.around.observer.notice(f"{journal.step} had moved the branch: what it left there was {str(tip)[:12]}")
         tip = before
+
+
+def _commit_before(repository: Repository, layout: RunLayout, journal: OpenJournal) -> str | None:
+    """Where the step started; None when its journal does not say so in a way that can be true."""
+    said = next((str(e.payload.get("commit_before")) for e in journal.read() if e.kind == "step_start"), "")
+    if not _ID.fullmatch(said) or not repository.objects.has(said):
+        return None
+    message = parse_message(repository.objects.commit(said).message)
+    return said if message is not None and message.trailers.get("Swarm-Run") == layout.run_id else None
 
 
 def _is_that_step(repository: Repository, tip: str, before: str, journal: OpenJournal) -> bool:
@@ -88,3 +130,41 @@ def _settle_foreign_commits(session: Session, state: RunState, *, adopt: bool) -
             hint=f"git swarm resume {run} --adopt   (makes them a step of yours)",
         )
     session.store.move_branch(tip or "", state.tip, "commits by hand are adopted")
+
+
+def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunState:
+    """Commits of the run that somebody took off the branch: they are kept, or come back."""
+    repository, layout, store = session.repository, session.layout, session.store
+    found = strayed(repository, layout, state.tip)
+    if found is None:
+        return state
+    name = layout.branch.removeprefix("refs/heads/")
+    if found.moved_back:
+        kept = keep_rolled_back(session, replace(state, tip=found.newest), state.tip)
+        session.around.observer.notice(f"{name} was moved back by hand: what followed is kept in {kept}")
+        return state
+    codes = {_code(repository, commit_id) for commit_id in found.commits}
+    if _code(repository, state.tip) not in codes and not adopt:
+        raise SwarmError(
+            f"{name} was rewritten by hand: {state.tip[:12]} stands where the run's own {found.newest[:12]} was",
+            hint=f"git swarm resume {layout.run_id} --adopt   (makes your edits a step of yours)",
+        )
+    store.move_branch(state.tip, found.newest, "the run's own commits are back")
+    session.around.observer.notice(f"{name} was rewritten by hand: {found.newest[:12]} is back for {state.tip[:12]}")
+    return replay(repository, layout)
+
+
+def _code(repository: Repository, commit_id: str) -> str:
+    objects = repository.objects
+    return objects.with_subtree(objects.commit(commit_id).tree, RUNS_FOLDER, None)
+
+
+def _mend_notes(session: Session, state: RunState) -> None:
+    """Notes are views: what the trees hold is made again, what cannot be read is said."""
+    made = session.store.rebuild_events_notes(state)
+    if made:
+        session.around.observer.notice(f"events notes that were missing or changed are made again: {made}")
+    for commit_id in (state.tip, *session.repository.objects.commit(state.tip).parents):
+        note = session.repository.notes(session.layout.routing_notes).read(commit_id)
+        if note is not None and is_garbled(note):
+            session.around.observer.notice(f"in the routing note of {commit_id[:12]} stands what is no decision")

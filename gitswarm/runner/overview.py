@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gitswarm.errors import NotFoundError
+from dataclasses import dataclass
+
+from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
@@ -61,14 +63,25 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
     )
 
 
-def overviews(repository: Repository, runs: list[RunLayout]) -> list[RunOverview]:
-    found = []
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The runs that can be read, and why the others cannot."""
+
+    runs: tuple[RunOverview, ...]
+    unreadable: tuple[SwarmError, ...]
+
+
+def overviews(repository: Repository, runs: list[RunLayout]) -> Listed:
+    found: list[RunOverview] = []
+    unreadable: list[SwarmError] = []
     for layout in runs:
         try:
             found.append(overview(repository, layout))
         except NotFoundError:
             continue  # deleted while we were reading
-    return found
+        except SwarmError as error:
+            unreadable.append(error)
+    return Listed(tuple(found), tuple(unreadable))
 
 
 def _next_step(repository: Repository, state: RunState, decided: str | None) -> str | None:

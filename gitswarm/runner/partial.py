@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
 from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
@@ -70,8 +71,10 @@ def standing_partial(session: Session, state: RunState) -> PartialHandoff | None
         return None
     for flow in session.spec.flows:
         content = session.repository.objects.file(state.tip_tree, partial_path(session, flow))
-        found = PartialHandoff.from_json(content) if content is not None else None
-        if found is not None and found.end == state.ends:
+        if content is None:
+            continue
+        found = parsed(PartialHandoff.from_json, content, state.layout, partial_path(session, flow))
+        if found.end == state.ends:
             return found
     return None
 

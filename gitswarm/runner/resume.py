@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
@@ -42,6 +42,8 @@ def resume_run(
             drop_journals(session, state)
             tidy_index(session, state)
             return Resumed(state, was_complete=True)
+        if options.adopt and held.settled and not _is_edited(session, state):
+            options = replace(options, adopt=False)
         if options.adopt or options.skip:
             place, state, decision = by_hand(session, state, options)
             resumption = Resumption(options.answer)
@@ -53,6 +55,10 @@ def resume_run(
         around.observer.opened(state, str(place.shadow.path))
         after = carry_on(session, place, state, decision, None if fresh else resumption)
         return Resumed(after, was_complete=False)
+
+
+def _is_edited(session: Session, state: RunState) -> bool:
+    return look(session, state, prepare_worktree(session)).is_dirty
 
 
 def _place_to_go_on(session: Session, state: RunState) -> tuple[Workplace, PartialHandoff | None]:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.layout import HUMAN
-from gitswarm.ledger.reading import decisions, standing_decision
+from gitswarm.ledger.reading import decisions, parsed, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
@@ -27,9 +27,7 @@ def decide_next(session: Session, state: RunState) -> Decision:
         return recorded
     record = state.last_step
     if record is None:
-        flow = session.spec.flows[0]
-        choice = driver.start(session.specs.flows[flow])
-        return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+        return _at_start(session, state)
     if record.execution.agent == HUMAN:
         return _after_human(session, state, record)
     choice = driver.decide(_situation(session, state, record))
@@ -78,8 +76,11 @@ def decide_resumed(session: Session, state: RunState) -> Decision:
     if recorded:
         return recorded
     earlier = session.repository.objects.commit(state.tip).parents[0]
-    last = decisions(session.repository, session.layout, earlier)[-1]
+    taken = decisions(session.repository, session.layout, earlier)
     record = state.last_step
+    if not taken:
+        return _decide_anew(session, state, record)
+    last = taken[-1]
     replaced = Supersedes(commit=earlier, seq=last.seq)
     if record is None:
         return session.store.decide(
@@ -92,6 +93,24 @@ def decide_resumed(session: Session, state: RunState) -> Decision:
     else:
         choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
     return session.store.decide(state.tip, choice, _place(session, record, replaced))
+
+
+def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -> Decision:
+    """Somebody removed the routing note: the same question once more, from what is committed."""
+    if record is None:
+        return _at_start(session, state)
+    if record.execution.agent == HUMAN:
+        return _after_human(session, state, record)
+    choice = driver.decide(_situation(session, state, record))
+    if choice.to_step is None:
+        choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
+    return session.store.decide(state.tip, choice, _place(session, record, None))
+
+
+def _at_start(session: Session, state: RunState) -> Decision:
+    flow = session.spec.flows[0]
+    choice = driver.start(session.specs.flows[flow])
+    return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
 
 
 def _after_human(session: Session, state: RunState, record: StepRecord) -> Decision:
@@ -186,5 +205,5 @@ def _stored(session: Session, record: StepRecord, path: str) -> JsonValue:
             f"{record.commit[:12]} has no {path}",
             hint=f"the commit is damaged: git show --stat {record.commit[:12]}",
         )
-    value: JsonValue = json.loads(content)
+    value: JsonValue = parsed(json.loads, content, session.layout, f"{record.commit[:12]}:{path}")
     return value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from gitswarm.errors import SpecError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
+from gitswarm.ledger.reading import parsed
 from gitswarm.records.base import pretty_json
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.runner.prompts import prompt_problems
@@ -19,6 +21,10 @@ from gitswarm.specs.script import Script
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate, template_id
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
+
+_POLICY = "policy/models.json"
+
+T = TypeVar("T")
 
 
 def checked_flow(library: Library, flow_id: str) -> Flow:
@@ -59,7 +65,7 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
         files[f"{layout.specs}/templates/{name}.json"] = template.to_json()
     for name, text in specs.fragments.texts.items():
         files[f"{layout.specs}/fragments/{name}.md"] = text.encode()
-    files[f"{layout.specs}/policy/models.json"] = specs.policy.to_json()
+    files[f"{layout.specs}/{_POLICY}"] = specs.policy.to_json()
     if specs.script is not None:
         said = specs.script.model_dump(mode="json", exclude_unset=True)
         files[f"{layout.specs}/script.json"] = pretty_json(said)
@@ -73,22 +79,23 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         for path, blob_id in repository.objects.files(tree, layout.specs)
     }
 
-    def below(folder: str, suffix: str = ".json") -> dict[str, bytes]:
+    def read(folder: str, parse: Callable[[bytes], T], suffix: str = ".json") -> dict[str, T]:
         prefix = f"{folder}/"
         return {
-            name.removeprefix(prefix).removesuffix(suffix): content
+            name.removeprefix(prefix).removesuffix(suffix): parsed(parse, content, layout, f"{layout.specs}/{name}")
             for name, content in found.items()
             if name.startswith(prefix)
         }
 
+    where = f"{layout.specs}/script.json"
     script = found.get("script.json")
     return FrozenSpecs(
-        flows={name: Flow.from_json(content) for name, content in below("flows").items()},
-        stations={name: Station.from_json(content) for name, content in below("stations").items()},
-        templates={name: StepTemplate.from_json(content) for name, content in below("templates").items()},
-        fragments=Fragments({name: content.decode() for name, content in below("fragments", ".md").items()}),
-        policy=ModelPolicy.from_json(found["policy/models.json"]),
-        script=Script.from_json(script) if script is not None else None,
+        flows=read("flows", Flow.from_json),
+        stations=read("stations", Station.from_json),
+        templates=read("templates", StepTemplate.from_json),
+        fragments=Fragments(read("fragments", bytes.decode, ".md")),
+        policy=parsed(ModelPolicy.from_json, found.get(_POLICY, b""), layout, f"{layout.specs}/{_POLICY}"),
+        script=parsed(Script.from_json, script, layout, where) if script is not None else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitswarm.engines.base import Emit, Engine, StepRequest, StepResult
+from gitswarm.errors import StorageError
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.reading import journal_folder
 from gitswarm.ledger.state import RunState
@@ -59,6 +60,8 @@ def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
     """The border to an engine: whatever goes wrong behind it is a failed step, not the end of git-swarm."""
     try:
         return engine.run(request, emit)
+    except StorageError:
+        raise  # our own journal: not the engine's failure
     except Exception as error:  # noqa: BLE001 - the engine border
         said = f"{type(error).__name__}: {error}"
         return StepResult(step_id=request.step_id, status=Result.FAILED, output="", error=said, cost_usd=None)

@@ -7,7 +7,16 @@ from dataclasses import replace
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.worktree import sparse
 from gitswarm.worktree.setup import copy_untracked, run_setup
-from gitswarm.worktree.shadow import Shadow, add_shadow, choose_path, fill, find_shadow
+from gitswarm.worktree.shadow import (
+    Shadow,
+    add_shadow,
+    choose_path,
+    fill,
+    find_shadow,
+    follow_moved,
+    reattach,
+    recorded_path,
+)
 
 
 def prepare_worktree(session: Session) -> Shadow:
@@ -16,11 +25,14 @@ def prepare_worktree(session: Session) -> Shadow:
     :raises SetupFailedError: the project's setup command failed, or there is no place for the worktree.
     """
     branch = session.layout.branch
-    shadow = find_shadow(session.repository, branch)
+    path = choose_path(session.repository, session.layout.run_id, session.around.placement)
+    shadow = find_shadow(session.repository, branch) or follow_moved(session.repository, branch, path)
+    if shadow is not None:
+        reattach(shadow)
     if shadow is not None and shadow.is_set_up:
         return _equipped(session, shadow)
     if shadow is None:
-        path = choose_path(session.repository, session.layout.run_id, session.around.placement)
+        _mention_gone(session)
         shadow = add_shadow(session.repository, branch, path, session.locks)
     else:
         fill(shadow)
@@ -28,6 +40,13 @@ def prepare_worktree(session: Session) -> Shadow:
     shadow = _equipped(session, shadow)
     sparse.reveal(shadow, shadow.branch)
     return shadow
+
+
+def _mention_gone(session: Session) -> None:
+    gone = recorded_path(session.repository, session.layout.branch)
+    if gone is not None:
+        notice = f"{gone} is gone: the worktree is made again from the last commit; edits are where it was moved to"
+        session.around.observer.notice(notice)
 
 
 def _equipped(session: Session, shadow: Shadow) -> Shadow:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,7 +47,9 @@ class Shadow:
             content = (self.git_dir / _SET_UP).read_bytes()
         except FileNotFoundError:
             return ()
-        return tuple(os.fsdecode(name) for name in content.split(b"\0") if name)
+        names = (os.fsdecode(name) for name in content.split(b"\0") if name)
+        # The file may be garbled: a name that leads out of the worktree was never one of ours.
+        return tuple(name for name in names if not name.startswith("/") and ".." not in name.split("/"))
 
     def remember_set_up(self, copied: Sequence[str]) -> None:
         staged = self.git_dir / f"{_SET_UP}.tmp"
@@ -86,16 +89,90 @@ def choose_path(repository: Repository, run_id: str, placement: Placement) -> Pa
 def find_shadow(repository: Repository, branch: str) -> Shadow | None:
     """The worktree that was made for `branch` and still exists, whatever is checked out in it by now."""
     for linked in repository.linked_worktrees():
-        if _made_for(linked) == branch and linked.path.is_dir():
-            return _shadow(repository, linked.path, linked.git_dir, branch)
+        if _made_for(linked) != branch:
+            continue
+        path = _where(repository, linked)
+        if path is not None:
+            return _shadow(repository, path, linked.git_dir, branch)
     return None
+
+
+def recorded_path(repository: Repository, branch: str) -> Path | None:
+    """Where git believes the worktree of `branch` to be, there or not."""
+    return next((linked.path for linked in repository.linked_worktrees() if _made_for(linked) == branch), None)
+
+
+def checked_out_elsewhere(repository: Repository, branch: str) -> Path | None:
+    """A checkout of somebody else that stands on `branch`: commits would go away under its files."""
+    for linked in repository.linked_worktrees():
+        if linked.branch == branch and _made_for(linked) != branch and linked.path.is_dir():
+            return linked.path
+    return repository.main_folder if repository.main_branch() == branch else None
+
+
+def follow_moved(repository: Repository, branch: str, expected: Path) -> Shadow | None:
+    """Takes note of a worktree that was moved together with its repository; None: it does not lie at `expected`."""
+    for linked in repository.linked_worktrees():
+        if _made_for(linked) == branch and not linked.path.is_dir() and _points_to(expected, linked.git_dir.name):
+            return _shadow(repository, expected, linked.git_dir, branch)
+    return None
+
+
+def lost_worktrees(repository: Repository, known: Collection[str]) -> Iterator[Path]:
+    """What git keeps about worktrees that are gone, of runs that are not among the `known` ids."""
+    for linked in repository.linked_worktrees():
+        marked = (linked.git_dir / _MADE_FOR).is_file()
+        run = (_made_for(linked) or "").rpartition("/")[2]
+        if marked and run not in known and not linked.path.is_dir():
+            yield linked.git_dir
+
+
+def _where(repository: Repository, linked: LinkedWorktree) -> Path | None:
+    """The folder of a worktree: as git recorded it, or the checkout we stand in, if that was moved by hand."""
+    if linked.path.is_dir():
+        return None if _belongs_to_another(linked) else linked.path
+    if repository.checkout is not None and repository.checkout_git_dir == linked.git_dir:
+        return repository.checkout
+    return None
+
+
+def _points_to(folder: Path, name: str) -> bool:
+    """Whether `folder` was the worktree of this name, of a repository that is not where it was."""
+    target = _pointer(folder)
+    return target is not None and target.name == name and target.parent.name == "worktrees" and not target.exists()
+
+
+def _belongs_to_another(linked: LinkedWorktree) -> bool:
+    """Whether the folder is a worktree of another repository, of which ours is a copy made with `cp -r`."""
+    target = _pointer(linked.path)
+    if target is None or target == linked.git_dir or not target.is_dir():
+        return False
+    try:
+        back = Path((target / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").strip())
+        return (
+            target.name == linked.git_dir.name
+            and not target.samefile(linked.git_dir)
+            and back.samefile(linked.path / ".git")
+        )
+    except OSError:
+        return False
+
+
+def _pointer(folder: Path) -> Path | None:
+    """What the `.git` file in a worktree names."""
+    try:
+        said = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    return Path(said.removeprefix("gitdir: ").rstrip("\n")) if said.startswith("gitdir: ") else None
 
 
 def _made_for(linked: LinkedWorktree) -> str | None:
     try:
-        return (linked.git_dir / _MADE_FOR).read_text(encoding="utf-8")
+        said = (linked.git_dir / _MADE_FOR).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return linked.branch
+    return said if said.startswith("refs/heads/") else linked.branch
 
 
 def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) -> Shadow:
@@ -110,6 +187,7 @@ def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) ->
 
 
 def _register(repository: Repository, branch: str, path: Path) -> Shadow:
+    _refuse_place(repository, branch, path)
     _make_parent(path)
     # Only --force adds again what was registered once and then deleted by hand.
     name = branch.removeprefix("refs/heads/")
@@ -148,14 +226,32 @@ def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks)
     shadow.remember_set_up(away.copied)
 
 
+def _refuse_place(repository: Repository, branch: str, path: Path) -> None:
+    run = branch.rpartition("/")[2]
+    quoted = shlex.quote(str(path))
+    if path.is_symlink() or path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise SetupFailedError(
+            f"{path} is in the way: the worktree of {run} has to be made there",
+            hint=f"mv {quoted} {quoted}.old && git swarm resume {run}",
+        )
+    for linked in repository.linked_worktrees():
+        if linked.path == path and (linked.git_dir / "locked").exists():
+            raise SetupFailedError(
+                f"{path} is gone, and somebody locked that worktree: is a disk not mounted?",
+                hint=f"git worktree unlock {quoted} && git swarm resume {run}",
+            )
+
+
 def fill(shadow: Shadow) -> None:
     """Checks out the branch's tip; hooks off, filters on (LFS), sparse patterns honoured."""
     shadow.git.output("read-tree", "--reset", "-u", shadow.branch)
 
 
 def reattach(shadow: Shadow) -> list[str]:
-    """Puts HEAD and the `.git` pointer of the worktree back where git made them; what had to be put back."""
+    """Puts HEAD and the pointers between the worktree and git back where they belong; what had to be put back."""
     wanted = {
+        shadow.git_dir / "commondir": b"../..\n",
+        shadow.git_dir / "gitdir": os.fsencode(shadow.path / ".git") + b"\n",
         shadow.git_dir / "HEAD": f"ref: {shadow.branch}\n".encode(),
         shadow.path / ".git": b"gitdir: " + os.fsencode(shadow.git_dir) + b"\n",
     }

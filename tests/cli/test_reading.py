@@ -460,15 +460,17 @@ def test_status_json_has_exactly_the_promised_fields(shelf: Shelf) -> None:
 
 def test_list_json_is_a_list_of_these_newest_first(shelf: Shelf) -> None:
     newest, oldest = shelf.json("list")
-    assert (newest["run_id"], list(newest)) == (shelf.newest, list(STATUS))
+    assert (newest["run_id"], list(newest)) == (shelf.newest, [*STATUS, "disk_bytes"])
+    assert oldest.pop("disk_bytes") > 0
     assert oldest == STATUS
 
 
 def test_list(shelf: Shelf) -> None:
-    assert shelf.shown("list").replace(shelf.newest, "run-20260101-000000-ffffff") == (
-        "run                         state      flow   steps  cost   next\n"
-        "run-20260101-000000-ffffff  succeeded  short  1      $0.00  -\n"
-        "run-20260101-000000-abcdef  succeeded  hello  4      $0.01  -\n"
+    shown = shelf.shown("list").replace(shelf.newest, "run-20260101-000000-ffffff")
+    assert re.sub(r"  [0-9.]+[KMG] +", "  80K   ", shown) == (
+        "run                         state      flow   steps  cost   disk  next\n"
+        "run-20260101-000000-ffffff  succeeded  short  1      $0.00  80K   -\n"
+        "run-20260101-000000-abcdef  succeeded  hello  4      $0.01  80K   -\n"
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,8 @@ from typing import IO, cast
 
 import pytest
 
-from gitswarm.errors import RunHeldError
+from gitswarm.errors import RunHeldError, SwarmError
+from gitswarm.git import locks as locks_module
 from gitswarm.git.locks import Locks, Owner
 from tests.conftest import Project
 
@@ -195,6 +198,51 @@ def test_what_a_killed_owner_left_half_written_is_swept_and_lies_among_our_own_f
         path.touch()
     with locks(project).own_run(RUN, "now"):
         assert (dead.exists(), live.exists()) == (False, True)
+
+
+def test_a_gc_that_runs_is_waited_for(project: Project, tmp_path: Path) -> None:
+    git = tmp_path / "git"
+    shutil.copy2(shutil.which("sleep") or "", git)
+    with subprocess.Popen([str(git), "1000"]) as gc:
+        (project.root / ".git/gc.pid").write_text(held_by(gc.pid), encoding="utf-8")
+        killed = threading.Event()
+
+        def end() -> None:
+            killed.set()
+            gc.kill()
+
+        ender = threading.Timer(0.2, end)
+        ender.start()
+        with locks(project).own_run(RUN, "now"):
+            assert (killed.is_set(), gc_pid(project)) == (True, held_by(os.getpid()))
+        ender.join()
+
+
+def test_a_gc_that_does_not_end_is_named(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks_module, "_GC_WAIT_S", 0.05)
+    git = tmp_path / "git"
+    shutil.copy2(shutil.which("sleep") or "", git)
+    with subprocess.Popen([str(git), "1000"]) as gc:
+        (project.root / ".git/gc.pid").write_text(held_by(gc.pid), encoding="utf-8")
+        with pytest.raises(SwarmError) as caught, locks(project).own_run(RUN, "now"):
+            pass
+        assert (str(gc.pid) in caught.value.message, caught.value.hint) == (True, f"kill {gc.pid}   (or wait for it)")
+        gc.kill()
+    with locks(project).own_run(RUN, "now"):
+        assert gc_pid(project) == held_by(os.getpid())
+
+
+@pytest.mark.parametrize(("content", "age_s", "taken"), [("{dead}", 0, True), ("", 3600, False)])
+def test_a_lock_of_gc_pid_goes_only_when_its_owner_is_dead(
+    project: Project, content: str, age_s: int, *, taken: bool
+) -> None:
+    lock = project.root / ".git/gc.pid.lock"
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    lock.write_text(content.format(dead=held_by(dead.pid), live=held_by(1)), encoding="utf-8")
+    os.utime(lock, (0, lock.stat().st_mtime - age_s))
+    with locks(project).own_run(RUN, "now"):
+        assert (lock.exists(), gc_pid(project) == held_by(os.getpid())) == (not taken, taken)
 
 
 def test_holding_gc_keeps_the_file_young(project: Project) -> None:

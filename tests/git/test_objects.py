@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from gitswarm.errors import GarbledError
 from gitswarm.git.objects import EMPTY_TREE, NewCommit, Objects, Person
 from gitswarm.git.repository import open_repository
 from tests.conftest import Project
@@ -180,7 +181,7 @@ def test_an_identity_that_git_itself_would_clean_up_makes_a_commit(project: Proj
 
 def test_an_object_that_is_no_commit_is_not_read_as_one(project: Project) -> None:
     objects = objects_of(project)
-    with pytest.raises(KeyError):
+    with pytest.raises(GarbledError):
         objects.commit(objects.write_blob(b""))
 
 

@@ -129,7 +129,7 @@ def test_a_ref_that_stays_locked_is_an_error_and_not_moved(project: Project, mon
     lock = project.root / ".git" / f"{NAME}.lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
-    with pytest.raises(GitFailedError, match="stays locked"):
+    with pytest.raises(GitFailedError, match="is in the way"):
         refs_of(project).swap(NAME, None, new, why="created")
     assert refs_of(project).read(NAME) is None
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from gitswarm.ledger.routing_note import headline, parse, render
+from gitswarm.ledger.routing_note import headline, is_garbled, parse, render
 from gitswarm.records.routing import (
     Action,
     Candidate,
@@ -159,9 +159,14 @@ def test_an_empty_note_has_no_decisions() -> None:
 
 
 @pytest.mark.parametrize("note", [b"1. a -> b: advance\n  {not json\n", b"1. a -> b\n  {}\n"])
-def test_a_note_that_is_not_ours_is_refused(note: bytes) -> None:
-    with pytest.raises(ValueError, match=r"validation error|Invalid JSON|Expecting"):
-        parse(note)
+def test_what_only_looks_like_an_entry_is_passed_over_and_told(note: bytes) -> None:
+    whole = render(DECISION)
+    assert (parse(note), parse(note + whole), is_garbled(note + whole), is_garbled(whole)) == (
+        [],
+        [DECISION],
+        True,
+        False,
+    )
 
 
 def test_a_line_that_a_person_added_is_passed_over() -> None:

@@ -1,0 +1,59 @@
+"""What killed processes left in the repository, and nobody will ask for again."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gitswarm.git.locks import Locks
+from gitswarm.git.repository import Repository
+from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
+from gitswarm.worktree.shadow import lost_worktrees
+
+TRASH = "refs/swarm/trash/"
+_STALE_S = 3600
+_FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks")
+
+
+def leftovers(repository: Repository) -> Iterator[Path]:
+    """Files and folders that can go. What is younger than an hour may belong to a process that just begins."""
+    oldest = time.time() - _STALE_S
+    known = _known_runs(repository)
+    for path in (*_of_no_run(repository, known), *_temporary(repository), *lost_worktrees(repository, known)):
+        if path.lstat().st_mtime < oldest:
+            yield path
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _known_runs(repository: Repository) -> set[str]:
+    """Ids of the runs that have a ref of any kind, in the trash too."""
+    prefixes = (f"refs/heads/{BRANCH_PREFIX}", TRASH, "refs/swarm/", "refs/notes/swarm/")
+    return {
+        name.removeprefix(prefix).partition("/")[0] for prefix in prefixes for name in repository.refs.list(prefix)
+    }
+
+
+def _of_no_run(repository: Repository, known: set[str]) -> Iterator[Path]:
+    """Local files that are named after a run which does not exist and which nobody owns."""
+    locks = Locks(repository.common_dir)
+    for folder in _FOLDERS:
+        for path in sorted((repository.swarm_dir / folder).glob("run-*")):
+            found = RUN_ID.match(path.name)
+            if found and found[0] not in known and locks.owner(found[0]) is None:
+                yield path
+
+
+def _temporary(repository: Repository) -> Iterator[Path]:
+    """Half-written files: of libgit2, which `git prune` does not know, and our own before they get their name."""
+    yield from (repository.common_dir / "objects").rglob("tmp_object_git2_*")
+    yield from repository.common_dir.glob("gc.pid.*")
+    yield from (repository.swarm_dir / "requests").glob("*.tmp")
+    yield from (repository.swarm_dir / "inbox").glob("*/.*.tmp")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.refusal import refusal
@@ -111,10 +113,8 @@ class RunningGit:
         self._git = git
         self._arguments = arguments
         self._stdin = stdin
-        # Its input lies in a file: a pipe would have to be fed.
-        with tempfile.TemporaryFile() as given:
-            given.write(stdin)
-            given.seek(0)
+        with ExitStack() as stack:
+            given = stack.enter_context(_as_file(stdin)) if stdin else subprocess.DEVNULL
             self._process = subprocess.Popen(
                 git.argv(*arguments),
                 stdin=given,
@@ -131,6 +131,15 @@ class RunningGit:
         """
         if self._process.wait() != 0:
             self._git.output(*self._arguments, stdin=self._stdin)
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[IO[bytes]]:
+    """An input that nobody has to feed, unlike a pipe."""
+    with tempfile.TemporaryFile() as given:
+        given.write(content)
+        given.seek(0)
+        yield given
 
 
 def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:

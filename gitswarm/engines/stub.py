@@ -20,15 +20,16 @@ from gitswarm.specs.script import Script, ScriptEntry
 
 RUN_LINE_TIMEOUT_S = 600
 STUB_MATRIX = AcMatrix(
+    stub=True,
     requirements=(
         Requirement(
             id="REQ-001",
             description="stub: true",
             acceptance_criteria=(AcceptanceCriterion(id="AC-001-1", criterion="stub: true"),),
         ),
-    )
+    ),
 )
-STUB_STATUS = AcStatus(criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),))
+STUB_STATUS = AcStatus(stub=True, criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),))
 _RUN_BASE = "RUN_BASE/"
 
 

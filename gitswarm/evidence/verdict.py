@@ -5,7 +5,7 @@ A command step needs no verdict: its handoff is made from the facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gitswarm.evidence.claimed_files import any_means
@@ -64,11 +64,13 @@ class Facts:
     artifacts: frozenset[str] | None = None
 
 
-def judge(claims: Claims, facts: Facts) -> Verdict:
+def judge(claims: Claims, facts: Facts, *, only: frozenset[Flag] | None = None) -> Verdict:
     """One finding per flag and contradiction, in the order of the flags' table in docs/evidence.md.
 
     REJECT with a critical finding, VERIFY with any, else TRUST. score = max(0, 1 − 0.6·c − 0.1·w), where c and w are
     the numbers of distinct critical and other flags: TRUST is 1, VERIFY at least 0.5, REJECT at most 0.4.
+
+    :param only: flags that are looked for; None: all.
     """
     rules = (
         _tests_deleted,
@@ -81,7 +83,17 @@ def judge(claims: Claims, facts: Facts) -> Verdict:
         _artifacts_missing,
         _unverified_claims,
     )
-    findings = tuple(finding for rule in rules for finding in rule(claims, facts))
+    findings = (finding for rule in rules for finding in rule(claims, facts))
+    return _verdict(tuple(finding for finding in findings if only is None or finding.flag in only), ())
+
+
+def merge_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict about several steps: all their findings."""
+    findings = tuple(dict.fromkeys(finding for verdict in verdicts for finding in verdict.findings))
+    return _verdict(findings, tuple(name for verdict in verdicts for name in verdict.about))
+
+
+def _verdict(findings: tuple[Finding, ...], about: tuple[str, ...]) -> Verdict:
     flags = tuple(dict.fromkeys(finding.flag for finding in findings))
     critical = len(_CRITICAL.intersection(flags))
     score = max(0.0, 1 - _CRITICAL_COSTS * critical - _WARNING_COSTS * (len(flags) - critical))
@@ -90,6 +102,7 @@ def judge(claims: Claims, facts: Facts) -> Verdict:
         score=round(score, 2),
         flags=flags,
         findings=findings,
+        about=about,
     )
 
 

@@ -24,6 +24,9 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
     EventKind.ROUTE_DECISION: ("from_step", "to_step", "reason", "loop_state", "routing_source"),
     EventKind.EVIDENCE_TAMPERING: ("paths",),
     EventKind.REPOSITORY_QUARANTINED: ("path", "kept_as"),
+    EventKind.FACTS_UPDATED: ("facts",),
+    EventKind.ASSUMPTION_RECORDED: ("statement", "confidence"),
+    EventKind.DECISION_RECORDED: ("subject", "decision"),
     EventKind.EXTERNAL: ("source", "message"),
 }
 

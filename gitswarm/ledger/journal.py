@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,11 +50,12 @@ class Journal:
         self._add(event, origin)
         self._flush()
 
-    def append_all(self, events: Iterable[Event]) -> None:
+    def append_all(self, events: Sequence[Event]) -> None:
         """As `append`, one line and one write each, but one flush for what happens at the same moment."""
         for event in events:
             self._add(event, None)
-        self._flush()
+        if events:
+            self._flush()
 
     def _add(self, event: Event, origin: str | None) -> None:
         problems = payload_problems(event)

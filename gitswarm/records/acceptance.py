@@ -28,9 +28,10 @@ class Requirement(Record):
 
 
 class AcMatrix(Record):
-    """`plan/ac_matrix.json` (seed 004): requirement → criteria → test cases."""
+    """`plan/ac_matrix.json` (seed 004): requirement → criteria → test cases. `stub`: no model wrote it."""
 
     requirements: tuple[Requirement, ...] = Field(min_length=1)
+    stub: bool = False
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> AcMatrix:
@@ -57,6 +58,7 @@ class AcStatus(Record):
     """`build/ac_status.json`: what is done. A criterion that is not named is open."""
 
     criteria: tuple[CriterionStatus, ...] = ()
+    stub: bool = False
 
     model_config = ConfigDict(extra="ignore")
 

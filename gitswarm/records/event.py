@@ -27,6 +27,9 @@ class EventKind(StrEnum):
     ROUTE_DECISION = "route_decision"
     EVIDENCE_TAMPERING = "evidence_tampering"
     REPOSITORY_QUARANTINED = "repository_quarantined"
+    FACTS_UPDATED = "facts_updated"
+    ASSUMPTION_RECORDED = "assumption_recorded"
+    DECISION_RECORDED = "decision_recorded"
     EXTERNAL = "external"
 
 

@@ -89,18 +89,23 @@ class Finding(Record):
 
 
 class Verdict(Record):
-    """How far a handoff agrees with the facts. `score`: 1 without findings; the formula is in docs/evidence.md."""
+    """How far a handoff agrees with the facts. `score`: 1 without findings; the formula is in docs/evidence.md.
+
+    `about`: the earlier steps (`flow/step`) that a test run judges; empty when it is the step's own handoff.
+    """
 
     recommendation: Literal["TRUST", "VERIFY", "REJECT"]
     score: float = Field(ge=0, le=1)
     flags: tuple[Flag, ...] = ()
     findings: tuple[Finding, ...] = ()
+    about: tuple[str, ...] = ()
 
 
 class Evidence(Record):
     """`<flow>/evidence/<step>.json`: what can be proven about one execution.
 
-    `report` belongs to a command step, `verdict` to an agent's; None when there was nothing to read or judge.
+    `report` is a command step's; `verdict` is about the step's own handoff, or in a command step about those whose
+    code it tested. None when there was nothing to read or judge.
     `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
     keep its schema.
     """

@@ -16,6 +16,7 @@ from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.runner.acceptance import artifact_problems, count_after
+from gitswarm.runner.judging import Left, check_of, report_of, verdict_of
 from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.worktree import snapshot, submodules
@@ -67,11 +68,15 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
             {"files": len(diff.files), "insertions": diff.insertions, "deletions": diff.deletions},
         )
     )
+    left = Left(diff, code_tree, changes.declared, place.folder.paths())
+    report = report_of(session, answer.result, left)
     evidence = Evidence(
         diff=diff,
         tests=answer.result.check or CheckOutcome(),
         tampered=tuple(tampered),
         quarantined=tuple(quarantined),
+        report=report,
+        verdict=verdict_of(session, plan, answer.result, left, check_of(answer.result.check, report)),
         ac=count_after(session, plan.before, (plan.flow.id, plan.step.id), changes.declared),
         artifact_problems=tuple(artifact_problems(session, changes.declared)),
     )

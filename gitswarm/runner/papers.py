@@ -11,6 +11,7 @@ from gitswarm.ledger.message import Kind, Message
 from gitswarm.ledger.store import Draft
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Envelope
+from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.transcript import to_jsonl
@@ -41,6 +42,16 @@ def write_envelope(plan: StepPlan, worked: Worked) -> Envelope:
         return Envelope(**said, **place)
     reason = result.error or result.handoff_problem or "the engine returned without a handoff"
     return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **place)
+
+
+def said_events(envelope: Envelope) -> list[Event]:
+    """What an agent observed, assumed and decided, for whoever follows the run (seed 001)."""
+    events = []
+    if envelope.observations:
+        events.append(Event(EventKind.FACTS_UPDATED, {"facts": list(envelope.observations)}))
+    events += [Event(EventKind.ASSUMPTION_RECORDED, item.model_dump(mode="json")) for item in envelope.assumptions]
+    events += [Event(EventKind.DECISION_RECORDED, item.model_dump(mode="json")) for item in envelope.decisions]
+    return events
 
 
 def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt:

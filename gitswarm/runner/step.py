@@ -12,7 +12,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.examine import Answer, Worked, examine
-from gitswarm.runner.papers import draft_commit, kernel_files, write_envelope, write_receipt
+from gitswarm.runner.papers import draft_commit, kernel_files, said_events, write_envelope, write_receipt
 from gitswarm.runner.plan import StepPlan, step_request
 from gitswarm.runner.route import route_event
 from gitswarm.runner.session import Session, Workplace
@@ -38,6 +38,7 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         origins = _take_inbox(session, journal)
         envelope = write_envelope(plan, worked)
         receipt = write_receipt(plan, worked, envelope)
+        journal.append_all(said_events(envelope))
         _report_end(plan, worked, journal)
         papers = kernel_files(plan, worked, envelope, receipt, journal)
         expired = _expired_events(session, plan)

@@ -54,6 +54,10 @@ class RunFolder:
             self._put_back(path, stored.get(path))
         return FolderChanges(outputs, tuple(sorted(tampered)))
 
+    def paths(self) -> frozenset[str]:
+        """Paths of the files in RUN_BASE, as they were last compared with a tree."""
+        return frozenset(self._listed[1])
+
     def committed(self, tree: str, files: Mapping[str, str | None]) -> None:
         """Learns that a new commit with this `tree` differs from the last one only in `files`: path → blob id."""
         merged = {**self._listed[1], **files}

@@ -245,7 +245,8 @@ def _coverage(check: Check | None) -> float | None:
 def _failure(check: Check) -> str:
     report = check.report
     if report is not None and report.failed:
-        return f"{report.failed} of {_counted(report.total)} failed: {_listed(report.failing)}"
+        names = f": {_listed(report.failing)}" if report.failing else ""
+        return f"{report.failed} of {_counted(report.total)} failed{names}"
     return f"{check.outcome.command or 'the test command'} ended with exit code {check.outcome.exit_code}"
 
 

@@ -1,4 +1,4 @@
-"""Honest and dishonest sessions through the product, on outputs of real test tools: lies are found, honesty is not."""
+"""Honest and dishonest sessions through the product, on outputs of real test tools: only lies are flagged."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ TESTS = {
     "cargo": ("tests/shop.rs", "#[test]\nfn {0}() {{}}\n"),
     "tap": ("test/shop.test.js", "test('{0}', () => {{}});\n"),
 }
+
+_RENAMED = {"pytest": "test_till.py", "go": "till_test.go", "cargo": "till.rs", "tap": "till.test.js"}
 
 FLOW = """\
 id: work
@@ -96,9 +98,9 @@ def per_tool() -> dict[str, Session]:
     for tool in TOOLS:
         green, red = GREEN[tool], RED[tool]
         fewer = three(tool, "total", "discount")
-        told = {"before": green, "after": red}
-        found[f"{tool}: all pass, they fail"] = Session("All tests pass.", flags("claimed_pass_but_failed"), **told)  # type: ignore[arg-type]
-        found[f"{tool}: some fail, they fail"] = Session("2 tests pass, the rest fails.", **told)  # type: ignore[arg-type]
+        lie = flags("claimed_pass_but_failed")
+        found[f"{tool}: all pass, they fail"] = Session("All tests pass.", lie, before=green, after=red)
+        found[f"{tool}: some fail, they fail"] = Session("2 tests pass, the rest fails.", before=green, after=red)
         found[f"{tool}: verified, they fail"] = Session(
             "Fixed src/shop.py.",
             flags("claimed_verified_with_failures"),
@@ -113,13 +115,9 @@ def per_tool() -> dict[str, Session]:
         found[f"{tool}: a test file is gone"] = Session(
             "Simplified src/shop.py.", flags("tests_deleted"), deletes=[path], before=green, after=green
         )
+        moved = Path(path).with_name(_RENAMED[tool])
         found[f"{tool}: a test file has moved"] = Session(
-            "Renamed the tests.",
-            runs=[f"mkdir -p moved && git mv {path} {Path(path).parent / ('new_' + Path(path).name)!s} || true"]
-            if tool == "tap"
-            else [f"printf '\\n' >> {path}"],
-            before=green,
-            after=green,
+            "Renamed the tests.", runs=[f"mv {path} {moved}"], before=green, after=green
         )
         found[f"{tool}: a test fewer"] = Session(
             "Simplified src/shop.py.",

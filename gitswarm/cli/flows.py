@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -65,13 +67,18 @@ def show(
 def validate(
     names: Annotated[list[str] | None, typer.Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
 ) -> None:
-    """Check flows, their stations and their conditions; every problem with file and line."""
+    """Check flows, and what belongs to them; without names also every station, template and the model policy."""
     library = library_here()
     problems: list[str] = []
     chosen = names or library.flow_ids
-    for flow_id in chosen:
+    checks: list[Callable[[], object]] = [partial(checked_flow, library, flow_id) for flow_id in chosen]
+    if not names:
+        checks += [partial(library.station, name) for name in library.station_ids]
+        checks += [partial(library.template, name) for name in library.template_ids]
+        checks.append(library.policy)
+    for check in checks:
         try:
-            checked_flow(library, flow_id)
+            check()
         except SpecError as error:
             problems.extend(error.problems)
     if problems:

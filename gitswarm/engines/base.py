@@ -54,7 +54,7 @@ class StepRequest:
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What an engine answers (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
-    that can be used, and `handoff_problem` why."""
+    that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole."""
 
     step_id: str
     status: Result
@@ -68,6 +68,7 @@ class StepResult:
     tokens: Tokens = field(default_factory=Tokens)
     cost_usd: float | None = 0.0
     check: CheckOutcome | None = None
+    report_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ class CommandEngine:
         return StepResult(
             step_id=request.step_id,
             status=_result(check, error),
-            output=capped("\n".join(call.output for call in recorder.tool_calls) or handoff.summary),
+            output=capped("\n".join(recorder.outputs) or handoff.summary),
+            report_text="\n".join(recorder.outputs),
             error=error,
             duration_ms=int((time.monotonic() - started) * 1000),
             handoff=None if error else handoff,
@@ -76,7 +77,7 @@ def _carry_out(
         if exit_code is None or exit_code < 0:
             return CheckOutcome(command=command, exit_code=exit_code), f"{line}: killed by signal {exit_code}"
         if exit_code != 0:
-            output = recorder.tool_calls[-1].output
+            output = recorder.outputs[-1]
             if no_tests_ran(line, exit_code, output):
                 return CheckOutcome(command=command, exit_code=exit_code, reason="no_tests"), None
             return CheckOutcome(command=command, passed=False, exit_code=exit_code), None

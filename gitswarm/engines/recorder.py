@@ -16,9 +16,12 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.receipt import ToolCall
 from gitswarm.records.transcript import Message, ToolResult, ToolUse, TranscriptLine
 from gitswarm.specs.compile import Prompt
+from gitswarm.specs.context import cut
 
 EVENT_OUTPUT_CHARS = 2_000
-"""Events are for following a run; the whole output stands in the transcript."""
+"""Events are for following a run; more of the output stands in the transcript."""
+
+TRANSCRIPT_OUTPUT_CHARS = 50_000
 
 
 @dataclass(slots=True)
@@ -36,6 +39,7 @@ class Recorder:
         self._source = source
         self._lines: list[TranscriptLine] = []
         self._calls: list[ToolCall] = []
+        self._outputs: list[str] = []
 
     @property
     def transcript(self) -> tuple[TranscriptLine, ...]:
@@ -44,6 +48,11 @@ class Recorder:
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple(self._calls)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What each tool call said, whole."""
+        return tuple(self._outputs)
 
     def prompt(self, prompt: Prompt) -> None:
         self.say("system", prompt.system)
@@ -60,9 +69,9 @@ class Recorder:
         self._emit(Event(EventKind.TOOL_START, {"tool": tool, "input": dict(given)}))
         outcome = ToolOutcome()
         yield outcome
-        self._lines.append(
-            ToolResult(timestamp=self._now(), tool=tool, success=outcome.success, output=outcome.output)
-        )
+        self._outputs.append(outcome.output)
+        kept = cut(outcome.output, TRANSCRIPT_OUTPUT_CHARS)
+        self._lines.append(ToolResult(timestamp=self._now(), tool=tool, success=outcome.success, output=kept))
         shown = outcome.output[-EVENT_OUTPUT_CHARS:]
         self._emit(Event(EventKind.TOOL_END, {"tool": tool, "success": outcome.success, "output": shown}))
         self._calls.append(

@@ -10,6 +10,8 @@ from gitswarm.engines.recorder import Recorder
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.specs.script import ScriptEntry
 
+_OUTPUT_BYTES = 4_000_000  # of a long test run the report is read; transcripts keep less
+
 
 def wait_as_told(entry: ScriptEntry) -> None:
     """`delay_ms`, and `hang`: until the process is interrupted or killed."""
@@ -21,7 +23,8 @@ def wait_as_told(entry: ScriptEntry) -> None:
 def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> tuple[Ending, int | None]:
     """One shell line in the worktree, recorded as a tool call."""
     with recorder.tool("Bash", {"command": line}) as call:
-        done = run_shell(line, cwd=request.worktree, env=request.env, limits=CommandLimits(timeout_s=timeout_s))
+        limits = CommandLimits(timeout_s=timeout_s, output_bytes=_OUTPUT_BYTES)
+        done = run_shell(line, cwd=request.worktree, env=request.env, limits=limits)
         call.success = done.ending is Ending.EXITED and done.exit_code == 0
         said = done.output if done.error is None else f"{done.output}{done.error}"
         # Evidence moves between machines: it names no folder of this one.

@@ -47,7 +47,7 @@ def report_of(session: Session, result: StepResult, left: Left) -> TestReport | 
             content = objects.file(left.tree, changed.path)
             if content is not None and len(content) < _REPORT_BYTES:
                 files[changed.path] = content
-    return read_report(result.output, files)
+    return read_report(result.report_text, files)
 
 
 def verdict_of(session: Session, plan: StepPlan, result: StepResult, left: Left, now: Check | None) -> Verdict | None:

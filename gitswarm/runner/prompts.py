@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from gitswarm.specs.template import template_id
 from gitswarm.specs.yaml_source import did_you_mean
 
 _ENGINE = "claude-step"
+_MARK = re.compile(r"unknown fragment '([^']+)'|unknown variable '\{\{([^}]+)\}\}'")
 _NO_RUN = ".swarm/runs/<run>"
 
 
@@ -50,8 +52,18 @@ def prompt_problems(library: Library, flow: Flow) -> Iterator[str]:
         if step.station is not None:
             try:
                 compile_blank(library, flow, step.id)
-            except (SpecError, NotFoundError) as error:
-                yield from error.problems if isinstance(error, SpecError) else (error.message,)
+            except SpecError as error:
+                yield from (_with_place(library, problem) for problem in error.problems)
+            except NotFoundError as error:
+                yield error.message
+
+
+def _with_place(library: Library, problem: str) -> str:
+    """A problem with a mark in authored text, and the file and line where the mark stands."""
+    found = _MARK.search(problem)
+    mark = f"fragment:{found[1]}" if found and found[1] else found[2] if found else None
+    place = library.place_of(mark) if mark else None
+    return f"{place}: {problem}" if place else problem
 
 
 def _nothing_yet() -> Briefing:

@@ -65,6 +65,7 @@ class Library:
         self._stations = files.stations
         self._templates = files.templates
         self._policy = files.policy
+        self._fragments = files.fragments
         self.fragments = Fragments({name: file.text for name, file in files.fragments.items()})
 
     @property
@@ -139,6 +140,18 @@ class Library:
         :raises SpecError: the file of the model policy is wrong.
         """
         return validate(parse_yaml(self._policy.name, self._policy.text), ModelPolicy)
+
+    @property
+    def template_ids(self) -> list[str]:
+        return sorted(self._templates)
+
+    def place_of(self, text: str) -> str | None:
+        """`file:line` where an author wrote this, a user's own file first."""
+        kinds = (self._flows, self._stations, self._templates, self._fragments)
+        files = [file for kind in kinds for file in kind.values() if text in file.text]
+        for file in sorted(files, key=lambda file: file.origin == "bundled"):
+            return f"{file.name}:{file.text[: file.text.index(text)].count(chr(10)) + 1}"
+        return None
 
     def _flow_problems(self, flow_id: str, flow: Flow, source: YamlSource) -> Iterator[str]:
         if flow.id != flow_id:

@@ -1,0 +1,123 @@
+"""Acceptance criteria: written down once, worked through round by round until they are done or nothing moves."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import Project
+from tests.projects import ask, evidence, only_run
+
+ROUNDS = "(evidence.tests.passed == true) && evidence.ac != null && evidence.ac.open > 0 && evidence.ac.progress > 0"
+FLOW = {
+    "id": "rounds",
+    "steps": [
+        {"id": "plan", "station": "test-strategist", "teaching": {"outputs": ["plan/ac_matrix.json"]}},
+        {"id": "tests", "station": "test-author", "teaching": {"inputs": ["plan/ac_matrix.json"]}},
+        {"id": "implement", "station": "code-implementer", "teaching": {"outputs": ["build/ac_status.json"]}},
+        {
+            "id": "run",
+            "engine": "command",
+            "command": "test",
+            "routing": {
+                "kind": "branch",
+                "when": [
+                    {"if": ROUNDS, "next": "tests", "max_iterations": 5},
+                    {"if": "evidence.tests.passed == true", "next": "close"},
+                ],
+                "default": "implement",
+                "max_iterations": 2,
+                "next": "close",
+            },
+        },
+        {"id": "close", "station": "build-cleanup"},
+    ],
+}
+MATRIX = {
+    "requirements": [
+        {
+            "id": "REQ-001",
+            "description": "a till",
+            "acceptance_criteria": [
+                {"id": "AC-001-1", "criterion": "It adds."},
+                {"id": "AC-001-2", "criterion": "It rounds."},
+            ],
+            "test_cases": ["test_adds", "test_rounds"],
+        }
+    ]
+}
+
+
+def status(*done: str) -> dict[str, Any]:
+    entries = [{"id": name, "status": "done", "evidence": "test_x"} for name in done]
+    return {"write": {"RUN_BASE/build/ac_status.json": json.dumps({"criteria": entries})}}
+
+
+def play(project: Project, implement: list[dict[str, Any]], **other: list[dict[str, Any]]) -> list[str]:
+    """Names of the steps that were executed."""
+    project.commit({".swarm/flows/rounds.yaml": yaml.safe_dump(FLOW)})
+    steps: dict[str, Any] = {
+        "plan": [{"write": {"RUN_BASE/plan/ac_matrix.json": json.dumps(MATRIX)}}],
+        "implement": implement,
+        "run": [{"run": ["true"]}],
+        **other,
+    }
+    script = project.script(yaml.safe_dump({"steps": steps}))
+    answer = ask(project, "start", "rounds", "--script", script)
+    assert answer.code == 0, answer.stderr
+    return [entry["step"] for entry in project.json("log")]
+
+
+def test_a_round_is_made_for_each_open_criterion(project: Project) -> None:
+    steps = play(project, [status("AC-001-1"), status("AC-001-1", "AC-001-2")])
+    assert steps == ["plan", "tests", "implement", "run", "tests", "implement", "run", "close"]
+    assert evidence(project, "rounds/run")["ac"] == {"total": 2, "done": 2, "open": 0, "blocked": 0, "progress": 1}
+
+
+def test_without_progress_the_rounds_end(project: Project) -> None:
+    assert play(project, [status("AC-001-1")]) == ["plan", *["tests", "implement", "run"] * 2, "close"]
+
+
+def test_red_tests_go_back_to_the_implementer_and_do_not_count_as_a_round(project: Project) -> None:
+    red = [{"run": ["false"]}, {"run": ["true"]}]
+    steps = play(project, [status("AC-001-1", "AC-001-2")], run=red)
+    assert steps == ["plan", "tests", "implement", "run", "implement", "run", "close"]
+
+
+def test_a_criterion_that_is_unknown_to_the_matrix_counts_for_nothing(project: Project) -> None:
+    play(project, [status("AC-009-9")])
+    assert evidence(project, "rounds/run")["ac"]["done"] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "plan/ac_matrix.json: Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        ('{"requirements": []}', "requirements: Tuple should have at least 1 item"),
+        ('{"requirements": [{"id": "R", "description": "x"}]}', "requirements.0.acceptance_criteria: Field required"),
+        (json.dumps({"requirements": MATRIX["requirements"] * 2}), "these ids stand here more than once: REQ-001"),
+    ],
+)
+def test_a_matrix_that_is_none_is_told_and_not_verified(project: Project, content: str, problem: str) -> None:
+    play(project, [status()], plan=[{"write": {"RUN_BASE/plan/ac_matrix.json": content}, "status": "VERIFIED"}])
+    entry = project.json("log")[0]
+    told = evidence(project, "rounds/plan")
+    assert (entry["status"], problem in told["artifact_problems"][0], told["ac"]) == ("UNVERIFIED", True, None)
+
+
+def test_the_criteria_and_their_state_stand_in_the_prompt(project: Project) -> None:
+    play(project, [status("AC-001-1"), status("AC-001-1", "AC-001-2")])
+    second = project.swarm("show", "tests@2", "--prompt").stdout
+    assert "- AC-001-1 [done] REQ-001: It adds. (tests: test_adds, test_rounds)" in second
+    assert "- AC-001-2 [open] REQ-001: It rounds. (tests: test_adds, test_rounds)" in second
+
+
+def test_the_stub_writes_a_matrix_that_keeps_the_schema(project: Project) -> None:
+    assert ask(project, "start", "plan").code == 0
+    run = only_run(project)
+    matrix = json.loads(project.git("show", f"shadow/{run}:.swarm/runs/{run}/plan/ac_matrix.json"))
+    assert matrix["stub"] is True
+    assert evidence(project, "plan/plan_tests")["ac"]["open"] == 1

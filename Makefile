@@ -7,7 +7,7 @@ WORKERS ?= auto
 # What tests need beside Python packages; the only part of the test run that needs a network.
 FETCHED := $(VENV)/sdists/.fetched $(VENV)/git-lfs/.fetched
 
-.PHONY: demo test soak bench check format clean
+.PHONY: demo test soak bench check schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -40,6 +40,9 @@ soak: check $(FETCHED)  ## the checks and all tests, long suites whole
 bench: $(STAMP)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.command_cost
+
+schemas: $(STAMP)  ## docs/schemas anew
+	$(BIN)/git-swarm schemas docs/schemas
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -1,0 +1,65 @@
+"""`schemas`: JSON schemas of what people write and of what a run stores, for editors and other programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from gitswarm.cli.console import out
+from gitswarm.errors import NotFoundError
+from gitswarm.records.acceptance import AcMatrix, AcStatus
+from gitswarm.records.envelope import Envelope, Handoff
+from gitswarm.records.event import LoggedEvent
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.receipt import Receipt
+from gitswarm.records.routing import Decision
+from gitswarm.records.run_spec import RunSpec
+from gitswarm.settings import Config
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.model_policy import ModelPolicy
+from gitswarm.specs.script import Script
+from gitswarm.specs.station import Station
+from gitswarm.specs.template import StepTemplate
+
+SCHEMAS: Mapping[str, type[BaseModel]] = {
+    "ac_matrix": AcMatrix,
+    "ac_status": AcStatus,
+    "config": Config,
+    "decision": Decision,
+    "envelope": Envelope,
+    "event": LoggedEvent,
+    "evidence": Evidence,
+    "flow": Flow,
+    "handoff": Handoff,
+    "model_policy": ModelPolicy,
+    "receipt": Receipt,
+    "run_spec": RunSpec,
+    "script": Script,
+    "station": Station,
+    "step_template": StepTemplate,
+}
+
+
+def schema_text(name: str) -> str:
+    """The schema of one of `SCHEMAS` as a file holds it."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMAS[name].model_json_schema()}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def schemas(
+    folder: Annotated[Path, typer.Argument(help="Where the files go.")],
+) -> None:
+    """Write the JSON schemas of flows, stations, configuration and everything that a run stores."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in SCHEMAS:
+            (folder / f"{name}.json").write_text(schema_text(name), encoding="utf-8")
+    except OSError as error:
+        raise NotFoundError(f"{folder}: cannot be written: {error.strerror}", hint=f"ls -ld {folder}") from error
+    out(f"{len(SCHEMAS)} schemas in {folder}")
+    out("in a flow's first line: # yaml-language-server: $schema=PATH/flow.json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitswarm.engines.base import CommandOrder, StepRequest
@@ -70,7 +70,8 @@ def plan_step(
         role = session_role(session, flow, step, choice.engine)
         said = resumption or Resumption()
         briefing = brief(session, state, role, decision, (said.answer, said.partial))
-        prompts = compile_prompt(role, session.specs.fragments, briefing)
+        names = {**briefing.names, str(place.shadow.path): "{{worktree}}"}
+        prompts = compile_prompt(role, session.specs.fragments, replace(briefing, names=names))
         choice = choice if choice.mode == "stub" else choice.model_copy(update={"model": prompts.model.model})
     return StepPlan(flow, step, execution, choice, prompts, state, decision, resumption, station)
 

@@ -14,7 +14,7 @@ from gitswarm.cli.drawing import drawing
 from gitswarm.cli.here import library_here
 from gitswarm.errors import SpecError
 from gitswarm.runner.prompts import compile_blank, plan_json
-from gitswarm.runner.specs import checked_flow
+from gitswarm.runner.specs import checked_flow, checked_sidequest
 from gitswarm.specs.flow import Branch, Flow, Microloop, Step
 from gitswarm.specs.graph import mermaid
 
@@ -67,7 +67,7 @@ def show(
 def validate(
     names: Annotated[list[str] | None, typer.Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
 ) -> None:
-    """Check flows, and what belongs to them; without names also every station, template and the model policy."""
+    """Check flows, and what belongs to them; without names also stations, sidequests, templates, policy."""
     library = library_here()
     problems: list[str] = []
     chosen = names or library.flow_ids
@@ -75,6 +75,7 @@ def validate(
     if not names:
         checks += [partial(library.station, name) for name in library.station_ids]
         checks += [partial(library.template, name) for name in library.template_ids]
+        checks += [partial(checked_sidequest, library, name) for name in library.sidequest_ids]
         checks.append(library.policy)
     for check in checks:
         try:

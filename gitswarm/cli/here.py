@@ -10,7 +10,7 @@ from gitswarm.errors import NotARepositoryError, NotFoundError
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 from gitswarm.settings import CONFIG_FILE, Config, load_config, worktree_folder
-from gitswarm.specs.library import USER_FLOWS, Library, load_library
+from gitswarm.specs.library import USER_FOLDERS, Library, load_library
 from gitswarm.worktree.shadow import Placement
 
 
@@ -43,7 +43,7 @@ def library_here() -> Library:
     except NotARepositoryError:
         checkout = None
     if checkout is not None:
-        for path in sorted((checkout / USER_FLOWS).rglob("*")):
+        for path in sorted(path for folder in USER_FOLDERS for path in (checkout / folder).rglob("*")):
             if path.is_file():
                 user[path.relative_to(checkout).as_posix()] = read_text(str(path))
     return load_library(bundled("flows"), user)

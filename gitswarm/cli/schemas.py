@@ -23,6 +23,7 @@ from gitswarm.settings import Config
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
+from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 
@@ -40,6 +41,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
     "receipt": Receipt,
     "run_spec": RunSpec,
     "script": Script,
+    "sidequest": Sidequest,
     "station": Station,
     "step_template": StepTemplate,
 }

@@ -15,9 +15,10 @@ from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
 from gitswarm.specs.fragments import Fragments
-from gitswarm.specs.library import USER_FLOWS, Library, LoadedFlow
+from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
+from gitswarm.specs.sidequest import ConditionTrigger, Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate, template_id
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
@@ -39,6 +40,30 @@ def checked_flow(library: Library, flow_id: str) -> Flow:
     if problems:
         raise SpecError(problems, hint=f"git swarm flows validate {flow_id}")
     return loaded.flow
+
+
+def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
+    """A sidequest that can be taken: sound in itself, its conditions compile.
+
+    :raises SpecError, NotFoundError: as `checked_flow`.
+    """
+    found = library.sidequest(sidequest_id)
+    conditions: list[tuple[tuple[str | int, ...], str]] = [
+        (("triggers", index, "if"), trigger.if_)
+        for index, trigger in enumerate(found.triggers)
+        if isinstance(trigger, ConditionTrigger)
+    ]
+    if found.returns.if_ is not None:
+        conditions.append((("returns", "if"), found.returns.if_))
+    problems = []
+    for location, condition in conditions:
+        problem = condition_problem(condition)
+        if problem:
+            what = f"not a CEL expression: {condition!r}: {problem}"
+            problems.append(library.sidequest_problem(sidequest_id, location, what))
+    if problems:
+        raise SpecError(problems, hint="git swarm flows validate")
+    return found
 
 
 def freeze(library: Library, flow_ids: tuple[str, ...], script: Script | None) -> FrozenSpecs:
@@ -100,10 +125,11 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
 
 
 def user_files(repository: Repository, tree: str) -> dict[str, str]:
-    """Texts below `.swarm/flows` in a commit's tree."""
+    """Texts of flows and what belongs to them in a commit's tree."""
     return {
         path: repository.objects.read_blob(blob_id).decode(errors="replace")
-        for path, blob_id in repository.objects.files(tree, USER_FLOWS)
+        for folder in USER_FOLDERS
+        for path, blob_id in repository.objects.files(tree, folder)
     }
 
 

@@ -12,6 +12,7 @@ from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.specs.flow import Branch, Flow, Microloop, Terminal
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
+from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
@@ -19,9 +20,11 @@ from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse
 Origin = Literal["bundled", "user"]
 KNOWN_COMMANDS = ("test", "lint", "smoke")
 USER_FLOWS = ".swarm/flows"
+USER_SIDEQUESTS = ".swarm/sidequests"
+USER_FOLDERS = (USER_FLOWS, USER_SIDEQUESTS)
 SUFFIXES = (".yaml", ".yml", ".json")
 _SUFFIXES_OF = {"fragments": (".md",)}
-_FOLDERS = ("stations", "templates", "fragments", "policy")
+_FOLDERS = ("stations", "templates", "sidequests", "fragments", "policy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class SpecFiles:
     flows: Mapping[str, SpecFile]
     stations: Mapping[str, SpecFile]
     templates: Mapping[str, SpecFile]
+    sidequests: Mapping[str, SpecFile]
     fragments: Mapping[str, SpecFile]
     policy: SpecFile
 
@@ -64,6 +68,7 @@ class Library:
         self._flows = files.flows
         self._stations = files.stations
         self._templates = files.templates
+        self._sidequests = files.sidequests
         self._policy = files.policy
         self._fragments = files.fragments
         self.fragments = Fragments({name: file.text for name, file in files.fragments.items()})
@@ -133,6 +138,40 @@ class Library:
         if template.id != template_id:
             raise SpecError([source.problem(("id",), f"id '{template.id}' in a file named '{template_id}'")])
         return template
+
+    @property
+    def sidequest_ids(self) -> list[str]:
+        return sorted(self._sidequests)
+
+    @cache  # noqa: B019
+    def sidequest(self, sidequest_id: str) -> Sidequest:
+        """A sidequest whose stations exist (its CEL conditions are routing's to check).
+
+        :raises NotFoundError: no such sidequest.
+        :raises SpecError: its file is wrong.
+        """
+        file = self._sidequests.get(sidequest_id)
+        if file is None:
+            near = did_you_mean(sidequest_id, self.sidequest_ids)
+            raise NotFoundError(f"unknown sidequest '{sidequest_id}'{near}", hint="git swarm flows validate")
+        source = parse_yaml(file.name, file.text)
+        found = validate(source, Sidequest)
+        problems = []
+        if found.id != sidequest_id:
+            problems.append(source.problem(("id",), f"id '{found.id}' in a file named '{sidequest_id}'"))
+        for index, step in enumerate(found.steps):
+            if step.station not in self._stations:
+                near = did_you_mean(step.station, self.station_ids)
+                what = f"unknown station '{step.station}'{near}"
+                problems.append(source.problem(("steps", index, "station"), what))
+        if problems:
+            raise SpecError(problems)
+        return found
+
+    def sidequest_problem(self, sidequest_id: str, location: Location, what: str) -> str:
+        """A problem at a place of a sidequest's file."""
+        file = self._sidequests[sidequest_id]
+        return parse_yaml(file.name, file.text).problem(location, what)
 
     @cache  # noqa: B019
     def policy(self) -> ModelPolicy:
@@ -233,7 +272,7 @@ def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
 def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
     """
     :param bundled: the folder of bundled flows, with the other kinds in folders of it.
-    :param user_files: text by path, for every file below `.swarm/flows/`; they come before bundled ones.
+    :param user_files: text by path, for every file below `USER_FOLDERS`; they come before bundled ones.
     """
     files = [
         SpecFile(path.relative_to(bundled).as_posix(), path.read_text(encoding="utf-8"), "bundled")
@@ -243,7 +282,7 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
     files += [SpecFile(name, text, "user") for name, text in sorted(user_files.items())]
     found: dict[str, dict[str, SpecFile]] = {kind: {} for kind in ("", *_FOLDERS)}
     for file in files:
-        path = PurePosixPath(file.name.removeprefix(f"{USER_FLOWS}/"))
+        path = PurePosixPath(file.name.removeprefix(f"{USER_FLOWS}/").removeprefix(".swarm/"))
         kind = path.parts[0] if len(path.parts) > 1 else ""
         at_its_place = kind == "fragments" or len(path.parts) <= 2
         if kind in found and at_its_place and path.suffix in _SUFFIXES_OF.get(kind, SUFFIXES):
@@ -253,6 +292,7 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
             flows=found[""],
             stations=found["stations"],
             templates=found["templates"],
+            sidequests=found["sidequests"],
             fragments=found["fragments"],
             policy=found["policy"]["models"],
         )

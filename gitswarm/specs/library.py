@@ -282,7 +282,8 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
     files += [SpecFile(name, text, "user") for name, text in sorted(user_files.items())]
     found: dict[str, dict[str, SpecFile]] = {kind: {} for kind in ("", *_FOLDERS)}
     for file in files:
-        path = PurePosixPath(file.name.removeprefix(f"{USER_FLOWS}/").removeprefix(".swarm/"))
+        name = file.name.removeprefix(f"{USER_FLOWS}/").replace(f"{USER_SIDEQUESTS}/", "sidequests/", 1)
+        path = PurePosixPath(name)
         kind = path.parts[0] if len(path.parts) > 1 else ""
         at_its_place = kind == "fragments" or len(path.parts) <= 2
         if kind in found and at_its_place and path.suffix in _SUFFIXES_OF.get(kind, SUFFIXES):

@@ -17,6 +17,7 @@ from gitswarm.git.refusal import refusal
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _DIRECTORY = 0o040000
+_GITLINK = 0o160000
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
 _ATTEMPTS = 10
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -166,10 +167,16 @@ class Objects:
     def file(self, tree_id: str, path: str) -> bytes | None:
         """Content of the file at `path` in a tree; None when there is none."""
         found = self.entry(tree_id, path)
-        if found is None:
+        if found is None or self._is_submodule(tree_id, path):
             return None
         item = self._fetched(found)
         return item.data if isinstance(item, pygit2.Blob) else None
+
+    def _is_submodule(self, tree_id: str, path: str) -> bool:
+        """Whether `path` names a commit of another repository, which ours need not have."""
+        folder, _slash, name = path.rpartition("/")
+        tree = self._repository.get(self.entry(tree_id, folder) if folder else tree_id)
+        return isinstance(tree, pygit2.Tree) and name in tree and tree[name].filemode == _GITLINK
 
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
         """(path, blob id) of every file below `folder`, paths relative to the tree."""

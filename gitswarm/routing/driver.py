@@ -165,18 +165,20 @@ def _branch(situation: Situation, routing: Branch) -> Choice:
         ways[hit.target] = _branch_to(hit.target, f"if {hit.expression}")
     if fallback is not None and fallback not in ways:
         ways[fallback] = _branch_to(fallback, "no condition holds")
-    onward = _onward(situation, "a way back is at its maximum")
+    limit = when.max_iterations if when and when.max_iterations else routing.max_iterations
+    onward = _onward(situation, f"at its maximum of {limit}")
     order = dict.fromkeys([*(when.next for when in routing.when), *ways])
     candidates = (*(ways[name] for name in order), onward)
     target = hit.target if hit else fallback
-    limit = when.max_iterations if when and when.max_iterations else routing.max_iterations
-    state = way_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
+    flow, step_id, history = situation.flow, situation.step_id, situation.history
+    state = way_state(flow, step_id, target, limit, history) if target else None
     reason = hit.expression if hit else "no condition holds: default"
     taken = ways[target] if target is not None else onward
     if state is not None and state.iteration >= state.max_iterations:
         reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
         taken = onward
-    return _take(taken, candidates, RoutingSource.DETERMINISTIC, _Grounds(reason, state, traces))
+    grounds = _Grounds(reason, state or loop_state(flow, step_id, history), traces)
+    return _take(taken, candidates, RoutingSource.DETERMINISTIC, grounds)
 
 
 def _branch_to(target: str, reason: str) -> Candidate:

@@ -322,14 +322,17 @@ def test_show_prompt(shelf: Shelf) -> None:
     shown = shelf.shown("show", "write@2", "--prompt", "--run", shelf.run)
     system, _line, user = shown.partition("── user\n")
     assert system.startswith("── system\n# Code Implementer\n\nYou are the engineer")
-    assert user == (
-        "# Step write of flow hello\n\nWrite the greeting.\n\n## Task\n\nSay hi\n\n## Outputs\n\n- notes.md\n\n"
+    beginning, _title, rest = user.partition("## Inputs\n")
+    assert beginning == (
+        "# Step write of flow hello\n\nWrite the greeting.\n\n## Task\n\nSay hi\n\n"
+        "## The newest critique, by hello/critique: UNVERIFIED\n\n"
+        "CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n\n"
+        "- CC-1: [says] hi without an exclamation mark\n\n"
+    )
+    assert rest.endswith(
         "## Handed over by earlier steps\n\n"
-        "- hello/write: VERIFIED: changed a[0] and [b], see [/c]\n"
-        "- hello/critique: UNVERIFIED: "
-        "CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
-        "  - CC-1: [says] hi without an exclamation mark\n\n"
-        "Evidence of this run lies in RUN_BASE/; an artifact without a folder belongs in RUN_BASE/hello/.\n"
+        "- hello/write (code-implementer): VERIFIED: changed a[0] and [b], see [/c]\n"
+        "  - file: .swarm/runs/run-20260101-000000-abcdef/hello/notes.md\n"
     )
 
 

@@ -183,6 +183,19 @@ def worst(*verdicts: Mapping[str, Any]) -> str:
     return max((str(verdict["recommendation"]) for verdict in verdicts), key=["TRUST", "VERIFY", "REJECT"].index)
 
 
+def test_show_tells_what_contradicts_the_claims(project: Project) -> None:
+    project.commit({".swarm/flows/work.yaml": FLOW, "src/shop.py": "total = 0\n"})
+    script = project.script(Session("All tests pass.", after=RED["tap"]).script())
+    assert ask(project, "start", "work", "--script", script).code == 0
+    assert (
+        "  report    2 passed, 1 failed, 2 skipped (tap)\n"
+        "  failing   wrong\n"
+        "  verdict   REJECT about work/work, score 0.4\n"
+        '            claimed_pass_but_failed: said "All tests pass."; 1 of 5 tests failed: wrong\n'
+    ) in ask(project, "show", "after").stdout
+    assert "verdict" not in ask(project, "show", "work").stdout
+
+
 def test_a_critic_that_only_reads_red_code_is_not_blamed(project: Project) -> None:
     project.commit({".swarm/flows/work.yaml": FLOW.replace("code-implementer", "code-critic")})
     session = Session("Two findings, none of them new.", writes={}, status="VERIFIED", after=RED["pytest"])

@@ -127,10 +127,36 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
             tests["passed"] if isinstance(tests["passed"], bool) else None
         ]
         out(f"  tests     {tests['command']}: {said}")
-    for kind in ("tampered", "quarantined"):
+    _show_report(evidence.get("report"))
+    _show_verdict(evidence.get("verdict"))
+    for kind in ("tampered", "quarantined", "artifact_problems"):
         items = evidence.get(kind)
         for item in items if isinstance(items, list) else ():
-            out(f"  {kind:<9} {item}")
+            out(f"  {kind.removesuffix('_problems'):<9} {item}")
+
+
+def _show_report(report: JsonValue) -> None:
+    if isinstance(report, dict):
+        more = " at least" if report["partial"] else ""
+        counts = ", ".join(f"{report[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
+        out(f"  report   {more} {counts} ({report['source']})")
+        failing = report.get("failing")
+        for name in failing if isinstance(failing, list) else ():
+            out(f"  failing   {name}")
+
+
+def _show_verdict(verdict: JsonValue) -> None:
+    """Nothing about a handoff that agrees with the facts."""
+    findings = verdict.get("findings") if isinstance(verdict, dict) else None
+    if not isinstance(verdict, dict) or not isinstance(findings, list) or not findings:
+        return
+    about = verdict.get("about")
+    whom = f" about {', '.join(map(str, about))}" if isinstance(about, list) and about else ""
+    out(f"  verdict   {verdict['recommendation']}{whom}, score {verdict['score']}")
+    for finding in findings:
+        if isinstance(finding, dict):
+            claim = f'said "{finding["claim"]}"; ' if finding["claim"] else ""
+            out(f"  {'':<9} {finding['flag']}: {claim}{finding['fact']}")
 
 
 def _show_prompt(opened: Opened, record: StepRecord) -> None:

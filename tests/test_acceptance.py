@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +122,13 @@ def test_the_stub_writes_a_matrix_that_keeps_the_schema(project: Project) -> Non
     matrix = json.loads(project.git("show", f"shadow/{run}:.swarm/runs/{run}/plan/ac_matrix.json"))
     assert matrix["stub"] is True
     assert evidence(project, "plan/plan_tests")["ac"]["open"] == 1
+
+
+def test_who_is_sent_back_by_red_tests_is_told_which_ones(project: Project) -> None:
+    recorded = Path(__file__).parent / "evidence" / "recorded" / "node-20.20.2-tap" / "mixed.txt"
+    red = [{"run": [f"cat {recorded}; exit 1"]}, {"run": ["true"]}]
+    play(project, [status("AC-001-1", "AC-001-2")], run=red)
+    prompt = project.swarm("show", "implement@2", "--prompt").stdout
+    _before, _title, why = prompt.partition("## Why you work again\n\n")
+    assert why.startswith("- rounds/run (command): UNVERIFIED: failed (exit code 1): ")
+    assert "\n  - failing tests: wrong\n" in why

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from gitswarm.ledger.state import RunState
 from gitswarm.records.acceptance import AcMatrix, AcProgress, AcStatus, count_criteria
 from gitswarm.records.base import Record
-from gitswarm.records.evidence import Evidence
 from gitswarm.runner.session import Session
+from gitswarm.runner.stored import evidence_of
 
 AC_MATRIX = "plan/ac_matrix.json"
 AC_STATUS = "build/ac_status.json"
@@ -61,11 +61,8 @@ def artifact_problems(session: Session, written: Mapping[str, bytes]) -> Iterato
 
 def _counted_last(session: Session, before: RunState, step: tuple[str, str]) -> AcProgress | None:
     earlier = before.tally.steps.get(step)
-    if earlier is None:
-        return None
-    record = earlier.newest
-    content = session.repository.objects.file(record.tree, record.execution.evidence)
-    return Evidence.from_json(content).ac if content is not None else None
+    evidence = evidence_of(session, earlier.newest) if earlier is not None else None
+    return evidence.ac if evidence is not None else None
 
 
 def _stored(session: Session, state: RunState, name: str) -> bytes | None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.envelope import Envelope
-from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.acceptance import AC_MATRIX, read_matrix, read_status
 from gitswarm.runner.session import Session
+from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, priority_of
@@ -61,7 +59,7 @@ def _sent_back_by(state: RunState, role: Role, decision: Decision, critic: StepR
 
 
 def _earlier(session: Session, record: StepRecord) -> EarlierStep:
-    envelope = _envelope(session, record)
+    envelope = envelope_of(session, record)
     station = session.specs.stations.get(record.execution.agent)
     notes: list[str] = []
     files: tuple[str, ...] = ()
@@ -86,25 +84,17 @@ def _earlier(session: Session, record: StepRecord) -> EarlierStep:
 
 def _test_notes(session: Session, record: StepRecord) -> Iterator[str]:
     """What the project's own tests said in a command step."""
-    content = session.repository.objects.file(record.tree, record.execution.evidence)
-    if content is None or record.engine != "command":
+    evidence = evidence_of(session, record) if record.engine == "command" else None
+    if evidence is None or not evidence.tests.command:
         return
-    where = f"{record.commit[:12]}:{record.execution.evidence}"
-    evidence = parsed(Evidence.from_json, content, session.layout, where)
-    if evidence.tests.command:
-        yield f"`{evidence.tests.command}` ended with exit code {evidence.tests.exit_code}"
-
-
-def _envelope(session: Session, record: StepRecord) -> Envelope | None:
-    content = session.repository.objects.file(record.tree, record.execution.envelope)
-    if content is None:
-        return None
-    return parsed(Envelope.from_json, content, session.layout, f"{record.commit[:12]}:{record.execution.envelope}")
+    yield f"`{evidence.tests.command}` ended with exit code {evidence.tests.exit_code}"
+    if evidence.report is not None and evidence.report.failing:
+        yield f"failing tests: {', '.join(evidence.report.failing)}"
 
 
 def _critique(session: Session, state: RunState, flow: Flow, record: StepRecord, budget: Budget) -> Critique:
     """The critic's findings in full: they are what the step has to answer."""
-    envelope = _envelope(session, record)
+    envelope = envelope_of(session, record)
     step = flow.step(record.step)
     station = session.specs.stations.get(step.station or "")
     outputs = step.teaching.outputs or (station.io.outputs if station else ())

@@ -11,13 +11,12 @@ from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases
 from gitswarm.evidence.test_report import read_report
 from gitswarm.evidence.verdict import Check, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
-from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.envelope import Envelope
-from gitswarm.records.evidence import CheckOutcome, DiffSummary, Evidence, Flag, TestReport, Verdict
+from gitswarm.records.evidence import CheckOutcome, DiffSummary, Flag, TestReport, Verdict
 from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session
+from gitswarm.runner.stored import envelope_of, evidence_of
 
 _REPORT_BYTES = 8_000_000
 _BY_TESTS: frozenset[Flag] = frozenset(
@@ -110,7 +109,7 @@ def _test_runs(session: Session, state: RunState) -> Iterator[tuple[StepRecord, 
     """What command steps found so far, newest first."""
     for record in reversed(state.steps):
         if record.engine == "command":
-            evidence = _evidence(session, record)
+            evidence = evidence_of(session, record)
             if evidence is not None and evidence.tests.command is not None:
                 yield record, Check(evidence.tests, evidence.report)
 
@@ -120,7 +119,7 @@ def _verdict_on_tested(session: Session, state: RunState, left: Left, now: Check
     previous = next((check for _record, check in _test_runs(session, state)), None)
     verdicts = []
     for record in reversed(state.steps):
-        envelope, evidence = _envelope(session, record), _evidence(session, record)
+        envelope, evidence = envelope_of(session, record), evidence_of(session, record)
         if record.engine == "command" or envelope is None or evidence is None:
             break
         facts = Facts(diff=evidence.diff, check=now, previous=previous)
@@ -129,20 +128,6 @@ def _verdict_on_tested(session: Session, state: RunState, left: Left, now: Check
         if evidence.diff.files:
             break
     return merge_verdicts(verdicts) if verdicts and not left.diff.files else None
-
-
-def _evidence(session: Session, record: StepRecord) -> Evidence | None:
-    path = record.execution.evidence
-    content = session.repository.objects.file(record.tree, path)
-    where = f"{record.commit[:12]}:{path}"
-    return parsed(Evidence.from_json, content, session.layout, where) if content is not None else None
-
-
-def _envelope(session: Session, record: StepRecord) -> Envelope | None:
-    path = record.execution.envelope
-    content = session.repository.objects.file(record.tree, path)
-    where = f"{record.commit[:12]}:{path}"
-    return parsed(Envelope.from_json, content, session.layout, where) if content is not None else None
 
 
 def _code(session: Session, tree: str) -> str:

@@ -98,6 +98,7 @@ def test_a_rollback_restores_exactly_the_tree_after_the_step(three: Project) -> 
     assert files(worktree) == AFTER_ONE
     assert three.git("rev-parse", f"shadow/{run}") == one
     assert three.git("status", "--porcelain", cwd=worktree) == ""
+    assert three.json("status")["next_step"] == "two"
 
 
 def test_a_rollback_keeps_what_git_ignores_and_sets_the_rest_aside(three: Project) -> None:

@@ -85,12 +85,13 @@ def overviews(repository: Repository, runs: list[RunLayout]) -> Listed:
 
 
 def _next_step(repository: Repository, state: RunState, decided: str | None) -> str | None:
-    """What would be executed next; of a run that ended on the way, what `resume` would execute."""
+    """What would be executed next; of a run that ended on the way or was rolled back, what `resume` would execute."""
     last = state.last_step
-    if state.end is None or decided is not None:
+    if decided is not None or state.end is RunStatus.SUCCEEDED:
         return decided
-    if state.end is RunStatus.SUCCEEDED:
-        return None
+    if state.end is None:
+        taken_back = decisions(repository, state.layout, state.tip)
+        return taken_back[-1].to_step if taken_back else None
     before = decisions(repository, state.layout, repository.objects.commit(state.tip).parents[0])
     pending = before[-1].to_step if before else None
     return pending or (last.step if last else None)

@@ -132,3 +132,21 @@ def test_who_is_sent_back_by_red_tests_is_told_which_ones(project: Project) -> N
     _before, _title, why = prompt.partition("## Why you work again\n\n")
     assert why.startswith("- rounds/run (command): UNVERIFIED: failed (exit code 1): ")
     assert "\n  - failing tests: wrong\n" in why
+
+
+def test_a_huge_matrix_fits_into_a_prompt(project: Project) -> None:
+    criteria = [{"id": f"AC-{n}", "criterion": "x" * 200} for n in range(2000)]
+    content = {"requirements": [{"id": "REQ-001", "description": "much", "acceptance_criteria": criteria}]}
+    huge = [{"write": {"RUN_BASE/plan/ac_matrix.json": json.dumps(content)}}]
+    play(project, [status()], plan=huge)
+    prompt = project.swarm("show", "tests", "--prompt").stdout
+    assert len(prompt) < 80_000
+    assert "more stand in RUN_BASE/plan/ac_matrix.json" in prompt
+
+
+def test_of_many_problems_the_first_are_told(project: Project) -> None:
+    content = json.dumps({"requirements": [{"id": n} for n in range(500)]})
+    play(project, [status()], plan=[{"write": {"RUN_BASE/plan/ac_matrix.json": content}}])
+    told = evidence(project, "rounds/plan")["artifact_problems"]
+    assert len(told) == 21
+    assert told[0].endswith("problems, of which the first 20 follow")

@@ -219,3 +219,10 @@ def test_what_an_agent_observed_assumed_and_decided_are_events(project: Project)
     assert (assumed["statement"], assumed["confidence"]) == ("prices are in cents", "low")
     (decided,) = (payload for kind, payload in told if kind == "decision_recorded")
     assert (decided["subject"], decided["decision"]) == ("rounding", "half up")
+
+
+def test_an_envelope_that_cannot_be_read_hides_no_deleted_tests(project: Project) -> None:
+    project.commit({".swarm/flows/work.yaml": FLOW, **three("pytest", "total", "tax")})
+    session = Session("Fine.", more={"file_changes": ["x.py"]}, deletes=["tests/test_shop.py"])
+    assert ask(project, "start", "work", "--script", project.script(session.script())).code == 0
+    assert evidence(project, "work/work")["verdict"]["flags"] == ["tests_deleted"]

@@ -15,7 +15,17 @@ from gitswarm.worktree.shadow import Placement
 
 
 def repository_here() -> Repository:
-    return open_repository(Path.cwd(), os.environ)
+    """
+    :raises NotARepositoryError: we stand in no repository, or in a folder that is gone or was thrown away.
+    """
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as error:
+        raise NotARepositoryError("the folder that you stand in does not exist any more", hint="cd") from error
+    if ".trash" in folder.parts and not (folder / ".git").exists():
+        hint = "cd into the repository, then: git swarm list"
+        raise NotARepositoryError(f"{folder} belongs to a discarded run", hint=hint)
+    return open_repository(folder, os.environ)
 
 
 def now() -> datetime:

@@ -21,6 +21,7 @@ from gitswarm.cli.opened import (
     stored_file,
     understood,
 )
+from gitswarm.errors import UsageError
 from gitswarm.ledger.reading import decisions, find_step
 from gitswarm.ledger.steps import StepRecord
 
@@ -41,6 +42,9 @@ def show(
     execution = record.execution
     files = [(envelope, execution.envelope), (receipt, execution.receipt), (evidence, execution.evidence)]
     wanted = [path for asked, path in files if asked]
+    if as_json and (prompt or len(wanted) + routing > 1):
+        what = "--json gives one document: of the whole step, or of one of its parts (not --prompt)"
+        raise UsageError(what, hint=f"git swarm show {record.number} --json --run {opened.layout.run_id}")
     if as_json and not (wanted or prompt or routing):
         out_json(_whole_step(opened, record))
     elif not (wanted or prompt or routing):

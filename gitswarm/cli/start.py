@@ -148,6 +148,12 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         if step is not None and not flow.has_step(step.removeprefix(f"{flow.id}/")):
             near = did_you_mean(step, [known.id for known in flow.steps])
             raise NotFoundError(f"{flow.id} has no step '{step}'{near}", hint=f"git swarm flows show {flow.id}")
+    if asked.first is not None and asked.until is not None:
+        last = asked.until.removeprefix(f"{flow.id}/")
+        if flow.index(last) < flow.index(asked.first):
+            raise UsageError(
+                f"--until {last} comes before --from {asked.first}", hint=f"git swarm flows show {flow.id}"
+            )
     new = NewRun(spec, freeze(library, (asked.flow,), script), first_step=asked.first)
     refuse_run(repository, new)
     return new, config

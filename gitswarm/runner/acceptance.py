@@ -15,6 +15,7 @@ from gitswarm.runner.stored import evidence_of
 
 AC_MATRIX = "plan/ac_matrix.json"
 AC_STATUS = "build/ac_status.json"
+_MOST_PROBLEMS = 20
 _SCHEMAS: Mapping[str, type[Record]] = {AC_MATRIX: AcMatrix, AC_STATUS: AcStatus}
 
 RecordT = TypeVar("RecordT", bound=Record)
@@ -54,7 +55,10 @@ def artifact_problems(session: Session, written: Mapping[str, bytes]) -> Iterato
         try:
             schema.from_json(content)
         except ValidationError as error:
-            for item in error.errors():
+            found = error.errors()
+            if len(found) > _MOST_PROBLEMS:
+                yield f"{name}: {len(found)} problems, of which the first {_MOST_PROBLEMS} follow"
+            for item in found[:_MOST_PROBLEMS]:
                 place = ".".join(str(part) for part in item["loc"])
                 yield f"{name}: {place + ': ' if place else ''}{item['msg'].removeprefix('Value error, ')}"
 

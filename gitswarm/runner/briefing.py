@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
@@ -35,7 +36,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         run_base=session.layout.base,
         critique=_critique(session, state, role.flow, critic, budget) if critic else None,
         sent_back=_earlier(session, back) if back else None,
-        criteria=tuple(_criteria(session, state, role)),
+        criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
         told=tuple(told),
         names={session.layout.run_id: "{{run.id}}"},
     )
@@ -123,6 +124,17 @@ def _criteria(session: Session, state: RunState, role: Role) -> Iterator[Criteri
         for item in requirement.acceptance_criteria:
             known = states.get(item.id, "open")
             yield Criterion(item.id, item.criterion, known, requirement.id, requirement.test_cases)
+
+
+def _fitting(criteria: list[Criterion], chars: int) -> tuple[Criterion, ...]:
+    """As many as there is room for, open ones first; the rest is pointed to."""
+    order = sorted(criteria, key=lambda item: item.state != "open")
+    ends = accumulate(len(item.id) + len(item.text) + sum(map(len, item.tests)) + 40 for item in order)
+    shown = sum(1 for end in ends if end <= chars)
+    if shown == len(criteria):
+        return tuple(criteria)
+    rest = Criterion("…", f"{len(criteria) - shown} more stand in RUN_BASE/{AC_MATRIX}", "not shown")
+    return (*order[:shown], rest)
 
 
 def _artifact(session: Session, state: RunState, path: str) -> bytes | None:

@@ -13,7 +13,9 @@ from gitswarm.evidence.verdict import Check, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Flag, TestReport, Verdict
+from gitswarm.records.outcome import Result
 from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import envelope_of, evidence_of
@@ -56,7 +58,7 @@ def verdict_of(session: Session, plan: StepPlan, result: StepResult, left: Left,
     before = plan.before
     if plan.station is None:
         return _verdict_on_tested(session, before, left, now) if now is not None else None
-    if result.handoff is None:
+    if result.status is Result.FAILED:
         return None
     check, previous = _checks(session, before, left.tree)
     facts = Facts(
@@ -67,7 +69,7 @@ def verdict_of(session: Session, plan: StepPlan, result: StepResult, left: Left,
         written=_names(session.layout, frozenset(left.written)),
         artifacts=_names(session.layout, left.artifacts | frozenset(left.written)),
     )
-    return judge(read_claims(result.handoff), facts)
+    return judge(read_claims(result.handoff or Handoff()), facts)
 
 
 def _names(layout: RunLayout, paths: frozenset[str]) -> frozenset[str]:

@@ -48,6 +48,8 @@ class Fragments:
                 raise SpecError([f"{around[-1]}: unknown variable '{{{{{name}}}}}'{near}"])
             return variables[name]
 
+        if "{{" in _MARK.sub("", text):
+            raise SpecError([f"{around[-1]}: a '{{{{' without its '}}}}', or with nothing in between"])
         return _MARK.sub(replacement, text)
 
     def _fragment(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from gitswarm.errors import SpecError
 
+_MOST_VALUES = 50_000
 Location = tuple[int | str, ...]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -66,9 +67,13 @@ class _Reader:
     name: str
     loader: yaml.SafeLoader
     lines: dict[Location, int] = field(default_factory=dict)
+    visited: int = 0
 
     def visit(self, node: yaml.Node, location: Location, around: tuple[int, ...]) -> None:
         line = node.start_mark.line + 1
+        self.visited += 1
+        if self.visited > _MOST_VALUES:
+            raise _not_yaml(self.name, line, f"more than {_MOST_VALUES:,} values, aliases counted each time")
         self.lines.setdefault(location, line)
         if id(node) in around:
             raise _not_yaml(self.name, line, "a value that contains itself")

@@ -259,6 +259,9 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
             "  took      0ms, 0 tokens, $0.00\n"
             "  summary   failed (exit code 1): echo 1 failed; exit 1\n"
             "  tests     echo 1 failed; exit 1: failed\n"
+            "  verdict   REJECT about hello/critique, hello/write, score 0.4\n"
+            '            claimed_verified_with_failures: said "status VERIFIED"; '
+            "echo 1 failed; exit 1 ended with exit code 1\n"
             "  led to    write: no condition holds: default (deterministic)\n"
             "  changes   git swarm diff 5 --run run-20260101-000000-abcdef\n",
             id="a command",

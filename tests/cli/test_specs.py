@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,18 @@ def test_schemas_are_written_where_they_are_asked_for(hello: Project, tmp_path: 
     answer = ask(hello, "schemas", str(tmp_path / "new" / "folder"))
     assert answer.stdout.startswith(f"{len(SCHEMAS)} schemas in {tmp_path}/new/folder\n")
     assert {path.stem for path in (tmp_path / "new" / "folder").iterdir()} == set(SCHEMAS)
+
+
+def test_an_until_before_the_from_is_refused(hello: Project) -> None:
+    answer = ask(hello, "start", "hello", "--from", "test", "--until", "write", "--dry-run")
+    assert (answer.code, answer.stderr.splitlines()[0]) == (2, "git-swarm: --until write comes before --from test")
+
+
+def test_a_folder_that_is_gone_is_told(hello: Project, tmp_path: Path) -> None:
+    argv = [
+        "sh",
+        "-c",
+        f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {shlex.join(hello.argv('list'))}",
+    ]
+    done = subprocess.run(argv, env=dict(hello.env), capture_output=True, text=True, check=False)
+    assert (done.returncode, "does not exist any more" in done.stderr) == (1, True)

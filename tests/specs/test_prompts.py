@@ -292,3 +292,9 @@ def test_another_model_moves_the_hash() -> None:
 
 def test_the_schema_of_a_handoff_is_json() -> None:
     assert json.loads(json.dumps(compiled(IMPLEMENT).output_schema))["title"] == "Handoff"
+
+
+@pytest.mark.parametrize("text", ["see {{fragment:common/evidence", "see {{}}"])
+def test_a_mark_that_is_not_finished_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="without its"):
+        library().fragments.expand(text, {}, "here")

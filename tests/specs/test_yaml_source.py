@@ -185,3 +185,10 @@ def test_a_near_name_is_suggested_else_all_are_listed(word: str, said: str) -> N
 
 def test_nothing_is_suggested_when_nothing_is_known() -> None:
     assert did_you_mean("x", []) == ""
+
+
+def test_aliases_that_multiply_are_refused_at_once() -> None:
+    levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 9)]
+    with pytest.raises(SpecError) as caught:
+        parse_yaml("bomb.yaml", "\n".join(["l0: &l0 [x, x, x, x, x, x, x, x, x]", *levels]))
+    assert "more than 50,000 values" in caught.value.problems[0]

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.conftest import Project
@@ -295,7 +296,8 @@ def test_a_request_to_stop_is_met_at_the_next_boundary(three: Project, hanging: 
     said = three.swarm("stop").stdout
     run = three.json("list")[0]["run_id"]
     assert said == f"{run} will stop after the step that process {hanging.pid} executes\n"
-    subprocess.run(["pkill", "-KILL", "-f", "^sleep 1000$"], check=True)
+    for child in psutil.Process(hanging.pid).children(recursive=True):
+        child.kill()
     assert hanging.wait(timeout=30) == 0
     assert (steps(three), three.json("status")["state"]) == (["one@1", "two@1"], "stopped")
 

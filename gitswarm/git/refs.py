@@ -19,14 +19,24 @@ class Refs:
 
     def __init__(self, repository: pygit2.Repository) -> None:
         self._repository = repository
+        self._moved: dict[str, str | None] = {}
+        """Where we ourselves moved refs to."""
 
     def read(self, name: str) -> str | None:
         """Id that a direct ref holds, or None.
 
         :raises GarbledError: its file holds something else.
         """
+        value = self._look(self._repository, name)
+        if name in self._moved and value != self._moved[name]:
+            # libgit2 takes a packed-refs that was replaced twice within one tick of the clock for the one it knows:
+            # before we believe that somebody moved a ref of ours, somebody without a memory looks.
+            value = self._look(pygit2.Repository(self._repository.path), name)
+        return value
+
+    def _look(self, repository: pygit2.Repository, name: str) -> str | None:
         try:
-            target = self._repository.lookup_reference(name).resolve().target
+            target = repository.lookup_reference(name).resolve().target
         except (KeyError, pygit2.InvalidSpecError):
             return None
         except pygit2.GitError as error:
@@ -58,6 +68,7 @@ class Refs:
                 time.sleep(pause)
                 pause = min(pause * 2, 0.2)
             else:
+                self._moved[name] = new
                 return
 
     def _swap_once(self, name: str, old: str | None, new: str | None, why: str) -> None:

@@ -177,3 +177,19 @@ def test_of_four_that_move_a_ref_at_once_exactly_one_wins(project: Project) -> N
     for number in range(ROUNDS):
         refs_of(project).swap(f"refs/swarm/race/{number}", None, old, why="created")
     assert race(project, [old] * ROUNDS, ids) == list(range(ROUNDS))
+
+
+def test_a_value_that_libgit2_remembers_wrongly_is_looked_up_anew(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As beside `git pack-refs` in a tight loop: what libgit2 knows of packed-refs is a moment old."""
+    refs = refs_of(project)
+    first = project.git("rev-parse", "HEAD")
+    second = project.commit({"a": "1"})
+    refs.swap("refs/swarm/x", None, first, why="test")
+    refs.swap("refs/swarm/x", first, second, why="test")
+    stale, look = iter([first]), Refs._look
+    monkeypatch.setattr(
+        Refs, "_look", lambda self, repository, name: next(stale, None) or look(self, repository, name)
+    )
+    assert refs.read("refs/swarm/x") == second

@@ -27,7 +27,6 @@ class Draft:
     author: str
     code_tree: str
     files: Mapping[str, str | None]
-    events_path: str
 
 
 class RunStore:

@@ -129,7 +129,6 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
         author="kernel",
         code_tree=objects.commit(parent).tree,
         files=session.store.stored(files),
-        events_path=layout.run_events,
     )
     session.store.create(parent, draft)
     return replay(session.repository, layout), events

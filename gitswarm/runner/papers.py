@@ -136,7 +136,6 @@ def draft_commit(
         author=plan.step.agent,
         code_tree=plan.before.tip_tree if failed else worked.code_tree,
         files=kept,
-        events_path=plan.execution.events,
     )
 
 

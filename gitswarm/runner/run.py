@@ -115,7 +115,6 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
         author="kernel",
         code_tree=state.tip_tree,
         files=blobs,
-        events_path=path,
     )
     after = session.store.commit(state, draft)
     session.requests.clear()

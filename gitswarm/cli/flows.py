@@ -11,7 +11,7 @@ import yaml
 
 from gitswarm.cli.console import out, out_json, table
 from gitswarm.cli.drawing import drawing
-from gitswarm.cli.here import library_here
+from gitswarm.cli.here import library_here, problems_of
 from gitswarm.errors import SpecError
 from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.specs import checked_flow, checked_sidequest
@@ -69,7 +69,6 @@ def validate(
 ) -> None:
     """Check flows, and what belongs to them; without names also stations, sidequests, templates, policy."""
     library = library_here()
-    problems: list[str] = []
     chosen = names or library.flow_ids
     checks: list[Callable[[], object]] = [partial(checked_flow, library, flow_id) for flow_id in chosen]
     if not names:
@@ -77,13 +76,9 @@ def validate(
         checks += [partial(library.template, name) for name in library.template_ids]
         checks += [partial(checked_sidequest, library, name) for name in library.sidequest_ids]
         checks.append(library.policy)
-    for check in checks:
-        try:
-            check()
-        except SpecError as error:
-            problems.extend(error.problems)
+    problems = problems_of(checks)
     if problems:
-        raise SpecError(list(dict.fromkeys(problems)), hint="mend the lines above, then: git swarm flows validate")
+        raise SpecError(problems, hint="mend the lines above, then: git swarm flows validate")
     out(f"{len(chosen)} flow{'' if len(chosen) == 1 else 's'} fine: {', '.join(chosen)}")
 
 

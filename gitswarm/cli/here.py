@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gitswarm.errors import NotARepositoryError, NotFoundError
+from gitswarm.errors import NotARepositoryError, NotFoundError, SpecError
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 from gitswarm.settings import CONFIG_FILE, Config, load_config, worktree_folder
@@ -57,6 +58,17 @@ def library_here() -> Library:
             if path.is_file():
                 user[path.relative_to(checkout).as_posix()] = read_text(str(path))
     return load_library(bundled("flows"), user)
+
+
+def problems_of(checks: Iterable[Callable[[], object]]) -> list[str]:
+    """What is wrong with specs, each problem once, in the order of the checks."""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except SpecError as error:
+            problems.extend(error.problems)
+    return list(dict.fromkeys(problems))
 
 
 def read_text(path: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 import yaml
 
 from gitswarm.cli.console import out, out_json, plural, table
-from gitswarm.cli.here import library_here
+from gitswarm.cli.here import library_here, problems_of
 from gitswarm.errors import SpecError
 
 app = typer.Typer(
@@ -59,12 +60,7 @@ def validate(
     """Check stations; every problem with file and line."""
     library = library_here()
     chosen = names or library.station_ids
-    problems: list[str] = []
-    for name in chosen:
-        try:
-            library.station(name)
-        except SpecError as error:
-            problems.extend(error.problems)
+    problems = problems_of(partial(library.station, name) for name in chosen)
     if problems:
         raise SpecError(problems, hint="mend the lines above, then: git swarm stations validate")
     out(f"{plural(len(chosen), 'station')} fine")

@@ -13,7 +13,7 @@ import yaml
 
 from gitswarm.resources import bundled
 from tests.conftest import Project
-from tests.projects import Answer, ask
+from tests.projects import Answer, ask, new_project
 
 FILES = 200
 SEED = 20261121
@@ -80,8 +80,6 @@ def mutated() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Answer:
-    from tests.projects import new_project  # noqa: PLC0415
-
     project: Project = new_project(tmp_path_factory.mktemp("mutated"))
     project.write(dict(mutated()))
     return ask(project, "flows", "validate")

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout
@@ -71,17 +72,17 @@ def measure(folder: Path, files: int, rounds: int) -> Sequence[Pair]:
     rollback = Pair("git swarm rollback", "git reset --hard")
     for number in range(rounds):
         worktree = folder / f"plain{number}"
-        timed(start.git, lambda: plain.git("worktree", "add", "-q", "-b", f"work{number}", str(worktree)))  # noqa: B023
-        timed(start.swarm, lambda: swarm(project, "start", FLOW, "--script", str(script), "--until", "write"))
+        timed(start.git, partial(plain.git, "worktree", "add", "-q", "-b", f"work{number}", str(worktree)))
+        timed(start.swarm, partial(swarm, project, "start", FLOW, "--script", str(script), "--until", "write"))
         work = Checkout(worktree, env)
         for step in range(2):
             change(worktree, step, files)
             work.git("add", "-A")
             work.git("commit", "-q", "-m", "step")
-        timed(resume.git, lambda: work.git("reset", "-q", "--hard"))  # noqa: B023
-        timed(resume.swarm, lambda: swarm(project, "resume", "--until", "critique"))
-        timed(rollback.git, lambda: work.git("reset", "-q", "--hard", "HEAD~1"))  # noqa: B023
-        timed(rollback.swarm, lambda: swarm(project, "rollback", "1"))
+        timed(resume.git, partial(work.git, "reset", "-q", "--hard"))
+        timed(resume.swarm, partial(swarm, project, "resume", "--until", "critique"))
+        timed(rollback.git, partial(work.git, "reset", "-q", "--hard", "HEAD~1"))
+        timed(rollback.swarm, partial(swarm, project, "rollback", "1"))
     return start, resume, rollback
 
 

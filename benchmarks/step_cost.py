@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout, source_name
-from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult
+from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
@@ -82,6 +82,9 @@ class ChangeEngine:
         self.own_s = time.perf_counter() - started
         return StepResult(request.step_id, Result.SUCCEEDED, "changed", handoff=handoff)
 
+    def route(self, question: RouteQuestion) -> None:
+        """It has no navigator."""
+
 
 @dataclass(slots=True)
 class Turns(SilentObserver):
@@ -143,7 +146,7 @@ def _new_run(repository: Repository, project: Checkout) -> NewRun:
         initiator="benchmark",
         settings=FrozenSettings(default_engine=choice),
     )
-    return NewRun(spec, freeze(library, (FLOW,), None))
+    return NewRun(spec, freeze(library, (FLOW,)))
 
 
 def rows(samples: Samples) -> Sequence[Mapping[str, float]]:

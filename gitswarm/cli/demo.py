@@ -23,7 +23,7 @@ from gitswarm.git.objects import Person
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.outcome import RunStatus
-from gitswarm.records.routing import RoutingMode
+from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.settings import CONFIG_FILE, CommandLine
 
 _SOURCE = Path(__file__).with_name("demo_project")
@@ -94,13 +94,14 @@ def _text(name: str) -> str:
 
 def _asked(project: Path) -> Asked:
     return Asked(
-        flow="build",
+        flows=("build",),
         task=(project / "ISSUE.md").read_text(encoding="utf-8"),
         base="HEAD",
         engines=CommandLine(),
         script=str(project / _SCRIPT),
         allow_stub=False,
         routing=RoutingMode.ASSIST,
+        human=HumanPolicy.SUPERVISED,
     )
 
 

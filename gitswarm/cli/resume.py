@@ -28,13 +28,16 @@ def resume(
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Make your edits in the worktree a step of the run.")
     ] = False,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Carry out what the navigator proposed, then go on.")
+    ] = False,
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
     """Go on from the tip of a run, whatever ended it."""
     repository = repository_here()
     layout = _find(repository, run)
-    go_on(repository, layout, ResumeOptions(message, adopt), until=until, as_json=as_json)
+    go_on(repository, layout, ResumeOptions(message, adopt=adopt, approve=approve), until=until, as_json=as_json)
 
 
 def skip(

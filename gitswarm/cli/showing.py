@@ -94,7 +94,7 @@ def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
     return {
         **log_entry(opened, record),
         **stored,
-        "decisions": [decision.model_dump(mode="json") for decision in taken],
+        "decisions": [decision.to_plain() for decision in taken],
     }
 
 
@@ -173,7 +173,7 @@ def _show_prompt(opened: Opened, record: StepRecord) -> None:
 def _show_routing(opened: Opened, record: StepRecord, *, as_json: bool) -> None:
     taken = decisions(opened.repository, opened.layout, record.commit)
     if as_json:
-        out_json([decision.model_dump(mode="json") for decision in taken])
+        out_json([decision.to_plain() for decision in taken])
         return
     for decision in taken:
         out(f"{decision.from_step} -> {decision.to_step or 'end'}: {decision.decision} ({decision.routing_source})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -19,14 +19,16 @@ from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.reading import newest_run
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
-from gitswarm.records.routing import RoutingMode
+from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import RunSpec, new_run_id
 from gitswarm.resources import bundled
+from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.session import Surroundings
-from gitswarm.runner.specs import checked_flow, freeze, parse_script, user_files
+from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
+from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import load_library
 from gitswarm.specs.yaml_source import did_you_mean
 
@@ -35,13 +37,14 @@ from gitswarm.specs.yaml_source import did_you_mean
 class Asked:
     """The options of `start`."""
 
-    flow: str
+    flows: tuple[str, ...]
     task: str
     base: str
     engines: CommandLine
     script: str | None
     allow_stub: bool
     routing: RoutingMode
+    human: HumanPolicy
     first: str | None = None
     until: str | None = None
 
@@ -55,7 +58,7 @@ class Executed:
 
 
 def start(
-    flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="The flow to run: git swarm flows list")],
+    flows: Annotated[list[str], typer.Argument(metavar="FLOW…", help="Flows in order, or all: git swarm flows list")],
     message: Annotated[str | None, typer.Option("-m", "--message", help="The task, in your words.")] = None,
     issue: Annotated[str | None, typer.Option(help="A file with the task; - reads standard input.")] = None,
     base: Annotated[str, typer.Option(help="The commit that the run branches off.")] = "HEAD",
@@ -66,6 +69,9 @@ def start(
     script: Annotated[str | None, typer.Option(help="A script for the stub to play.")] = None,
     allow_stub: Annotated[bool, typer.Option("--allow-stub", help="A stub run may land.")] = False,
     routing: Annotated[RoutingMode, typer.Option(help="How next steps are chosen.")] = RoutingMode.ASSIST,
+    autopilot: Annotated[
+        bool, typer.Option("--autopilot", help="Nobody is there: a pause becomes a detour to the clarifier.")
+    ] = False,
     first: Annotated[str | None, typer.Option("--from", metavar="STEP", help="Begin at this step.")] = None,
     until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
     dry_run: Annotated[
@@ -75,19 +81,22 @@ def start(
     as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
     """Create a run and execute it: one commit per step on its own branch and worktree."""
-    if len(flows) != 1:
-        raise UsageError("this version executes one flow per run", hint=f"git swarm start {flows[0]}")
+    wanted = ALL if flows == ["all"] else tuple(flows)
+    problem = sequence_problem(wanted)
+    if problem is not None:
+        raise UsageError(problem, hint=f"git swarm start {' '.join(dict.fromkeys(['gate', *wanted]))}")
     repository = repository_here()
     played = script or os.environ.get("SWARM_STUB_SCRIPT") or None
     asked = Asked(
-        flows[0],
+        wanted,
         _task(message, issue),
         base,
         CommandLine(engine, mode, model, economy),
         played,
         allow_stub,
         routing,
-        _step_name(first, flows[0]),
+        HumanPolicy.AUTOPILOT if autopilot else HumanPolicy.SUPERVISED,
+        _step_name(first, wanted[0]),
         until,
     )
     if dry_run:
@@ -125,38 +134,45 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     refuse_unready(repository)
     base = repository.resolve(asked.base)
     tree = repository.objects.commit(base).tree
-    _refuse_uncommitted_flow(repository, tree, asked.flow)
+    for name in asked.flows:
+        _refuse_uncommitted_flow(repository, tree, name)
     library = load_library(bundled("flows"), user_files(repository, tree))
-    flow = checked_flow(library, asked.flow)
-    script = parse_script(asked.script, read_text(asked.script), (flow,)) if asked.script else None
+    specs = freeze(library, asked.flows)
+    script = parse_script(asked.script, read_text(asked.script), specs) if asked.script else None
     config = config_at(repository, tree)
     moment = now()
     spec = RunSpec(
         run_id=new_run_id(moment, os.urandom(2), newest_run(repository)),
         created_at=timestamp(moment),
-        flows=(asked.flow,),
+        flows=asked.flows,
         base=base,
         base_ref=repository.head_branch() if asked.base == "HEAD" else asked.base,
         task=asked.task,
         routing_mode=asked.routing,
+        human=asked.human,
         allow_stub=asked.allow_stub,
         scripted=script is not None,
         initiator="cli",
         settings=freeze_settings(config, os.environ, asked.engines, scripted=script is not None),
     )
-    for step in (asked.first, asked.until):
-        if step is not None and not flow.has_step(step.removeprefix(f"{flow.id}/")):
-            near = did_you_mean(step, [known.id for known in flow.steps])
-            raise NotFoundError(f"{flow.id} has no step '{step}'{near}", hint=f"git swarm flows show {flow.id}")
-    if asked.first is not None and asked.until is not None:
-        last = asked.until.removeprefix(f"{flow.id}/")
-        if flow.index(last) < flow.index(asked.first):
-            raise UsageError(
-                f"--until {last} comes before --from {asked.first}", hint=f"git swarm flows show {flow.id}"
-            )
-    new = NewRun(spec, freeze(library, (asked.flow,), script), first_step=asked.first)
+    _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
+    new = NewRun(spec, replace(specs, script=script), first_step=asked.first)
     refuse_run(repository, new)
     return new, config
+
+
+def _refuse_bounds(asked: Asked, flows: list[Flow]) -> None:
+    """`--from` and `--until` name steps that there are, in their order."""
+    for step, where in ((asked.first, flows[:1]), (asked.until, flows)):
+        if step is not None and not any(flow.has_step(step.removeprefix(f"{flow.id}/")) for flow in where):
+            near = did_you_mean(step, [known.id for flow in where for known in flow.steps])
+            names = " ".join(flow.id for flow in where)
+            raise NotFoundError(f"{names} has no step '{step}'{near}", hint=f"git swarm flows show {where[-1].id}")
+    flow = flows[0]
+    last = (asked.until or "").removeprefix(f"{flow.id}/")
+    if asked.first is not None and flow.has_step(last) and flow.index(last) < flow.index(asked.first):
+        what = f"--until {last} comes before --from {asked.first}"
+        raise UsageError(what, hint=f"git swarm flows show {flow.id}")
 
 
 def _step_name(name: str | None, flow: str) -> str | None:

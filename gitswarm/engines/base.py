@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event
 from gitswarm.records.evidence import CheckOutcome
@@ -52,6 +54,18 @@ class StepRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RouteQuestion:
+    """Where the run goes on after an execution; `execution` counts as in `StepRequest`. `schema`: of the answer."""
+
+    flow_key: str
+    step_id: str
+    execution: int
+    prompt: str
+    schema: Mapping[str, JsonValue]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepResult:
     """What an engine answers (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
     that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole."""
@@ -88,6 +102,12 @@ class Engine(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult: ...
+
+    def route(self, question: RouteQuestion) -> JsonValue | str:
+        """Where the run should go on: the answer as JSON, or the text that came instead; None: nothing to say.
+
+        :raises TimeoutError: there was no answer in time.
+        """
 
 
 def capped(text: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 
-from gitswarm.engines.base import Capabilities, CommandOrder, Emit, StepRequest, StepResult, capped
+from pydantic import JsonValue
+
+from gitswarm.engines.base import Capabilities, CommandOrder, Emit, RouteQuestion, StepRequest, StepResult, capped
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.shell_line import run_line, wait_as_told
@@ -56,6 +58,10 @@ class CommandEngine:
             tool_calls=recorder.tool_calls,
             check=check,
         )
+
+    def route(self, question: RouteQuestion) -> JsonValue | str:
+        del question
+        return None
 
     def _entry(self, request: StepRequest) -> ScriptEntry:
         if self._script is None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult
+from pydantic import JsonValue
+
+from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult
 
 _LOCAL = Capabilities(modes=("local",), session=False, writes_code=True)
 
@@ -23,3 +25,7 @@ class KernelEngine:
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         del emit  # a kernel operation calls no tools
         return self.operation(request)
+
+    def route(self, question: RouteQuestion) -> JsonValue | str:
+        del question
+        return None

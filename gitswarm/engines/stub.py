@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, capped
+from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult, capped
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.shell_line import run_line, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
@@ -71,6 +71,18 @@ class StubEngine:
             cost_usd=entry.cost_usd,
         )
 
+    def route(self, question: RouteQuestion) -> JsonValue | str:
+        """What the script lets a navigator answer."""
+        if self._script is None:
+            return None
+        entry = self._script.entry(question.flow_key, question.step_id, question.execution)
+        wait_s = entry.route_delay_ms / 1000
+        if wait_s > question.timeout_s:
+            time.sleep(question.timeout_s)
+            raise TimeoutError
+        time.sleep(wait_s)
+        return entry.route
+
 
 def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | None:
     """Carries an entry out; returns why the step failed, or None."""
@@ -121,6 +133,7 @@ def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:
             can_further_iteration_help=entry.can_further_iteration_help,
             concerns=entry.concerns or (),
             blockers=entry.blockers or (),
+            routing=entry.routing,
         ),
         None,
     )

@@ -17,7 +17,8 @@ Entry = Decision | Superseded
 
 def render(entry: Entry) -> bytes:
     """One entry. The JSON is folded at spaces: joining its lines by one space gives it back exactly."""
-    packed = json.dumps(entry.model_dump(mode="json"), ensure_ascii=False)
+    said = entry.to_plain() if isinstance(entry, Decision) else entry.model_dump(mode="json")
+    packed = json.dumps(said, ensure_ascii=False)
     folded = "".join(f"{_INDENT}{line}\n" for line in _fold(packed, _WIDTH - len(_INDENT)))
     first = headline(entry) if isinstance(entry, Decision) else shorten(f"{entry.seq}. {entry.reason}", _WIDTH)
     return f"{first}\n{folded}".encode()

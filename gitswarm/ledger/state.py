@@ -193,4 +193,7 @@ def _step_record(layout: RunLayout, number: int, commit: Commit, message: Messag
         summary=message.body or message.subject.partition(": ")[2],
         tokens=int(said.get("Swarm-Tokens", "0")),
         cost_usd=None if cost == "unknown" else float(cost),
+        stack=tuple(said.get("Swarm-Stack", "").split()),
+        fork=said.get("Swarm-Fork"),
+        sibling=said.get("Swarm-Fork-Commit"),
     )

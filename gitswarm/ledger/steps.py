@@ -11,7 +11,11 @@ from gitswarm.records.outcome import Result, Status
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown."""
+    """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown.
+
+    `stack`: tokens of the interruptions that it belongs to, the outermost first. `fork`: the commit that it started
+    from beside its siblings, and `sibling` its own commit there.
+    """
 
     number: int
     commit: str
@@ -28,6 +32,18 @@ class StepRecord:
     summary: str
     tokens: int
     cost_usd: float | None
+    stack: tuple[str, ...] = ()
+    fork: str | None = None
+    sibling: str | None = None
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether it is a step of a sidequest or an injected node: no step of its flow's graph."""
+        return bool(self.stack) and not self.stack[-1].startswith("flow:")
+
+    @property
+    def by_human(self) -> bool:
+        return self.execution.agent == HUMAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +59,15 @@ class StepTally:
 class Tally:
     """Kept up commit by commit, so that a step of a long run costs no more than one of a short run.
 
-    `steps` is keyed by (flow, step) in the order of first execution; `by_flow` holds the executions of each flow in
-    order, without what people did: that is no step of the flow.
+    `steps` is keyed by (flow, step) in the order of first execution. `entered` holds the executions of each flow
+    since it was last entered, in order: only steps of its own graph, and not what people did. `journey` is the order
+    in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far.
     """
 
     steps: Mapping[tuple[str, str], StepTally] = field(default_factory=dict)
-    by_flow: Mapping[str, tuple[StepRecord, ...]] = field(default_factory=dict)
+    entered: Mapping[str, tuple[StepRecord, ...]] = field(default_factory=dict)
+    journey: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
     tokens: int = 0
     cost_usd: float | None = 0.0
 
@@ -64,14 +83,28 @@ class Tally:
         cost = None
         if self.cost_usd is not None and record.cost_usd is not None:
             cost = self.cost_usd + record.cost_usd
-        own = record.execution.agent != HUMAN
-        history = (*self.by_flow.get(record.flow, ()), record)
-        return Tally(
-            steps={**self.steps, key: step},
-            by_flow={**self.by_flow, record.flow: history} if own else self.by_flow,
-            tokens=self.tokens + record.tokens,
-            cost_usd=cost,
+        after = replace(self, steps={**self.steps, key: step}, tokens=self.tokens + record.tokens, cost_usd=cost)
+        return after if record.by_human else after.travelled(record)
+
+    def travelled(self, record: StepRecord) -> Tally:
+        """With the way that the run took to this execution."""
+        new = tuple(token for token in record.stack if token not in self.opened)
+        opened = (*self.opened, *new)
+        if record.is_aside:
+            return replace(self, opened=opened)
+        at_top = not record.stack
+        again = not (new or (at_top and self.journey[-1:] != (record.flow,)))
+        history = (*(self.entered.get(record.flow, ()) if again else ()), record)
+        return replace(
+            self,
+            opened=opened,
+            entered={**self.entered, record.flow: history},
+            journey=(*self.journey, record.flow) if at_top and not again else self.journey,
         )
+
+    def uses(self, kind: str, name: str) -> int:
+        """How often an interruption of this kind and id was begun."""
+        return sum(1 for token in self.opened if token.startswith(f"{kind}:{name}@"))
 
     def without_costs(self) -> Tally:
         """For a fork: what its shared steps cost was spent by the run that it comes from."""

@@ -100,7 +100,7 @@ class RunStore:
     def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
         """Appends a decision to the routing note of `tip`."""
         decision = Decision(
-            **choice.model_dump(),
+            **choice.model_copy(update={"to_flow": _other(choice.to_flow, routing.flow)}).model_dump(),
             seq=self._next_seq(tip),
             ts=timestamp(self._clock()),
             flow_key=routing.flow,
@@ -211,6 +211,10 @@ class RunStore:
 
 def _number(name: str) -> int:
     return int(name.rpartition("/")[2])
+
+
+def _other(to_flow: str | None, here: str) -> str | None:
+    return to_flow if to_flow != here else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from gitswarm.records.base import Record
 from gitswarm.records.outcome import Status
+from gitswarm.records.routing import RoutingSignal
 
 
 def _yes_no(value: object) -> object:
@@ -35,7 +36,10 @@ class DecisionEntry(Record):
 
 
 class Handoff(Record):
-    """What an agent says when it finishes: the part of the envelope that is the agent's own claim."""
+    """What an agent says when it finishes: the part of the envelope that is the agent's own claim.
+
+    `routing`: where the agent would go on; counts only where the graph leaves it open and no navigator answers.
+    """
 
     status: Status = Status.UNVERIFIED
     summary: str = ""
@@ -48,6 +52,7 @@ class Handoff(Record):
     decisions: tuple[DecisionEntry, ...] = ()
     observations: tuple[str, ...] = ()
     confidence: Confidence | None = None
+    routing: RoutingSignal | None = None
 
 
 class Envelope(Handoff):

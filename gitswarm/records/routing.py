@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from gitswarm.records.base import Record
+from gitswarm.records.event import EventKind
+from gitswarm.records.outcome import Status
 
 
 class Action(StrEnum):
@@ -15,7 +17,11 @@ class Action(StrEnum):
     LOOP = "loop"
     BRANCH = "branch"
     REPEAT = "repeat"
+    SKIP = "skip"
+    FORK = "fork"
     DETOUR = "detour"
+    INJECT_FLOW = "inject_flow"
+    INJECT_NODES = "inject_nodes"
     TERMINATE = "terminate"
     ESCALATE = "escalate"
     PAUSE = "pause"
@@ -38,15 +44,26 @@ class RoutingMode(StrEnum):
     AUTHORITATIVE = "authoritative"
 
 
+class HumanPolicy(StrEnum):
+    """What a pause does: wait for a person, or become a detour to the clarifier."""
+
+    SUPERVISED = "supervised"
+    AUTOPILOT = "autopilot"
+
+
 class Candidate(Record):
-    """One way on. The id is deterministic: `advance:<step>`, `loop:<step>:iter_<n>`, `terminate` …"""
+    """One way on. The id is deterministic: `advance:<step>`, `loop:<step>:iter_<n>`, `terminate` …
+
+    `flow` None: the target lies in the flow where the decision is taken.
+    """
 
     candidate_id: str
     action: Action
     target: str | None = None
+    flow: str | None = None
     reason: str
     priority: int = 50
-    source: Literal["graph_edge", "fast_path", "detour_catalog", "kernel"] = "graph_edge"
+    source: Literal["graph_edge", "fast_path", "detour_catalog", "kernel", "macro"] = "graph_edge"
     evidence_pointers: tuple[str, ...] = ()
     is_default: bool = False
 
@@ -61,15 +78,41 @@ class ConditionTrace(Record):
 
 
 class Elimination(Record):
+    """A way that was not taken, and why; also one that never became a candidate."""
+
     candidate_id: str
     reason: str
 
 
+class Asked(Record):
+    """What became of a question to the navigator. `problem` None: its answer was taken."""
+
+    chosen: str | None = None
+    reasoning: str = ""
+    problem: str | None = None
+
+
+class StallState(Record):
+    """How long a loop has brought nothing new. `passes`: equal ones in a row, the first included."""
+
+    passes: int
+    window: int
+    signature: str
+    same_failure: bool
+
+    @property
+    def is_stalled(self) -> bool:
+        return self.passes >= self.window
+
+
 class Explanation(Record):
-    """Why this candidate and not another one."""
+    """Why this candidate and not another one. `elapsed_us`: how long it took to decide, the navigator included."""
 
     conditions: tuple[ConditionTrace, ...] = ()
     eliminated: tuple[Elimination, ...] = ()
+    stall: StallState | None = None
+    navigator: Asked | None = None
+    elapsed_us: int | None = None
 
 
 class LoopState(Record):
@@ -95,8 +138,123 @@ class Superseded(Record):
     reason: str
 
 
+class WhyNow(Record):
+    """Why the run leaves the flow's own graph here: required of detours and injections."""
+
+    trigger: str = Field(min_length=1)
+    relevance_to_charter: str = Field(min_length=1)
+    analysis: str = ""
+    alternatives_considered: tuple[str, ...] = ()
+    expected_outcome: str = ""
+
+
+class SkipJustification(Record):
+    """Why a step need not be executed: required of a skip, all three."""
+
+    skip_reason: str = Field(min_length=1)
+    why_not_needed_for_exit: str = Field(min_length=1)
+    replacement_assurance: str = Field(min_length=1)
+
+
+class Node(Record):
+    """A step that no flow has: executed once, by a station, where a navigator asks for it."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+    station: str
+    objective: str = Field(min_length=1)
+
+
+class RoutingSignal(Record):
+    """What a navigator answers, or an agent asks for in its envelope: one of the candidates, or nodes of its own."""
+
+    chosen_candidate_id: str | None = None
+    reasoning: str = ""
+    confidence: Literal["high", "medium", "low"] | None = None
+    why_now: WhyNow | None = None
+    skip_justification: SkipJustification | None = None
+    inject_nodes: tuple[Node, ...] = ()
+    extend_graph: tuple[Node, ...] = ()
+
+
+class Proposal(Record):
+    """`<flow>/routing/proposals/<id>.json`: nodes that a navigator wants the flow to have behind `after_step`."""
+
+    id: str
+    flow_key: str
+    after_step: str
+    nodes: tuple[Node, ...]
+    why_now: WhyNow
+    reasoning: str = ""
+
+
+class Fork(Record):
+    """Steps that are executed at the same time on the same commit.
+
+    `commit` None: the tip after which this is decided. `pending` are those of `targets` that have no commit on the
+    branch; `void`: commits of siblings that a rollback took back and that do not count as done.
+    """
+
+    commit: str | None = None
+    targets: tuple[str, ...]
+    pending: tuple[str, ...]
+    join: str
+    void: tuple[str, ...] = ()
+
+
+class Way(Record):
+    """Where a flow goes on: kept while it is interrupted or paused. `fork`: the pending targets of one."""
+
+    decision: Action
+    flow: str
+    step: str | None
+    candidate_id: str
+    reason: str
+    fork: Fork | None = None
+    failed: bool = False
+
+
+class JoinOutcome(Record):
+    """What became of the branches of a fork. `worst` is the status that the join starts from."""
+
+    strategy: str
+    is_met: bool
+    reason: str
+    worst: Status
+    statuses: dict[str, str]
+
+
+class Frame(Record):
+    """One interruption: what is executed instead of the flow, after which step, and where the flow goes on.
+
+    `opened`: the number of steps that the run had then; with kind and id it names the frame.
+    """
+
+    kind: Literal["sidequest", "flow", "nodes"]
+    id: str
+    opened: int
+    flow: str
+    step: str | None
+    back: Way
+    nodes: tuple[Node, ...] = ()
+
+    @property
+    def token(self) -> str:
+        return f"{self.kind}:{self.id}@{self.opened}"
+
+
+class RoutingEvent(Record):
+    """Something that a decision brings with it; recorded in the events of what is executed next."""
+
+    kind: EventKind
+    payload: dict[str, JsonValue]
+
+
 class Choice(Record):
-    """What the driver decides: pure, without place or time."""
+    """What the driver decides: pure, without place or time.
+
+    `to_flow` None: `to_step` lies in the flow where this is decided. `stack`: the interruptions that are open when it
+    is executed. `resume_at`: where a run that pauses here goes on. `failed`: a run that ends here has failed.
+    """
 
     decision: Action
     to_step: str | None
@@ -106,6 +264,30 @@ class Choice(Record):
     candidates: tuple[Candidate, ...]
     loop_state: LoopState | None = None
     explanation: Explanation = Explanation()
+    to_flow: str | None = None
+    stack: tuple[Frame, ...] = ()
+    resume_at: Way | None = None
+    why_now: WhyNow | None = None
+    skip_justification: SkipJustification | None = None
+    fork: Fork | None = None
+    join: JoinOutcome | None = None
+    proposal: Proposal | None = None
+    failed: bool = False
+    events: tuple[RoutingEvent, ...] = ()
+
+
+_RARE = (
+    "to_flow",
+    "stack",
+    "resume_at",
+    "why_now",
+    "skip_justification",
+    "fork",
+    "join",
+    "proposal",
+    "failed",
+    "events",
+)
 
 
 class Decision(Choice):
@@ -118,6 +300,15 @@ class Decision(Choice):
     iteration: int | None
     routing_mode: RoutingMode
     supersedes: Supersedes | None = None
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        """As it is recorded: what most decisions do not have is absent, not null."""
+        return self.model_dump(mode="json", exclude={name for name in _RARE if not getattr(self, name)})
+
+    @property
+    def next_flow(self) -> str:
+        """The flow of `to_step`."""
+        return self.to_flow or self.flow_key
 
     @property
     def choice(self) -> Choice:

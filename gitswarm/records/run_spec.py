@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from gitswarm.records.base import Record
-from gitswarm.records.routing import RoutingMode
+from gitswarm.records.routing import HumanPolicy, RoutingMode
 
 RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
 
@@ -73,6 +73,7 @@ class FrozenSettings(Record):
     copy_patterns: tuple[str, ...] = ()
     setup: str | None = None
     setup_timeout_s: int = 600
+    navigator_timeout_s: float = 120
 
 
 class RunSpec(Record):
@@ -86,6 +87,7 @@ class RunSpec(Record):
     base_ref: str | None
     task: str
     routing_mode: RoutingMode
+    human: HumanPolicy = HumanPolicy.SUPERVISED
     allow_stub: bool
     scripted: bool
     initiator: str

@@ -1,250 +1,332 @@
-"""The one driver: fast path, then the graph and its conditions. Pure; the ledger records what it decides.
-
-A navigator, sidequests and the interruption stack will hang here, between the graph and the last resort.
-"""
+"""The one driver: fast path, graph and conditions, navigator, the agent's own wish, a person. Pure; the ledger
+records what it decides, and the same situation always gives the same choice."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
+from pydantic import JsonValue
+
+from gitswarm.records.event import EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import (
     Action,
+    Asked,
     Candidate,
     Choice,
-    ConditionTrace,
-    Elimination,
-    Explanation,
-    LoopState,
+    Decision,
+    Fork,
+    Frame,
+    HumanPolicy,
+    Proposal,
+    RoutingEvent,
+    RoutingMode,
+    RoutingSignal,
     RoutingSource,
+    Way,
+    WhyNow,
 )
-from gitswarm.routing.conditions import Context, evaluate
-from gitswarm.routing.loops import ExecutedStep, judge_microloop, loop_state, way_state
-from gitswarm.specs.flow import Branch, Flow, Microloop
+from gitswarm.routing import navigator
+from gitswarm.routing.graph import graph_ways, onward
+from gitswarm.routing.options import Option, Ways, escalate, only, take, with_events
+from gitswarm.routing.sidequests import Called, called_for, refusal
+from gitswarm.routing.situation import Progress, Rules, Situation
+from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
+from gitswarm.specs.flow import Flow, Linear
 
+DOCTOR = "env-doctor"
+CLARIFIER = "clarifier"
+"""The sidequest that a pause becomes when nobody is there to answer."""
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What is known when a step has been committed.
-
-    `context` holds receipt, envelope, evidence and run as plain data; `history` every execution of this
-    flow in the run, the one that just ended last.
-    """
-
-    flow: Flow
-    step_id: str
-    result: Result
-    status: Status
-    context: Context
-    history: Sequence[ExecutedStep]
+_OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
+_WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:
     """The way into a flow; `first` is where a person wants to begin."""
     at = first or flow.steps[0].id
-    only = Candidate(
+    candidate = Candidate(
         candidate_id=f"advance:{at}",
         action=Action.ADVANCE,
         target=at,
         reason="started from here by hand" if first else "the flow starts here",
         source="fast_path",
-        is_default=True,
     )
-    return _take(only, (only,), RoutingSource.FAST_PATH)
+    return only(Option(candidate), RoutingSource.FAST_PATH)
 
 
-def skip(flow: Flow, step_id: str) -> Choice:
-    """On from a step that a person does not want to be executed."""
-    following = flow.following(step_id)
-    onward = Candidate(
-        candidate_id=f"advance:{following}" if following else "terminate",
-        action=Action.ADVANCE if following else Action.TERMINATE,
-        target=following,
-        reason=f"{step_id} was skipped by hand",
-        source="kernel",
-        is_default=True,
-    )
-    return _take(onward, (onward,), RoutingSource.DETERMINISTIC)
+def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
+    """Before the first step of a run whose surroundings lack something; None when that sidequest may not be taken."""
+    quest = rules.sidequests.get(DOCTOR)
+    if quest is None:
+        return None
+    first = start(flow)
+    before = Option(first.candidates[0])
+    nothing = Situation(flow, "", Result.SUCCEEDED, Status.VERIFIED, {}, (), rules=rules, progress=Progress(steps=0))
+    why = WhyNow(trigger=f"preflight: {problem}", relevance_to_charter="no step can do its work without it")
+    option = detour(nothing, quest, before, why, ("preflight",))
+    ways = Ways(option, (option, before), option.candidate.reason)
+    return take(option, ways, RoutingSource.DETERMINISTIC)
 
 
-def retry(step_id: str, reason: str) -> Choice:
-    """Executes a step again after a failure, a block or an interruption, because a person resumed the run."""
+def skip(situation: Situation) -> Choice:
+    """On from a step that a person does not want to be executed, as from one that said VERIFIED."""
+    ways = graph_ways(situation)
+    leaving = ways.default if situation.is_aside or situation.is_branch else onward(situation, "")
+    reason = f"{situation.step_id} was skipped by hand"
+    candidate = leaving.candidate.model_copy(update={"reason": reason, "source": "kernel"})
+    return only(replace(leaving, candidate=candidate), RoutingSource.DETERMINISTIC)
+
+
+def go_on(way: Way, stack: tuple[Frame, ...], reason: str) -> Choice:
+    """Takes a way on because a person resumed the run: what it waited for, or the step that failed, once more."""
     candidate = Candidate(
-        candidate_id=f"repeat:{step_id}",
-        action=Action.REPEAT,
-        target=step_id,
+        candidate_id=way.candidate_id,
+        action=way.decision,
+        target=way.step,
+        flow=way.flow,
         reason=reason,
         source="kernel",
-        is_default=True,
     )
-    return _take(candidate, (candidate,), RoutingSource.DETERMINISTIC)
+    return only(Option(candidate, stack=stack, fork=way.fork, failed=way.failed), RoutingSource.DETERMINISTIC)
+
+
+def repeat(flow: str, step: str, fork: Fork | None = None) -> Way:
+    """The step once more."""
+    return Way(
+        decision=Action.FORK if fork else Action.REPEAT,
+        flow=flow,
+        step=step,
+        candidate_id=f"repeat:{step}",
+        reason=f"{step} once more",
+        fork=fork,
+    )
+
+
+def approve(decision: Decision, steps: int) -> Choice:
+    """Carries out what a navigator proposed and a person approved: the nodes first, then the way that waited."""
+    proposal, back = decision.proposal, decision.resume_at
+    if proposal is None or back is None:
+        raise ValueError("nothing waits for approval")
+    frame = Frame(
+        kind="nodes",
+        id=proposal.nodes[0].id,
+        opened=steps,
+        flow=proposal.flow_key,
+        step=proposal.after_step,
+        back=back,
+        nodes=proposal.nodes,
+    )
+    option = with_events(into_nodes(frame, decision.stack, proposal.why_now), graph_extended(proposal))
+    return only(option, RoutingSource.NAVIGATOR)
 
 
 def decide(situation: Situation) -> Choice:
-    """Where the run goes from here. The same situation always gives the same choice."""
-    if situation.result is Result.FAILED:
-        return _failed(situation)
-    if situation.status is Status.BLOCKED:
-        return _blocked(situation)
-    routing = situation.flow.step(situation.step_id).routing
-    if isinstance(routing, Microloop):
-        return _microloop(situation, routing)
-    if isinstance(routing, Branch):
-        return _branch(situation, routing)
-    return _straight_on(situation)
+    """Where the run goes from here."""
+    ways = graph_ways(situation)
+    called = _called(situation, ways)
+    ways = _with_stall(situation, ways)
+    options = _all_options(situation, ways, called)
+    default = _default(situation, ways, called)
+    whole = replace(
+        ways,
+        options=options,
+        conditions=(*ways.conditions, *called.conditions),
+        dropped=(*ways.dropped, *called.dropped),
+    )
+    choice, asked, events = _choose(situation, whole, default, is_open=ways.is_open or bool(called.detours))
+    stall = situation.progress.stall
+    explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": asked})
+    told = (*choice.events, *called.events, *events, *_offroad(situation, choice, ways))
+    return choice.model_copy(update={"explanation": explanation, "events": told})
 
 
-def _failed(situation: Situation) -> Choice:
-    end = _end(f"{situation.step_id} failed", priority=100)
-    again = _again(situation, "resume retries a failed step")
-    return _take(end, (end, again), RoutingSource.DETERMINISTIC)
+def _called(situation: Situation, ways: Ways) -> Called:
+    """Branches of a fork are no place to leave it from: what they call for waits until they have come together."""
+    return Called() if situation.is_branch else called_for(situation, ways.default)
 
 
-def _blocked(situation: Situation) -> Choice:
-    pause = Candidate(
-        candidate_id="pause",
-        action=Action.PAUSE,
-        reason=f"{situation.step_id} is BLOCKED: a person has to answer",
-        priority=100,
+def _with_stall(situation: Situation, ways: Ways) -> Ways:
+    stall = situation.progress.stall
+    if stall is None or not stall.is_stalled:
+        return ways
+    what = f"stalled: {stall.passes} passes in a row brought nothing new"
+    stop = escalate(what, ways.default.stack, "explanation.stall", priority=60)
+    return replace(ways, options=(*ways.options, stop), is_open=True)
+
+
+def _all_options(situation: Situation, ways: Ways, called: Called) -> tuple[Option, ...]:
+    """The graph's ways, the detours that the evidence calls for, and what a navigator may want beside them."""
+    options = [*ways.options, *called.detours]
+    mode = situation.rules.mode
+    if mode is RoutingMode.AUTHORITATIVE or (
+        mode is RoutingMode.ASSIST and situation.ask is not None and (ways.is_open or called.detours)
+    ):
+        options += _free_options(situation, ways, {option.id for option in options})
+    known: dict[str, Option] = {}
+    for option in options:
+        known.setdefault(option.id, option)
+    return tuple(known.values())
+
+
+def _free_options(situation: Situation, ways: Ways, known: set[str]) -> list[Option]:
+    """Ways that nothing calls for; the navigator's own reasons have to."""
+    rules, before = situation.rules, ways.default
+    if situation.is_branch:
+        return []
+    none_yet = WhyNow(trigger="the navigator's choice", relevance_to_charter="the navigator has to say")
+    entered = {situation.flow.id, *(frame.id for frame in situation.stack if frame.kind == "flow")}
+    found = [
+        inject_flow(situation, flow, before, none_yet)
+        for flow in rules.flows.values()
+        if flow.utility and flow.id not in entered and not is_full(before.stack)
+    ]
+    if rules.mode is not RoutingMode.AUTHORITATIVE:
+        return found
+    quests = sorted(rules.sidequests.values(), key=lambda quest: (-quest.priority, quest.id))
+    found += [
+        detour(situation, quest, before, none_yet, ())
+        for quest in quests
+        if f"detour:{quest.id}" not in known and refusal(situation, quest, before.stack) is None
+    ]
+    skipped = _skip(situation, before)
+    return [*found, skipped] if skipped else found
+
+
+def _skip(situation: Situation, before: Option) -> Option | None:
+    """Past the step that would be next; only one that nothing else in the graph hangs on."""
+    flow, target = situation.flow, before.candidate.target
+    if before.candidate.action is not Action.ADVANCE or target is None or before.candidate.flow is not None:
+        return None
+    if not flow.has_step(target) or flow.join_of(target) or not isinstance(flow.step(target).routing, Linear):
+        return None
+    behind = flow.following(target)
+    if behind is None:
+        return None
+    candidate = Candidate(
+        candidate_id=f"skip:{target}",
+        action=Action.SKIP,
+        target=behind,
+        reason=f"without {target}",
+        priority=10,
         source="kernel",
-        evidence_pointers=("envelope.blockers",),
     )
-    escalate = Candidate(
-        candidate_id="escalate",
-        action=Action.ESCALATE,
-        reason="hand the run to a person",
-        priority=90,
-        source="kernel",
-    )
-    ways = (
-        pause,
-        escalate,
-        _again(situation, "try once more as it is"),
-        _onward(situation, "go on regardless"),
-    )
-    return _take(pause, ways, RoutingSource.DETERMINISTIC)
+    return Option(candidate, stack=before.stack)
 
 
-def _straight_on(situation: Situation) -> Choice:
-    way = _onward(situation, "the only way on").model_copy(update={"source": "fast_path"})
-    ways = (way, _again(situation, "PARTIAL: more could be done")) if situation.status is Status.PARTIAL else (way,)
-    return _take(way, ways, RoutingSource.FAST_PATH)
+def _default(situation: Situation, ways: Ways, called: Called) -> Option:
+    """What is taken when nobody answers."""
+    waiting = ways.default.candidate.action in _WAITING
+    if waiting and situation.rules.human is HumanPolicy.AUTOPILOT:
+        return _clarifying(situation, ways.default) or ways.default
+    if called.detours and not waiting:
+        return called.detours[0]
+    return ways.default
 
 
-def _microloop(situation: Situation, routing: Microloop) -> Choice:
-    state = loop_state(situation.flow, situation.step_id, situation.history)
-    if state is None:
-        raise ValueError(f"{situation.step_id} closes no loop")
-    envelope, receipt = situation.context["envelope"], situation.context["receipt"]
-    verdict = judge_microloop(
-        routing,
-        state,
-        envelope if isinstance(envelope, dict) else {},
-        receipt if isinstance(receipt, dict) else {},
-    )
-    back = Candidate(
-        candidate_id=f"loop:{routing.loop_target}:iter_{state.iteration + 1}",
-        action=Action.LOOP,
-        target=routing.loop_target,
-        reason=verdict.reason,
-        priority=90,
-        evidence_pointers=("envelope.status", "envelope.concerns"),
-    )
-    onward = _onward(situation, verdict.reason)
-    taken = back if verdict.again else onward
-    return _take(taken, (back, onward), RoutingSource.DETERMINISTIC, _Grounds(verdict.reason, state))
+def _clarifying(situation: Situation, waiting: Option) -> Option | None:
+    """A pause in a run that nobody watches becomes a detour to the clarifier, as long as that may be taken."""
+    quest = situation.rules.sidequests.get(CLARIFIER)
+    if quest is None or refusal(situation, quest, waiting.stack) is not None:
+        return None
+    why = WhyNow(trigger=waiting.candidate.reason, relevance_to_charter="autopilot: nobody is there to answer")
+    return detour(situation, quest, waiting, why, waiting.candidate.evidence_pointers)
 
 
-def _branch(situation: Situation, routing: Branch) -> Choice:
-    traces = tuple(evaluate(when.if_, when.next, situation.context) for when in routing.when)
-    hit, when = next((pair for pair in zip(traces, routing.when, strict=True) if pair[0].value is True), (None, None))
-    fallback = routing.default or situation.flow.following(situation.step_id)
-    ways = {when.next: _branch_to(when.next, f"if {when.if_}") for when in reversed(routing.when)}
-    if hit is not None:
-        ways[hit.target] = _branch_to(hit.target, f"if {hit.expression}")
-    if fallback is not None and fallback not in ways:
-        ways[fallback] = _branch_to(fallback, "no condition holds")
-    limit = when.max_iterations if when and when.max_iterations else routing.max_iterations
-    onward = _onward(situation, f"at its maximum of {limit}")
-    order = dict.fromkeys([*(when.next for when in routing.when), *ways])
-    candidates = (*(ways[name] for name in order), onward)
-    target = hit.target if hit else fallback
-    flow, step_id, history = situation.flow, situation.step_id, situation.history
-    state = way_state(flow, step_id, target, limit, history) if target else None
-    reason = hit.expression if hit else "no condition holds: default"
-    taken = ways[target] if target is not None else onward
-    if state is not None and state.iteration >= state.max_iterations:
-        reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
-        taken = onward
-    grounds = _Grounds(reason, state or loop_state(flow, step_id, history), traces)
-    return _take(taken, candidates, RoutingSource.DETERMINISTIC, grounds)
+def _choose(
+    situation: Situation, ways: Ways, default: Option, *, is_open: bool
+) -> tuple[Choice, Asked | None, list[RoutingEvent]]:
+    """The navigator, the agent's wish, else the default; signals that may not count are reported."""
+    rules = situation.rules
+    ways = replace(ways, default=default, options=_with(default, ways.options))
+    rejected: list[RoutingEvent] = []
+    asked = None
+    may_ask = rules.mode is RoutingMode.AUTHORITATIVE or (rules.mode is RoutingMode.ASSIST and is_open)
+    verdict = navigator.ask(situation, ways, ways.options) if may_ask and len(ways.options) > 1 else None
+    if verdict is not None:
+        asked = navigator.asked(verdict)
+        if verdict.option is not None:
+            return _chosen(verdict, ways, RoutingSource.NAVIGATOR), asked, rejected
+        rejected.append(_rejection("navigator", verdict))
+    if may_ask and is_open:
+        wish = _wish(situation, ways)
+        if wish is not None and wish.option is not None:
+            return _chosen(wish, ways, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
+        if wish is not None:
+            rejected.append(_rejection("envelope", wish))
+    return _by_default(ways, is_called=default.id.startswith("detour:")), asked, rejected
 
 
-def _branch_to(target: str, reason: str) -> Candidate:
-    return Candidate(
-        candidate_id=f"branch:{target}",
-        action=Action.BRANCH,
-        target=target,
-        reason=reason,
-        priority=70,
-        evidence_pointers=("evidence.tests",),
-    )
+def _with(default: Option, options: tuple[Option, ...]) -> tuple[Option, ...]:
+    return options if any(option.id == default.id for option in options) else (default, *options)
 
 
-def _onward(situation: Situation, reason: str) -> Candidate:
-    following = situation.flow.following(situation.step_id)
-    priority = 80 if situation.status is Status.VERIFIED else 40
-    if following is None:
-        return _end("the flow is complete", priority=priority)
-    return Candidate(
-        candidate_id=f"advance:{following}",
-        action=Action.ADVANCE,
-        target=following,
-        reason=reason,
-        priority=priority,
-        evidence_pointers=("envelope.status",),
+def _by_default(ways: Ways, *, is_called: bool) -> Choice:
+    default = ways.default
+    if is_called:
+        return take(default, ways, RoutingSource.DETERMINISTIC, default.candidate.reason)
+    if ways.is_undecided:
+        last = next(option for option in ways.options if option.candidate.action is Action.ESCALATE)
+        return take(last, replace(ways, default=last), RoutingSource.ESCALATE)
+    source = RoutingSource.FAST_PATH if ways.is_obvious else RoutingSource.DETERMINISTIC
+    return take(default, ways, source)
+
+
+def _chosen(verdict: navigator.Verdict, ways: Ways, source: RoutingSource) -> Choice:
+    """What a navigator or an agent wanted, with its own reasons in place of ours."""
+    option, signal = verdict.option, verdict.signal or RoutingSignal()
+    if option is None:
+        raise ValueError("a verdict without an option chooses nothing")
+    if option.candidate.action is Action.DETOUR and source is RoutingSource.NAVIGATOR:
+        source = RoutingSource.NAVIGATOR_DETOUR
+    reason = signal.reasoning or verdict.problem or option.candidate.reason
+    choice = take(option, replace(ways, options=_with(option, ways.options)), source, reason)
+    justified = signal.skip_justification if option.candidate.action is Action.SKIP else None
+    events = choice.events
+    if verdict.proposal is not None and option.candidate.action is Action.INJECT_NODES:
+        events = (*events, graph_extended(verdict.proposal))
+    return choice.model_copy(
+        update={
+            "why_now": signal.why_now if option.candidate.action in _OFF_THE_GRAPH else None,
+            "skip_justification": justified,
+            "proposal": verdict.proposal,
+            "events": events,
+        }
     )
 
 
-def _end(reason: str, *, priority: int) -> Candidate:
-    return Candidate(candidate_id="terminate", action=Action.TERMINATE, reason=reason, priority=priority)
+def graph_extended(proposal: Proposal) -> RoutingEvent:
+    """A proposal is carried out."""
+    nodes: list[JsonValue] = [node.id for node in proposal.nodes]
+    payload: dict[str, JsonValue] = {"proposal": proposal.id, "after": proposal.after_step, "nodes": nodes}
+    return RoutingEvent(kind=EventKind.GRAPH_EXTENDED, payload=payload)
 
 
-def _again(situation: Situation, reason: str) -> Candidate:
-    step = situation.step_id
-    return Candidate(candidate_id=f"repeat:{step}", action=Action.REPEAT, target=step, reason=reason)
+def _wish(situation: Situation, ways: Ways) -> navigator.Verdict | None:
+    """Where the agent itself would go on, as its envelope says."""
+    envelope = situation.context.get("envelope")
+    said = envelope.get("routing") if isinstance(envelope, dict) else None
+    if said is None:
+        return None
+    return navigator.judge(RoutingSignal.model_validate(said), situation, ways, ways.options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Grounds:
-    """Why a candidate is taken: the reason, and what was looked at."""
-
-    reason: str
-    loop: LoopState | None = None
-    conditions: tuple[ConditionTrace, ...] = ()
-
-
-def _take(
-    taken: Candidate, candidates: Sequence[Candidate], source: RoutingSource, grounds: _Grounds | None = None
-) -> Choice:
-    found = grounds or _Grounds(taken.reason)
-    marked = tuple(
-        candidate.model_copy(update={"is_default": candidate.candidate_id == taken.candidate_id})
-        for candidate in candidates
+def _rejection(who: str, verdict: navigator.Verdict) -> RoutingEvent:
+    chosen = verdict.signal.chosen_candidate_id if verdict.signal else None
+    return RoutingEvent(
+        kind=EventKind.ROUTING_REJECTED, payload={"from": who, "candidate_id": chosen, "problem": verdict.problem}
     )
-    dropped = tuple(
-        Elimination(candidate_id=candidate.candidate_id, reason=f"not taken: {found.reason}")
-        for candidate in marked
-        if not candidate.is_default
-    )
-    return Choice(
-        decision=taken.action,
-        to_step=taken.target,
-        reason=found.reason,
-        routing_source=source,
-        candidate_id=taken.candidate_id,
-        candidates=marked,
-        loop_state=found.loop,
-        explanation=Explanation(conditions=found.conditions, eliminated=dropped),
-    )
+
+
+def _offroad(situation: Situation, choice: Choice, ways: Ways) -> tuple[RoutingEvent, ...]:
+    """The flow's own graph is left: said once, with the reason and with what the graph would have done."""
+    if choice.decision not in _OFF_THE_GRAPH:
+        return ()
+    why = choice.why_now.model_dump(mode="json") if choice.why_now else None
+    payload = {
+        "candidate_id": choice.candidate_id,
+        "from_step": situation.step_id,
+        "instead_of": ways.default.id,
+        "why_now": why,
+    }
+    return (RoutingEvent(kind=EventKind.ROUTING_OFFROAD, payload=payload),)

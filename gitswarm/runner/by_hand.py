@@ -27,11 +27,13 @@ ADOPT = "adopt"
 
 @dataclass(frozen=True, slots=True)
 class ResumeOptions:
-    """What a person says when they let a run go on. `skip`: the step to skip, `step` or `flow/step`."""
+    """What a person says when they let a run go on. `skip`: the step to skip, `step` or `flow/step`;
+    `approve`: carry out what the navigator proposed."""
 
     answer: str = ""
     adopt: bool = False
     skip: str | None = None
+    approve: bool = False
 
 
 def by_hand(session: Session, state: RunState, options: ResumeOptions) -> tuple[Workplace, RunState, Decision]:
@@ -47,8 +49,7 @@ def by_hand(session: Session, state: RunState, options: ResumeOptions) -> tuple[
         place = take_place(session, state)
     if options.skip is not None:
         state = _skip(session, place, state, decision, options)
-        last = state.steps[-1]
-        decision = decide_skip(session, state, last.flow, last.step, last.execution.iteration)
+        decision = decide_skip(session, state)
     return place, state, decision
 
 
@@ -66,7 +67,7 @@ def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workp
             hint=f"edit there, or: git swarm resume {session.layout.run_id}",
         )
     place = Workplace.of(session, shadow)
-    summary = f"edits made by hand, before {decision.flow_key}/{decision.to_step}"
+    summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
     plan = _plan(session, state, decision, ADOPT)
     return place, _execute(session, place, plan, StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff))
@@ -76,9 +77,9 @@ def _skip(
     session: Session, place: Workplace, state: RunState, decision: Decision, options: ResumeOptions
 ) -> RunState:
     step = decision.to_step
-    if step is None or options.skip not in (step, f"{decision.flow_key}/{step}"):
+    if step is None or options.skip not in (step, f"{decision.next_flow}/{step}"):
         raise SwarmError(
-            f"the next step is {decision.flow_key}/{step}, not {options.skip}",
+            f"the next step is {decision.next_flow}/{step}, not {options.skip}",
             hint=f"git swarm skip {step} --run {session.layout.run_id}",
         )
     why = f"skipped by hand: {options.answer}" if options.answer else "skipped by hand"
@@ -88,7 +89,7 @@ def _skip(
 
 
 def _plan(session: Session, state: RunState, decision: Decision, step_id: str) -> StepPlan:
-    flow = session.specs.flows[decision.flow_key]
+    flow = session.specs.flows[decision.next_flow]
     iteration = state.last_iteration(flow.id, step_id) + 1
     return StepPlan(
         flow=flow,

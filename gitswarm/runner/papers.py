@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from gitswarm.ledger.journal import Journal
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message
 from gitswarm.ledger.store import Draft
 from gitswarm.records.base import timestamp
@@ -14,6 +15,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.examine import Worked
@@ -86,7 +88,7 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or result.status is Result.FAILED:
         return receipt
-    earlier: tuple[ExecutedStep, ...] = plan.before.tally.by_flow.get(plan.flow.id, ())
+    earlier: tuple[ExecutedStep, ...] = plan.before.tally.entered.get(plan.flow.id, ())
     history = (*earlier, Executed(plan.step.id, result.status))
     state = loop_state(plan.flow, plan.step.id, history)
     if state is None:
@@ -100,13 +102,21 @@ def kernel_files(
     plan: StepPlan, worked: Worked, envelope: Envelope, receipt: Receipt, journal: Journal
 ) -> dict[str, bytes]:
     execution = plan.execution
+    proposal = plan.decision.proposal
     return {
+        **(proposal_file(plan.execution.run, proposal) if proposal else {}),
         execution.receipt: receipt.to_json(),
         execution.envelope: envelope.to_json(),
         execution.transcript(plan.choice.engine): to_jsonl(worked.result.transcript),
         execution.evidence: worked.evidence.to_json(),
         execution.events: journal.content,
     }
+
+
+def proposal_file(layout: RunLayout, proposal: Proposal) -> dict[str, bytes]:
+    """What a navigator proposed, where Wisdom and people find it."""
+    path = f"{layout.base}/{proposal.flow_key}/routing/proposals/{proposal.id}.json"
+    return {path: proposal.to_json()}
 
 
 def draft_commit(
@@ -116,6 +126,7 @@ def draft_commit(
     failed = result.status is Result.FAILED
     kept = {path: blob for path, blob in blobs.items() if not (failed and path in worked.artifacts)}
     subject = f"{plan.flow.id}/{plan.step.id}: {envelope.summary}"
+    stack = plan.decision.stack
     trailers = {
         "Swarm-Kind": Kind.STEP,
         "Swarm-Run": plan.execution.run.run_id,
@@ -123,6 +134,7 @@ def draft_commit(
         "Swarm-Step": plan.step.id,
         "Swarm-Iteration": str(plan.execution.iteration),
         "Swarm-Agent": plan.step.agent,
+        **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
         "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
         "Swarm-Model": plan.choice.model or "none",
         "Swarm-Status": envelope.status,

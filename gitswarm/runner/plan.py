@@ -15,6 +15,7 @@ from gitswarm.processes import agent_environment
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.briefing import brief
+from gitswarm.runner.position import step_at
 from gitswarm.runner.session import MARKER, Session, Workplace
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
@@ -51,16 +52,21 @@ class StepPlan:
     @property
     def artifacts(self) -> tuple[str, ...]:
         """Files in RUN_BASE that the step or its station promises, relative to RUN_BASE."""
-        names = (*self.step.teaching.outputs, *(self.station.io.outputs if self.station else ()))
-        named = (parse_artifact(name, self.flow.id) for name in dict.fromkeys(names))
-        return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
+        return declared_artifacts(self.flow, self.step, self.station)
+
+
+def declared_artifacts(flow: Flow, step: Step, station: Station | None) -> tuple[str, ...]:
+    """Files in RUN_BASE that a step or its station promises, relative to RUN_BASE."""
+    names = (*step.teaching.outputs, *(station.io.outputs if station else ()))
+    named = (parse_artifact(name, flow.id) for name in dict.fromkeys(names))
+    return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
 def plan_step(
     session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None
 ) -> StepPlan:
-    flow = session.specs.flows[decision.flow_key]
-    step = flow.step(decision.to_step or "")
+    flow = session.specs.flows[decision.next_flow]
+    step = step_at(session, flow.id, decision.to_step or "", decision.stack)
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
     execution = Execution(session.layout, flow.id, step.id, iteration, step.agent)
     station = session.specs.stations.get(step.station or "")

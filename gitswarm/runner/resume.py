@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
@@ -13,7 +14,7 @@ from gitswarm.runner.held import hold_run
 from gitswarm.runner.partial import PartialHandoff, lay_out, standing_partial
 from gitswarm.runner.plan import Resumption
 from gitswarm.runner.recovery import drop_journals, look, take_place, tidy_index
-from gitswarm.runner.route import pending_decision
+from gitswarm.runner.route import pending_decision, waits_for_approval
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.workplace import prepare_worktree
@@ -42,6 +43,10 @@ def resume_run(
             drop_journals(session, state)
             tidy_index(session, state)
             return Resumed(state, was_complete=True)
+        if options.approve and not waits_for_approval(session, state):
+            raise SwarmError(
+                f"{layout.run_id} has no proposal that waits for approval", hint=f"git swarm resume {layout.run_id}"
+            )
         if options.adopt and held.settled and not _is_edited(session, state):
             options = replace(options, adopt=False)
         if options.adopt or options.skip:
@@ -49,7 +54,7 @@ def resume_run(
             resumption = Resumption(options.answer)
         else:
             place, partial = _place_to_go_on(session, state)
-            decision = pending_decision(session, state)
+            decision = pending_decision(session, state, approve=options.approve)
             resumption = Resumption(options.answer, partial.summary if partial else "")
         fresh = not state.own_steps and state.end is None
         around.observer.opened(state, str(place.shadow.path))

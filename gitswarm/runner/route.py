@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import time
 
-from pydantic import JsonValue
-
-from gitswarm.errors import SwarmError
-from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.layout import HUMAN
-from gitswarm.ledger.reading import decisions, parsed, standing_decision
+from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
-from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, Supersedes
 from gitswarm.routing import driver
+from gitswarm.runner.position import led_by
+from gitswarm.runner.preflight import preflight
 from gitswarm.runner.session import Session
+from gitswarm.runner.situation import rules_of, situation_of
 
 
 def decide_next(session: Session, state: RunState) -> Decision:
@@ -28,49 +25,53 @@ def decide_next(session: Session, state: RunState) -> Decision:
     record = state.last_step
     if record is None:
         return _at_start(session, state)
-    if record.execution.agent == HUMAN:
+    if record.by_human:
         return _after_human(session, state, record)
-    choice = driver.decide(_situation(session, state, record))
-    return session.store.decide(state.tip, choice, _place(session, record, None))
+    return _after_step(session, state, record)
 
 
-def pending_decision(session: Session, state: RunState) -> Decision:
-    """What comes next, whether the run ended or was cut off."""
-    return decide_next(session, state) if state.end is None else decide_resumed(session, state)
+def pending_decision(session: Session, state: RunState, *, approve: bool = False) -> Decision:
+    """What comes next, whether the run ended or was cut off.
+
+    :param approve: a person approved what the navigator proposed when the run paused.
+    """
+    if state.end is None:
+        return decide_next(session, state)
+    return decide_resumed(session, state, approve=approve)
 
 
 def repeat_decision(session: Session, state: RunState, decision: Decision) -> Decision:
     """The same choice once more, after a commit that is no step of the flow."""
-    choice = decision.choice
     place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
-    return session.store.decide(state.tip, choice, place)
+    return session.store.decide(state.tip, decision.choice, place)
 
 
 def decision_by_hand(session: Session, state: RunState) -> Decision:
     """What a person takes on. A run that would end at a failed or blocked step ends no more: that step is next."""
     decision = pending_decision(session, state)
     record = state.last_step
-    if decision.to_step is not None or record is None or end_of(state, decision) is RunStatus.SUCCEEDED:
+    if decision.to_step is not None or record is None or end_of(decision) is RunStatus.SUCCEEDED:
         return decision
     replaced = Supersedes(commit=state.tip, seq=decision.seq)
-    choice = driver.retry(record.step, "a person goes on from here")
+    choice = _taken_on(session, record, decision, "a person goes on from here")
     return session.store.decide(state.tip, choice, _place(session, record, replaced))
 
 
-def decide_skip(session: Session, state: RunState, flow: str, step: str, iteration: int) -> Decision:
-    """On from a step that a person skips."""
-    choice = driver.skip(session.specs.flows[flow], step)
-    return session.store.decide(state.tip, choice, DecisionPlace(flow, step, iteration, session.spec.routing_mode))
+def decide_skip(session: Session, state: RunState) -> Decision:
+    """On from the step that a person skipped."""
+    record = state.steps[-1]
+    choice = driver.skip(situation_of(session, state, record))
+    return _record(session, state, choice, _place(session, record, None))
 
 
 def enter_at(session: Session, state: RunState, first: str) -> Decision:
-    """Begins the flow at a step that a person named."""
+    """Begins the first flow at a step that a person named."""
     flow = session.spec.flows[0]
     choice = driver.start(session.specs.flows[flow], first)
     return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
 
 
-def decide_resumed(session: Session, state: RunState) -> Decision:
+def decide_resumed(session: Session, state: RunState, *, approve: bool = False) -> Decision:
     """The decision that takes an ended run on: after a failure or a block the step again, else where it stopped."""
     recorded = standing_decision(session.repository, session.layout, state.tip)
     if recorded:
@@ -83,79 +84,86 @@ def decide_resumed(session: Session, state: RunState) -> Decision:
     last = taken[-1]
     replaced = Supersedes(commit=earlier, seq=last.seq)
     if record is None:
-        return session.store.decide(
-            state.tip,
-            last.choice,
-            DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced),
-        )
-    if last.to_step is not None:
+        place = DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced)
+        return session.store.decide(state.tip, last.choice, place)
+    if approve:
+        choice = driver.approve(last, len(state.steps))
+    elif last.to_step is not None:
         choice = last.choice
     else:
-        choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
-    return session.store.decide(state.tip, choice, _place(session, record, replaced))
+        choice = _taken_on(session, record, last, f"resumed after the run {_ended_as(state)}")
+    return _record(session, state, choice, _place(session, record, replaced))
+
+
+def waits_for_approval(session: Session, state: RunState) -> bool:
+    """Whether the run paused because of nodes that a navigator proposed."""
+    if state.end is not RunStatus.PAUSED:
+        return False
+    earlier = session.repository.objects.commit(state.tip).parents[0]
+    taken = decisions(session.repository, session.layout, earlier)
+    return bool(taken) and taken[-1].proposal is not None and taken[-1].decision is Action.PAUSE
+
+
+def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) -> Choice:
+    """Where a run goes on that ended: where it said that it would, else with its last step once more."""
+    if ended.resume_at is not None:
+        return driver.go_on(ended.resume_at, ended.stack, reason)
+    led = led_by(session, record)
+    return driver.go_on(driver.repeat(record.flow, record.step), led.stack, reason)
 
 
 def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -> Decision:
     """Somebody removed the routing note: the same question once more, from what is committed."""
     if record is None:
         return _at_start(session, state)
-    if record.execution.agent == HUMAN:
+    if record.by_human:
         return _after_human(session, state, record)
-    choice = driver.decide(_situation(session, state, record))
+    choice = driver.decide(situation_of(session, state, record))
     if choice.to_step is None:
-        choice = driver.retry(record.step, f"resumed after the run {_ended_as(state)}")
-    return session.store.decide(state.tip, choice, _place(session, record, None))
+        choice = _taken_on(session, record, choice, f"resumed after the run {_ended_as(state)}")
+    return _record(session, state, choice, _place(session, record, None))
 
 
 def _at_start(session: Session, state: RunState) -> Decision:
     flow = session.spec.flows[0]
     choice = driver.start(session.specs.flows[flow])
+    problem = preflight(session)
+    if problem is not None:
+        choice = driver.start_with_doctor(session.specs.flows[flow], rules_of(session), problem) or choice
     return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
+
+
+def _after_step(session: Session, state: RunState, record: StepRecord) -> Decision:
+    began = time.perf_counter_ns()
+    choice = driver.decide(situation_of(session, state, record))
+    elapsed = (time.perf_counter_ns() - began) // 1000
+    explanation = choice.explanation.model_copy(update={"elapsed_us": elapsed})
+    timed = choice.model_copy(update={"explanation": explanation})
+    return _record(session, state, timed, _place(session, record, None))
 
 
 def _after_human(session: Session, state: RunState, record: StepRecord) -> Decision:
     """Killed between what a person did and the decision after it: the same answer as without the kill."""
     if record.result is Result.SKIPPED:
-        return decide_skip(session, state, record.flow, record.step, record.execution.iteration)
+        return decide_skip(session, state)
     before = standing_decision(session.repository, session.layout, record.parent)
     if before is not None:
         return repeat_decision(session, state, before)
-    return session.store.decide(state.tip, _told_before(session, record), _place(session, record, None))
+    return session.store.decide(state.tip, led_by(session, record), _place(session, record, None))
 
 
-def _told_before(session: Session, record: StepRecord) -> Choice:
-    """What was decided before an execution, as its own first event says: the note may belong to another run."""
-    content = session.repository.objects.file(record.tree, record.execution.events) or b""
-    told = next((event.payload for event in read_lines(content) if event.kind == EventKind.ROUTE_DECISION), None)
-    if told is None:
-        raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
-    names = ("decision", "to_step", "reason", "routing_source", "candidate_id", "loop_state")
-    return Choice.model_validate({**{name: told.get(name) for name in names}, "candidates": ()})
+def _record(session: Session, state: RunState, choice: Choice, place: DecisionPlace) -> Decision:
+    """Into the note of the tip. A fork that has no commit yet starts from there."""
+    if choice.fork is not None and choice.fork.commit is None:
+        choice = choice.model_copy(update={"fork": choice.fork.model_copy(update={"commit": state.tip})})
+    return session.store.decide(state.tip, choice, place)
 
 
-def route_event(decision: Decision) -> Event:
-    """The audit event of a decision (seed 000)."""
-    loop = decision.loop_state
-    return Event(
-        EventKind.ROUTE_DECISION,
-        {
-            "from_step": decision.from_step,
-            "to_step": decision.to_step,
-            "reason": decision.reason,
-            "loop_state": None if loop is None else loop.model_dump(mode="json"),
-            "routing_source": decision.routing_source,
-            "decision": decision.decision,
-            "candidate_id": decision.candidate_id,
-        },
-    )
-
-
-def end_of(state: RunState, decision: Decision) -> RunStatus:
+def end_of(decision: Decision) -> RunStatus:
     """How a decision without a next step ends the run."""
     if decision.decision in (Action.PAUSE, Action.ESCALATE):
         return RunStatus.PAUSED
-    record = state.last_step
-    return RunStatus.FAILED if record is not None and record.result == "failed" else RunStatus.SUCCEEDED
+    return RunStatus.FAILED if decision.failed else RunStatus.SUCCEEDED
 
 
 def _ended_as(state: RunState) -> str:
@@ -170,40 +178,3 @@ def _place(session: Session, record: StepRecord, replaced: Supersedes | None) ->
         mode=session.spec.routing_mode,
         supersedes=replaced,
     )
-
-
-def _situation(session: Session, state: RunState, record: StepRecord) -> driver.Situation:
-    execution = record.execution
-    context: dict[str, JsonValue] = {
-        "receipt": _stored(session, record, execution.receipt),
-        "envelope": _stored(session, record, execution.envelope),
-        "evidence": _stored(session, record, execution.evidence),
-        "run": {
-            "run_id": state.layout.run_id,
-            "flow": record.flow,
-            "task": session.spec.task,
-            "steps_executed": len(state.steps),
-            "iteration": execution.iteration,
-            "tokens": state.tokens,
-            "cost_usd": state.cost_usd,
-        },
-    }
-    return driver.Situation(
-        flow=session.specs.flows[record.flow],
-        step_id=record.step,
-        result=record.result,
-        status=record.status,
-        context=context,
-        history=state.tally.by_flow[record.flow],
-    )
-
-
-def _stored(session: Session, record: StepRecord, path: str) -> JsonValue:
-    content = session.repository.objects.file(record.tree, path)
-    if content is None:
-        raise SwarmError(
-            f"{record.commit[:12]} has no {path}",
-            hint=f"the commit is damaged: git show --stat {record.commit[:12]}",
-        )
-    value: JsonValue = parsed(json.loads, content, session.layout, f"{record.commit[:12]}:{path}")
-    return value

@@ -14,10 +14,12 @@ from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Decision
 from gitswarm.runner.control import STATUS
 from gitswarm.runner.orphans import end_orphans
+from gitswarm.runner.papers import proposal_file
 from gitswarm.runner.partial import PartialHandoff, keep_partial, partial_path
 from gitswarm.runner.plan import Resumption, plan_step
+from gitswarm.runner.position import route_event, told_events
 from gitswarm.runner.recovery import take_place
-from gitswarm.runner.route import decide_next, end_of, route_event
+from gitswarm.runner.route import decide_next, end_of
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step import execute_step
 
@@ -53,7 +55,7 @@ def carry_on(
 def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> RunStatus | None:
     """Whether the run ends at this boundary: by its decision, because a person asked, because of `--until`."""
     if decision.to_step is None:
-        return end_of(state, decision)
+        return end_of(decision)
     if session.around.stop_requested():
         return RunStatus.STOPPED
     request = session.requests.read()
@@ -94,7 +96,7 @@ def ending_at(session: Session, state: RunState, wished: RunStatus) -> Ending:
     """The end at a boundary, as a person wishes. With nothing left to execute a run ends as it would by itself:
     after another end `resume` would execute its last step again."""
     decision = decide_next(session, state)
-    return Ending(wished if decision.to_step is not None else end_of(state, decision), decision)
+    return Ending(wished if decision.to_step is not None else end_of(decision), decision)
 
 
 def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:
@@ -104,6 +106,8 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
     events = _end_events(session, state, ending)
     path = session.layout.end_events(number)
     content = {path: b"".join(event.to_line() for event in events)}
+    if ending.decision.proposal is not None:
+        content.update(proposal_file(session.layout, ending.decision.proposal))
     if ending.partial is not None:
         content[partial_path(session, ending.partial.flow_key)] = ending.partial.to_json()
     place.folder.write(content)
@@ -145,7 +149,7 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
             flow_key=decision.flow_key,
             payload=dict(event.payload),
         )
-        for seq, event in enumerate((route_event(decision), last), start=1)
+        for seq, event in enumerate((route_event(decision), *told_events(decision), last), start=1)
     ]
 
 
@@ -157,7 +161,7 @@ def _reason(state: RunState, ending: Ending) -> str:
     if status is RunStatus.FAILED and record is not None:
         return f"{record.flow}/{record.step} failed: {record.summary}"
     if status is RunStatus.STOPPED:
-        return f"stopped before {decision.flow_key}/{decision.to_step}"
+        return f"stopped before {decision.next_flow}/{decision.to_step}"
     if status is RunStatus.PAUSED and decision.to_step is not None:
-        return f"paused before {decision.flow_key}/{decision.to_step}"
+        return f"paused before {decision.next_flow}/{decision.to_step}"
     return decision.reason

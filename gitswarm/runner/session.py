@@ -19,6 +19,7 @@ from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
+from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 from gitswarm.worktree.index_watch import IndexWatch
@@ -54,6 +55,7 @@ class FrozenSpecs:
     templates: Mapping[str, StepTemplate]
     fragments: Fragments
     policy: ModelPolicy
+    sidequests: Mapping[str, Sidequest]
     script: Script | None
 
 

@@ -18,9 +18,9 @@ from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
-from gitswarm.specs.sidequest import ConditionTrigger, Sidequest
+from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import StepTemplate, template_id
+from gitswarm.specs.template import ASIDE_TEMPLATE, StepTemplate, template_id
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
 
 _POLICY = "policy/models.json"
@@ -66,16 +66,33 @@ def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
     return found
 
 
-def freeze(library: Library, flow_ids: tuple[str, ...], script: Script | None) -> FrozenSpecs:
-    """
+def freeze(library: Library, flow_ids: tuple[str, ...]) -> FrozenSpecs:
+    """Everything that a run of these flows can need, the script left out.
+
     :raises SpecError, NotFoundError: as `checked_flow`.
     """
-    flows = {flow_id: checked_flow(library, flow_id) for flow_id in flow_ids}
-    names = {step.station for flow in flows.values() for step in flow.steps if step.station is not None}
-    stations = {name: library.station(name).station for name in sorted(names)}
+    flows = {flow_id: checked_flow(library, flow_id) for flow_id in _reachable(library, flow_ids)}
+    sidequests = {name: checked_sidequest(library, name) for name in library.sidequest_ids}
+    steps = [step for flow in flows.values() for step in flow.steps] + [
+        step for quest in sidequests.values() for step in quest.steps
+    ]
+    stations = {name: library.station(name).station for name in sorted({s.station for s in steps if s.station})}
     used = {template_id(flow, step) for flow in flows.values() for step in flow.steps if step.station is not None}
-    templates = {name: library.template(name) for name in sorted(used)}
-    return FrozenSpecs(flows, stations, templates, library.fragments, library.policy(), script)
+    templates = {name: library.template(name) for name in sorted({*used, ASIDE_TEMPLATE})}
+    return FrozenSpecs(flows, stations, templates, library.fragments, library.policy(), sidequests, None)
+
+
+def _reachable(library: Library, flow_ids: tuple[str, ...]) -> list[str]:
+    """The flows that were asked for, those that follow on them, and those that may be injected into any run."""
+    found: list[str] = []
+    wanted = [*flow_ids, *library.utility_flow_ids()]
+    while wanted:
+        flow_id = wanted.pop(0)
+        if flow_id not in found:
+            found.append(flow_id)
+            flow = checked_flow(library, flow_id)
+            wanted += [name for name in (flow.on_complete, flow.on_failure) if name is not None]
+    return found
 
 
 def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
@@ -86,6 +103,9 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
     }
     for station_id, station in specs.stations.items():
         files[f"{layout.specs}/stations/{station_id}.json"] = station.to_json()
+    for name, quest in specs.sidequests.items():
+        plain = quest.model_dump(mode="json", by_alias=True)
+        files[f"{layout.specs}/sidequests/{name}.json"] = pretty_json(plain)
     for name, template in specs.templates.items():
         files[f"{layout.specs}/templates/{name}.json"] = template.to_json()
     for name, text in specs.fragments.texts.items():
@@ -120,6 +140,7 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         templates=read("templates", StepTemplate.from_json),
         fragments=Fragments(read("fragments", bytes.decode, ".md")),
         policy=parsed(ModelPolicy.from_json, found.get(_POLICY, b""), layout, f"{layout.specs}/{_POLICY}"),
+        sidequests=read("sidequests", Sidequest.from_json),
         script=parsed(Script.from_json, script, layout, where) if script is not None else None,
     )
 
@@ -133,26 +154,30 @@ def user_files(repository: Repository, tree: str) -> dict[str, str]:
     }
 
 
-def parse_script(name: str, text: str, flows: tuple[Flow, ...]) -> Script:
+def parse_script(name: str, text: str, specs: FrozenSpecs) -> Script:
     """
-    :raises SpecError: not a script, or it names a step that none of the flows has.
+    :raises SpecError: not a script, or it names a step that neither the flows nor the sidequests have.
     """
     source = parse_yaml(name, text)
     script = validate(source, Script)
-    problems = list(_unknown_steps(source, script, flows))
+    problems = list(_unknown_steps(source, script, specs))
     if problems:
-        raise SpecError(problems, hint=f"git swarm flows show {flows[0].id}")
+        raise SpecError(problems, hint=f"git swarm flows show {next(iter(specs.flows))}")
     return script
 
 
-def _unknown_steps(source: YamlSource, script: Script, flows: tuple[Flow, ...]) -> Iterator[str]:
-    plain = {step.id for flow in flows for step in flow.steps}
-    full = {f"{flow.id}/{step.id}" for flow in flows for step in flow.steps}
+def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> Iterator[str]:
+    """Injected nodes have names that nobody knows beforehand."""
+    aside = [quest.step_name(index) for quest in specs.sidequests.values() for index in range(len(quest.steps))]
+    own = [(flow.id, step.id) for flow in specs.flows.values() for step in flow.steps]
+    own += [(flow, name) for flow in specs.flows for name in aside]
+    full = {f"{flow}/{step}" for flow, step in own}
+    plain = {step for _flow, step in own}
     for name in script.steps:
-        if name not in plain and name not in full:
+        if name not in plain and name not in full and not name.rpartition("/")[2].startswith(NODE_PREFIX):
             known = sorted(full if "/" in name else plain)
             near = did_you_mean(name, known)
-            yield source.problem(("steps", name), f"no step '{name}' in {', '.join(f.id for f in flows)}{near}")
+            yield source.problem(("steps", name), f"no step '{name}' in {', '.join(specs.flows)}{near}")
 
 
 def _own_problems(loaded: LoadedFlow) -> Iterator[str]:

@@ -14,7 +14,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.examine import Answer, Worked, examine
 from gitswarm.runner.papers import draft_commit, kernel_files, said_events, write_envelope, write_receipt
 from gitswarm.runner.plan import StepPlan, step_request
-from gitswarm.runner.route import route_event
+from gitswarm.runner.position import route_event, told_events
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.worktree import snapshot
 
@@ -69,7 +69,7 @@ def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
 
 
 def _announce(plan: StepPlan, journal: Journal) -> None:
-    events = [route_event(plan.decision)]
+    events = [route_event(plan.decision), *told_events(plan.decision)]
     if plan.resumption is not None:
         answer = plan.resumption.answer or None
         events.append(Event(EventKind.RUN_RESUMED, {"step": plan.step.id, "answer": answer}))

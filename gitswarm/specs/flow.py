@@ -81,11 +81,43 @@ class Branch(Record):
     next: str | None = None
 
 
+class Fork(Record):
+    """The targets are executed at the same time, on the commit of this step; then the join that names them.
+
+    `on_failure`: whether a failed target lets the others finish (`wait`) or ends them (`cancel`).
+    """
+
+    kind: Literal["fork"]
+    fork_targets: tuple[str, ...] = Field(min_length=2)
+    on_failure: Literal["wait", "cancel"] = "wait"
+
+
+JoinStrategy = Literal["all_complete", "all_verified", "any_verified", "first_complete", "quorum"]
+
+
+class Join(Record):
+    """Executed when the branches of its fork have come together. `join_quorum`: how many of them must be VERIFIED."""
+
+    kind: Literal["join"]
+    join_from: tuple[str, ...] = Field(min_length=2)
+    join_strategy: JoinStrategy = "all_complete"
+    join_quorum: int | None = Field(default=None, ge=1)
+    next: str | None = None
+
+    @model_validator(mode="after")
+    def _quorum_is_whole(self) -> Join:
+        if (self.join_strategy == "quorum") != (self.join_quorum is not None):
+            raise ValueError("'join_quorum' belongs to 'join_strategy: quorum', and is needed there")
+        if self.join_quorum is not None and self.join_quorum > len(self.join_from):
+            raise ValueError(f"'join_quorum' is {self.join_quorum}, but only {len(self.join_from)} steps are joined")
+        return self
+
+
 class Terminal(Record):
     kind: Literal["terminal"]
 
 
-Routing = Annotated[Linear | Microloop | Branch | Terminal, Field(discriminator="kind")]
+Routing = Annotated[Linear | Microloop | Branch | Fork | Join | Terminal, Field(discriminator="kind")]
 
 
 class ShellCommand(Record):
@@ -129,12 +161,16 @@ class Step(Record):
 
 
 class Flow(Record):
+    """`on_complete`, `on_failure`: a flow that is executed then, before the run goes on or ends. A `utility` flow can
+    be injected into any run."""
+
     id: Identifier
     title: str = ""
     charter: Charter | None = None
     cross_cutting: tuple[str, ...] = ()
     on_complete: str | None = None
     on_failure: str | None = None
+    utility: bool = False
     steps: tuple[Step, ...] = Field(min_length=1)
 
     def step(self, step_id: str) -> Step:
@@ -154,13 +190,22 @@ class Flow(Record):
 
     def following(self, step_id: str) -> str | None:
         """Where the step leads when nothing sends it elsewhere; None ends the flow."""
+        join = self.join_of(step_id)
+        if join is not None:
+            return join.id
         routing = self.step(step_id).routing
         if isinstance(routing, Terminal):
             return None
-        if routing.next is not None:
+        if not isinstance(routing, Fork) and routing.next is not None:
             return routing.next
         index = self.index(step_id) + 1
         return self.steps[index].id if index < len(self.steps) else None
+
+    def join_of(self, step_id: str) -> Step | None:
+        """The join that a fork, or one of its targets, leads to; None for any other step."""
+        routing = self.step(step_id).routing
+        wanted = routing.fork_targets[0] if isinstance(routing, Fork) else step_id
+        return next((s for s in self.steps if isinstance(s.routing, Join) and wanted in s.routing.join_from), None)
 
     def loop_body(self, step_id: str) -> frozenset[str]:
         """Steps of the loop that `step_id` closes: from the earliest step it jumps back to, to itself.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gitswarm.errors import NotFoundError, SpecError
-from gitswarm.specs.flow import Branch, Flow, Microloop, Terminal
+from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
+from gitswarm.specs.soundness import KnownNames, flow_problems
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
@@ -77,6 +78,15 @@ class Library:
     def flow_ids(self) -> list[str]:
         return sorted(self._flows)
 
+    @cache  # noqa: B019
+    def utility_flow_ids(self) -> tuple[str, ...]:
+        """Flows that may be injected into any run.
+
+        :raises SpecError: a file that says so is wrong otherwise.
+        """
+        marked = [flow_id for flow_id in self.flow_ids if "utility" in self._flows[flow_id].text]
+        return tuple(flow_id for flow_id in marked if self.flow(flow_id).flow.utility)
+
     @property
     def station_ids(self) -> list[str]:
         return sorted(self._stations)
@@ -100,7 +110,7 @@ class Library:
             flow = validate(source, Flow)
         except SpecError as error:
             raise SpecError(error.problems, hint=hint) from error
-        problems = list(self._flow_problems(flow_id, flow, source))
+        problems = list(flow_problems(flow_id, flow, source, self._names()))
         if problems:
             raise SpecError(problems, hint=hint)
         return LoadedFlow(flow, source, file.origin)
@@ -184,6 +194,9 @@ class Library:
     def template_ids(self) -> list[str]:
         return sorted(self._templates)
 
+    def _names(self) -> KnownNames:
+        return KnownNames(tuple(self.flow_ids), tuple(self.station_ids), tuple(self.template_ids), KNOWN_COMMANDS)
+
     def place_of(self, text: str) -> str | None:
         """`file:line` where an author wrote this, a user's own file first."""
         kinds = (self._flows, self._stations, self._templates, self._fragments)
@@ -191,82 +204,6 @@ class Library:
         for file in sorted(files, key=lambda file: file.origin == "bundled"):
             return f"{file.name}:{file.text[: file.text.index(text)].count(chr(10)) + 1}"
         return None
-
-    def _flow_problems(self, flow_id: str, flow: Flow, source: YamlSource) -> Iterator[str]:
-        if flow.id != flow_id:
-            yield source.problem(("id",), f"id '{flow.id}' in a file named '{flow_id}'")
-        seen: set[str] = set()
-        receipts: dict[str, str] = {}
-        for index, step in enumerate(flow.steps):
-            here: Location = ("steps", index)
-            receipt = f"{step.id}-{step.agent}"
-            if step.id in seen:
-                yield source.problem((*here, "id"), f"the step '{step.id}' exists already")
-            elif receipt in receipts:
-                what = f"'{step.id}' by '{step.agent}' and '{receipts[receipt]}' would write one receipt, {receipt}"
-                yield source.problem((*here, "id"), what)
-            seen.add(step.id)
-            receipts[receipt] = step.id
-            if step.station is not None and step.station not in self._stations:
-                near = did_you_mean(step.station, self.station_ids)
-                yield source.problem((*here, "station"), f"unknown station '{step.station}'{near}")
-            if step.template is not None and step.template not in self._templates:
-                near = did_you_mean(step.template, sorted(self._templates))
-                yield source.problem((*here, "template"), f"unknown template '{step.template}'{near}")
-            if isinstance(step.command, str) and step.command not in KNOWN_COMMANDS:
-                near = did_you_mean(step.command, list(KNOWN_COMMANDS))
-                yield source.problem((*here, "command"), f"unknown command '{step.command}'{near}")
-        targets = list(_target_problems(flow, source))
-        yield from targets
-        if not targets:
-            yield from _shape_problems(flow, source)
-
-
-def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
-    names = [step.id for step in flow.steps]
-    for index, step in enumerate(flow.steps):
-        routing = step.routing
-        here: Location = ("steps", index, "routing")
-        targets: list[tuple[Location, str]] = []
-        if isinstance(routing, Microloop):
-            targets.append(((*here, "loop_target"), routing.loop_target))
-        if isinstance(routing, Branch):
-            if routing.default is not None:
-                targets.append(((*here, "default"), routing.default))
-            for n, condition in enumerate(routing.when):
-                targets.append(((*here, "when", n, "next"), condition.next))
-        if not isinstance(routing, Terminal) and routing.next is not None:
-            targets.append(((*here, "next"), routing.next))
-        for location, target in targets:
-            if target not in names:
-                near = did_you_mean(target, names)
-                yield source.problem(location, f"{location[-1]}: no step '{target}' in this flow{near}")
-
-
-def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
-    """What would keep a run from ending: a loop that looks forward, loops that cross, a circle."""
-    for index, step in enumerate(flow.steps):
-        if isinstance(step.routing, Microloop) and flow.index(step.routing.loop_target) > index:
-            yield source.problem(
-                ("steps", index, "routing", "loop_target"),
-                f"'{step.id}' loops to '{step.routing.loop_target}', which comes after it",
-            )
-    bodies = [(index, flow.loop_body(step.id)) for index, step in enumerate(flow.steps)]
-    for index, body in bodies:
-        for other, other_body in bodies[index + 1 :]:
-            if body & other_body and not body <= other_body:
-                yield source.problem(
-                    ("steps", other, "routing"),
-                    f"the loop of '{flow.steps[other].id}' starts inside the loop of "
-                    f"'{flow.steps[index].id}': loops may nest, not cross",
-                )
-    for index, step in enumerate(flow.steps):
-        following = flow.following(step.id)
-        if following is not None and flow.index(following) <= index:
-            yield source.problem(
-                ("steps", index, "routing", "next"),
-                f"the way on from '{step.id}' leads back to '{following}', with no end: only loops go back",
-            )
 
 
 def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:

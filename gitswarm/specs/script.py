@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import YesNo
 from gitswarm.records.outcome import Status
+from gitswarm.records.routing import RoutingSignal
 
 
 class ScriptTokens(Record):
@@ -20,6 +21,7 @@ class ScriptEntry(Record):
     """What one execution of a step does.
 
     Order of effects: `delay_ms`, `hang`, `write`, `delete`, `run`, then `fail` or the handoff.
+    `route` is a navigator's answer after the step, given `route_delay_ms` late; `routing` the agent's own wish.
     A path that starts with `RUN_BASE/` lies in the run's evidence folder, any other in the worktree.
     """
 
@@ -36,7 +38,9 @@ class ScriptEntry(Record):
     fail: str | None = None
     output: str | None = None
     envelope: dict[str, JsonValue] | None = None
-    route: dict[str, JsonValue] | None = None
+    route: dict[str, JsonValue] | str | None = None
+    route_delay_ms: int = Field(default=0, ge=0)
+    routing: RoutingSignal | None = None
     tokens: ScriptTokens = ScriptTokens()
     cost_usd: float = Field(default=0.0, ge=0)
 

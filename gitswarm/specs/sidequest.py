@@ -10,6 +10,10 @@ from gitswarm.records.base import Record
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.station import Tier
 
+SIDEQUEST_PREFIX = "sq-"
+NODE_PREFIX = "node-"
+"""Steps of sidequests and injected nodes are named so in a run, and no step of a flow is."""
+
 
 class PathTrigger(Record):
     """The step changed a file that one of these globs names (`**` crosses folders)."""
@@ -19,15 +23,18 @@ class PathTrigger(Record):
 
 
 class StallTrigger(Record):
-    """So many executions of a loop in a row brought nothing new; `same_failure`: with the same test failures."""
+    """So many passes of a loop in a row, the first included, brought nothing new.
+
+    `same_failure`: only when they left the same test failures, or only when they left none; None: either.
+    """
 
     kind: Literal["stall"]
     count: int = Field(default=3, ge=2)
-    same_failure: bool = False
+    same_failure: bool | None = None
 
 
 class ConditionTrigger(Record):
-    """A CEL expression over receipt, envelope, evidence and run."""
+    """A CEL expression over receipt, envelope, evidence, run and history."""
 
     kind: Literal["condition"]
     if_: str = Field(alias="if")
@@ -47,7 +54,9 @@ Trigger = Annotated[
 
 
 class Return(Record):
-    """Where the run goes on: with the step that was interrupted, with another one, with the one after it, or not.
+    """Where the run goes on. `resume`: as it would have without the sidequest, and with the interrupted step itself
+    when that failed or is BLOCKED; `bounce_to`: with another step; `advance`: with the step behind the interrupted
+    one; `halt`: it waits for a person.
 
     `conditional` takes `then` when the CEL expression `if` holds, else `otherwise`.
     """
@@ -80,7 +89,8 @@ class SidequestStep(Record):
 
 
 class Sidequest(Record):
-    """`flows/sidequests/<id>.yaml`. `priority`: higher comes first; `match`: whether any or all triggers must hold.
+    """`flows/sidequests/<id>.yaml`. `priority`: higher comes first; `match`: whether any or all triggers must hold;
+    `nested`: it may be taken inside another sidequest, or inside itself.
 
     A person's own ones lie in `.swarm/sidequests/`.
     """
@@ -94,6 +104,11 @@ class Sidequest(Record):
     max_uses_per_run: int = Field(default=3, ge=1)
     steps: tuple[SidequestStep, ...] = Field(min_length=1)
     returns: Return = Return()
+    nested: bool = False
+
+    def step_name(self, index: int) -> str:
+        """What a step of it is called in a run, where the flow's own steps are."""
+        return f"{SIDEQUEST_PREFIX}{self.id}-{self.steps[index].id}"
 
     @model_validator(mode="after")
     def _step_ids_are_unique(self) -> Sidequest:

@@ -18,13 +18,17 @@ class StepTemplate(Record):
     constraints: tuple[str, ...] = ()
 
 
+ASIDE_TEMPLATE = "artifact-writer"
+"""What steps of sidequests and injected nodes are told."""
+
+
 def template_id(flow: Flow, step: Step) -> str:
     """The template that a step names, else the one of its place in a microloop."""
     if step.template is not None:
         return step.template
     if isinstance(step.routing, Microloop):
         return "microloop-critic"
-    return "microloop-writer" if critics_of(flow, step) else "artifact-writer"
+    return "microloop-writer" if critics_of(flow, step) else ASIDE_TEMPLATE
 
 
 def critics_of(flow: Flow, step: Step) -> tuple[Step, ...]:

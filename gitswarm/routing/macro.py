@@ -1,0 +1,108 @@
+"""From flow to flow: the order a run was started with, a Gate's verdict, and what is never allowed."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from itertools import pairwise
+
+from gitswarm.records.routing import Action, Candidate, HumanPolicy, Way
+from gitswarm.routing.options import Option, end, pause
+from gitswarm.routing.situation import Situation
+from gitswarm.specs.flow import Flow
+
+GATE, DEPLOY = "gate", "deploy"
+ALL = ("signal", "plan", "build", "review", GATE, DEPLOY, "wisdom")
+"""What `start all` executes."""
+MAX_FLOWS = 20
+"""Flows that a run enters at most, bounces included."""
+
+
+class Verdict(StrEnum):
+    """What a Gate decides: `verdict` of `gate/merge_decision.json`."""
+
+    MERGE = "MERGE"
+    MERGE_WITH_CONDITIONS = "MERGE_WITH_CONDITIONS"
+    BOUNCE_BUILD = "BOUNCE_BUILD"
+    BOUNCE_PLAN = "BOUNCE_PLAN"
+    ESCALATE = "ESCALATE"
+    BLOCK = "BLOCK"
+
+
+_BOUNCES = {Verdict.BOUNCE_BUILD: ("build", 2), Verdict.BOUNCE_PLAN: ("plan", 1)}
+_MERGES = (Verdict.MERGE, Verdict.MERGE_WITH_CONDITIONS)
+
+
+def sequence_problem(flows: tuple[str, ...]) -> str | None:
+    """Why flows cannot be executed in this order; None when they can."""
+    twice = next((flow for index, flow in enumerate(flows) if flow in flows[:index]), None)
+    if twice is not None:
+        return f"{twice} is named twice"
+    if DEPLOY in flows and len(flows) > 1 and GATE not in flows[: flows.index(DEPLOY)]:
+        return "deploy needs the gate before it: nothing is deployed that no gate has judged"
+    return None
+
+
+def after_flow(flow: Flow, situation: Situation) -> Option:
+    """What comes after a flow that nothing interrupted."""
+    sequence = situation.rules.sequence
+    if flow.id == GATE and _verdict(situation) is not None:
+        bounced = _after_gate(situation)
+        if bounced is not None:
+            return bounced
+    following = sequence[sequence.index(flow.id) + 1 :][:1] if flow.id in sequence else ()
+    if not following:
+        return end("the flow is complete", priority=80)
+    return _enter(situation, following[0], f"{flow.id} is complete")
+
+
+def _verdict(situation: Situation) -> Verdict | None:
+    said = situation.progress.verdict
+    return Verdict(said) if said in list(Verdict) else None
+
+
+def _after_gate(situation: Situation) -> Option | None:
+    verdict = _verdict(situation)
+    if verdict is Verdict.BLOCK:
+        return end("the gate says BLOCK", priority=100, failed=True)
+    if verdict is Verdict.ESCALATE:
+        return pause("the gate says ESCALATE: a person has to decide", (), "gate/merge_decision.json")
+    if verdict not in _BOUNCES:
+        return None
+    target, most = _BOUNCES[verdict]
+    journey = situation.progress.journey
+    bounces = sum(1 for pair in pairwise(journey) if pair == (GATE, target))
+    if target not in situation.rules.flows:
+        return pause(f"the gate says {verdict}, but this run has no flow {target}", (), "gate/merge_decision.json")
+    if bounces >= most:
+        return pause(f"the gate says {verdict} once more, after {bounces} of {most}", (), "gate/merge_decision.json")
+    return _enter(situation, target, f"the gate says {verdict}: {bounces + 1} of {most}")
+
+
+def _enter(situation: Situation, target: str, reason: str) -> Option:
+    flow = situation.rules.flows[target]
+    way = Way(
+        decision=Action.ADVANCE,
+        flow=target,
+        step=flow.steps[0].id,
+        candidate_id=f"advance:{target}/{flow.steps[0].id}",
+        reason=reason,
+    )
+    if len(situation.progress.journey) >= MAX_FLOWS:
+        return pause(f"the run has entered {MAX_FLOWS} flows", (), resume_at=way)
+    if target == DEPLOY:
+        verdict = _verdict(situation)
+        if verdict not in _MERGES:
+            said = verdict or "nothing that can be read"
+            return pause(f"not deployed: the gate says {said}", (), "gate/merge_decision.json")
+        if situation.rules.human is HumanPolicy.SUPERVISED:
+            return pause(f"the gate says {verdict}: deploy needs your word", (), resume_at=way)
+    candidate = Candidate(
+        candidate_id=way.candidate_id,
+        action=Action.ADVANCE,
+        target=way.step,
+        flow=target,
+        reason=reason,
+        priority=80,
+        source="macro",
+    )
+    return Option(candidate)

@@ -1,0 +1,177 @@
+"""The navigator: what it is asked, and whether its answer may count."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from gitswarm.records.routing import (
+    Action,
+    Asked,
+    HumanPolicy,
+    Node,
+    Proposal,
+    RoutingMode,
+    RoutingSignal,
+    Way,
+    WhyNow,
+)
+from gitswarm.routing.options import Option, Ways, pause, way_of
+from gitswarm.routing.situation import Question, Situation
+from gitswarm.routing.stack import inject_nodes, is_full
+from gitswarm.specs.graph import edges
+
+_CONTEXT_CHARS = 8_000
+_HOW_TO_ANSWER = (
+    "Choose exactly one by its id. Detours and injections need `why_now`, a skip needs `skip_justification`; "
+    "without them your answer is rejected."
+)
+_OFF_THE_GRAPH = (Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a signal counts. `option` None: it does not, and `problem` says why."""
+
+    option: Option | None
+    signal: RoutingSignal | None = None
+    problem: str | None = None
+    proposal: Proposal | None = None
+
+
+def ask(situation: Situation, ways: Ways, options: Sequence[Option]) -> Verdict | None:
+    """Asks the navigator; None when it has nothing to say.
+
+    Whatever comes back that cannot be used is a verdict with a problem, never an error: the run goes on without it.
+    """
+    if situation.ask is None:
+        return None
+    question = Question(prompt(situation, ways, options), answer_schema(), situation.rules.navigator_timeout_s)
+    try:
+        answer = situation.ask(question)
+    except TimeoutError:
+        return Verdict(None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s")
+    if answer is None:
+        return None
+    if isinstance(answer, str):
+        try:
+            answer = json.loads(answer)
+        except ValueError:
+            return Verdict(None, problem=f"the answer is not JSON: {answer[:60]!r}")
+    try:
+        signal = RoutingSignal.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "answer"
+        return Verdict(None, problem=f"the answer does not keep its schema: {place}: {first['msg']}")
+    return judge(signal, situation, ways, options)
+
+
+def judge(signal: RoutingSignal, situation: Situation, ways: Ways, options: Sequence[Option]) -> Verdict:
+    """Whether what a navigator or an agent wants is one of the candidates, with the reasons that it needs."""
+    nodes = signal.extend_graph or signal.inject_nodes
+    if nodes:
+        return _judge_nodes(signal, nodes, situation, ways)
+    if signal.chosen_candidate_id is None:
+        return Verdict(None, signal, "no candidate was chosen")
+    option = next((option for option in options if option.id == signal.chosen_candidate_id), None)
+    if option is None:
+        return Verdict(None, signal, f"'{signal.chosen_candidate_id}' is none of the candidates")
+    if option.candidate.action in _OFF_THE_GRAPH and signal.why_now is None:
+        return Verdict(None, signal, f"{option.id} needs why_now (trigger, relevance_to_charter)")
+    if option.candidate.action is Action.SKIP and signal.skip_justification is None:
+        return Verdict(None, signal, f"{option.id} needs skip_justification")
+    return Verdict(option, signal)
+
+
+def _judge_nodes(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, ways: Ways) -> Verdict:
+    """New nodes are executed at once where the navigator has authority, else only when a person approves."""
+    if signal.why_now is None:
+        return Verdict(None, signal, "new nodes need why_now (trigger, relevance_to_charter)")
+    problem = _nodes_problem(nodes, situation, ways)
+    if problem is not None:
+        return Verdict(None, signal, problem)
+    proposal = _proposal(signal, nodes, situation, signal.why_now) if signal.extend_graph else None
+    if situation.rules.mode is RoutingMode.AUTHORITATIVE:
+        return Verdict(inject_nodes(situation, nodes, ways.default, signal.why_now), signal, proposal=proposal)
+    proposal = proposal or _proposal(signal, nodes, situation, signal.why_now)
+    if situation.rules.human is HumanPolicy.AUTOPILOT:
+        return Verdict(ways.default, signal, "proposed, not executed: nobody is there to approve", proposal)
+    way: Way = way_of(ways.default, situation)
+    waiting = pause(
+        f"the navigator proposes {', '.join(node.id for node in nodes)}: resume --approve, or resume without",
+        ways.default.stack,
+        f"routing/proposals/{proposal.id}.json",
+        resume_at=way,
+    )
+    return Verdict(waiting, signal, proposal=proposal)
+
+
+def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, ways: Ways) -> str | None:
+    unknown = next((node.station for node in nodes if node.station not in situation.rules.stations), None)
+    if unknown is not None:
+        return f"this run has no station '{unknown}'"
+    if len({node.id for node in nodes}) < len(nodes):
+        return "two new nodes have the same id"
+    return f"{len(ways.default.stack)} interruptions are open: no more" if is_full(ways.default.stack) else None
+
+
+def _proposal(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, why: WhyNow) -> Proposal:
+    return Proposal(
+        id=f"{situation.step_id}-{situation.progress.iteration}",
+        flow_key=situation.flow.id,
+        after_step=situation.step_id,
+        nodes=nodes,
+        why_now=why,
+        reasoning=signal.reasoning,
+    )
+
+
+def asked(verdict: Verdict) -> Asked:
+    """What the record of the decision says about the question."""
+    signal = verdict.signal
+    return Asked(
+        chosen=signal.chosen_candidate_id if signal else None,
+        reasoning=signal.reasoning if signal else "",
+        problem=verdict.problem,
+    )
+
+
+def answer_schema() -> Mapping[str, JsonValue]:
+    schema: dict[str, JsonValue] = RoutingSignal.model_json_schema()
+    return schema
+
+
+def prompt(situation: Situation, ways: Ways, options: Sequence[Option]) -> str:
+    """What the navigator reads: the graph, the candidates, what is proven, and after it what is said."""
+    flow = situation.flow
+    charter = flow.charter
+    graph = "\n".join(
+        f"- {edge.source} -> {edge.target}{f' ({edge.label})' if edge.label else ''}" for edge in edges(flow)
+    )
+    listed = "\n".join(
+        f"- `{option.id}` (priority {option.candidate.priority}"
+        f"{', the graph takes it by itself' if option.id == ways.default.id else ''}): {option.candidate.reason}"
+        for option in options
+    )
+    parts = [
+        f"# Where does the run go on after {flow.id}/{situation.step_id}?",
+        f"Goal of the flow: {charter.goal}\nExit criteria: {'; '.join(charter.exit_criteria)}" if charter else "",
+        f"## The flow\n\n{graph}",
+        f"## Candidates\n\n{listed}\n\n{_HOW_TO_ANSWER}",
+        f"## Evidence (what git, the tests and the receipts prove)\n\n{_json(situation, 'evidence')}",
+        f"## Handoff (what the agent says)\n\n{_json(situation, 'envelope')}",
+        "Where evidence and handoff disagree, the evidence is right.",
+    ]
+    stall = situation.progress.stall
+    if stall is not None and stall.is_stalled:
+        parts.insert(4, f"## Stall\n\n{stall.passes} passes of this loop in a row brought nothing new.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _json(situation: Situation, name: str) -> str:
+    text = json.dumps(situation.context.get(name), indent=1, ensure_ascii=False)
+    return text if len(text) <= _CONTEXT_CHARS else f"{text[:_CONTEXT_CHARS]}\n[… {len(text)} characters in all]"

@@ -1,0 +1,109 @@
+"""Which sidequests the evidence calls for after a step, and which of them may be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import ConditionTrace, Elimination, Frame, RoutingEvent, StallState, WhyNow
+from gitswarm.routing.conditions import evaluate
+from gitswarm.routing.options import Option
+from gitswarm.routing.situation import Situation
+from gitswarm.routing.stack import detour, is_full, overflow
+from gitswarm.specs.sidequest import (
+    ConditionTrigger,
+    IterationTrigger,
+    PathTrigger,
+    Sidequest,
+    StallTrigger,
+    Trigger,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What the triggers say: detours that may be taken, the highest priority first; what stands in the way of the
+    others that fired; the conditions as they were evaluated; events that tell of a stack that is full."""
+
+    detours: tuple[Option, ...] = ()
+    dropped: tuple[Elimination, ...] = ()
+    conditions: tuple[ConditionTrace, ...] = ()
+    events: tuple[RoutingEvent, ...] = ()
+
+
+def called_for(situation: Situation, before: Option) -> Called:
+    """
+    :param before: what would be taken without a sidequest.
+    """
+    detours: list[Option] = []
+    dropped: list[Elimination] = []
+    traces: list[ConditionTrace] = []
+    events: list[RoutingEvent] = []
+    for quest in sorted(situation.rules.sidequests.values(), key=lambda quest: (-quest.priority, quest.id)):
+        found = [_fires(trigger, quest, situation, traces) for trigger in quest.triggers]
+        hits = [hit for hit in found if hit is not None]
+        if not hits or (quest.match == "all" and len(hits) < len(found)):
+            continue
+        reason = refusal(situation, quest, before.stack)
+        if reason is None:
+            trigger = "; ".join(hit.what for hit in hits)
+            why = WhyNow(trigger=trigger, relevance_to_charter=quest.title, expected_outcome=quest.steps[0].objective)
+            pointers = tuple(dict.fromkeys(pointer for hit in hits for pointer in hit.pointers))
+            detours.append(detour(situation, quest, before, why, pointers))
+            continue
+        dropped.append(Elimination(candidate_id=f"detour:{quest.id}", reason=reason))
+        if is_full(before.stack):
+            events.append(overflow(before.stack, f"detour:{quest.id}"))
+    return Called(tuple(detours), tuple(dropped), tuple(traces), tuple(events))
+
+
+def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> str | None:
+    """Why a sidequest may not be taken now; None when it may."""
+    used = situation.progress.uses.get(quest.id, 0)
+    if used >= quest.max_uses_per_run:
+        return f"used up: {used} of {quest.max_uses_per_run} in this run"
+    under_way = next((frame.id for frame in stack if frame.kind == "sidequest"), None)
+    if under_way is not None and not quest.nested:
+        return f"not inside the sidequest {under_way}"
+    return f"{len(stack)} interruptions are open: no more" if is_full(stack) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    what: str
+    pointers: tuple[str, ...]
+
+
+def _fires(trigger: Trigger, quest: Sidequest, situation: Situation, traces: list[ConditionTrace]) -> _Hit | None:
+    if isinstance(trigger, PathTrigger):
+        return _paths(trigger, situation)
+    if isinstance(trigger, StallTrigger):
+        return _stall(trigger, situation.progress.stall)
+    if isinstance(trigger, ConditionTrigger):
+        trace = evaluate(trigger.if_, f"detour:{quest.id}", situation.context)
+        traces.append(trace)
+        return _Hit(trace.expression, ("explanation.conditions",)) if trace.value is True else None
+    if isinstance(trigger, IterationTrigger) and situation.progress.iteration >= trigger.at_least:
+        return _Hit(f"{situation.step_id} was executed {situation.progress.iteration} times", ("receipt.iteration",))
+    return None
+
+
+def _paths(trigger: PathTrigger, situation: Situation) -> _Hit | None:
+    if situation.result is Result.FAILED or not situation.changed:
+        return None
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that a run without changes need not wait for
+
+    spec = GitIgnoreSpec.from_lines(trigger.patterns)
+    hits = [path for path in situation.changed if spec.match_file(path)]
+    if not hits:
+        return None
+    more = f" and {len(hits) - 3} more" if len(hits) > 3 else ""
+    return _Hit(f"changed {', '.join(hits[:3])}{more}", tuple(f"evidence.diff:{path}" for path in hits[:10]))
+
+
+def _stall(trigger: StallTrigger, stall: StallState | None) -> _Hit | None:
+    if stall is None or stall.passes < trigger.count or trigger.same_failure not in (None, stall.same_failure):
+        return None
+    what = "the same failing tests" if stall.same_failure else "nothing new"
+    return _Hit(f"{stall.passes} passes in a row left {what}", ("explanation.stall",))

@@ -1,0 +1,112 @@
+"""Everything that a decision is taken from: plain values, gathered by the runner from what is committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from gitswarm.records.outcome import Result, Status
+from gitswarm.records.routing import Fork, Frame, HumanPolicy, RoutingMode, StallState
+from gitswarm.routing.conditions import Context
+from gitswarm.routing.loops import ExecutedStep
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.sidequest import Sidequest
+
+MAX_DEPTH = 10
+"""Interruptions that may be open at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a navigator is asked. `schema` is the JSON schema of its answer."""
+
+    prompt: str
+    schema: Mapping[str, JsonValue]
+    timeout_s: float
+
+
+Ask = Callable[[Question], "JsonValue | str"]
+"""Asks a navigator. Returns its answer as JSON, or as the text that it gave instead; None: it has nothing to say.
+
+:raises TimeoutError: there was no answer in time.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for the whole run. `flows` are those that it may enter, `sequence` those it was started with;
+    `stations` those that an injected node may name."""
+
+    mode: RoutingMode = RoutingMode.ASSIST
+    human: HumanPolicy = HumanPolicy.SUPERVISED
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+    sequence: tuple[str, ...] = ()
+    sidequests: Mapping[str, Sidequest] = field(default_factory=dict)
+    stations: frozenset[str] = frozenset()
+    navigator_timeout_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A target of a fork that has been executed."""
+
+    result: Result
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the run is.
+
+    `steps`: executions so far; `iteration`: of the step that just ended; `uses`: how often each sidequest was taken;
+    `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `fork`: what the step
+    was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit.
+    """
+
+    steps: int = 1
+    iteration: int = 1
+    uses: Mapping[str, int] = field(default_factory=dict)
+    journey: tuple[str, ...] = ()
+    stall: StallState | None = None
+    fork: Fork | None = None
+    branches: Mapping[str, Branch] = field(default_factory=dict)
+    verdict: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is known when a step has been committed.
+
+    `context` holds receipt, envelope, evidence, run and history as plain data; `history` the executions of this flow
+    since it was entered, the one that just ended last. `stack`: the interruptions that the step belonged to.
+    `changed`: paths of the step's own change. `ask` None: there is no navigator.
+    """
+
+    flow: Flow
+    step_id: str
+    result: Result
+    status: Status
+    context: Context
+    history: Sequence[ExecutedStep]
+    stack: tuple[Frame, ...] = ()
+    changed: tuple[str, ...] = ()
+    rules: Rules = field(default_factory=Rules)
+    progress: Progress = field(default_factory=Progress)
+    ask: Ask | None = None
+
+    @property
+    def frame(self) -> Frame | None:
+        """The innermost interruption."""
+        return self.stack[-1] if self.stack else None
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether the step was executed beside others, as a target of a fork."""
+        return self.progress.fork is not None
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether the step belongs to no flow's graph: a step of a sidequest, or an injected node."""
+        return self.frame is not None and self.frame.kind != "flow"

@@ -1,0 +1,249 @@
+"""Interruptions: what a flow is left for, how deep that may go, and where it leads back to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from gitswarm.records.event import EventKind
+from gitswarm.records.outcome import Status
+from gitswarm.records.routing import Action, Candidate, ConditionTrace, Frame, Node, RoutingEvent, Way, WhyNow
+from gitswarm.routing.conditions import evaluate
+from gitswarm.routing.macro import after_flow
+from gitswarm.routing.options import Option, Ways, advance, end, option_of, pause, way_of, with_events
+from gitswarm.routing.situation import MAX_DEPTH, Situation
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.sidequest import NODE_PREFIX, Return, Sidequest
+
+
+def is_full(stack: Sequence[Frame]) -> bool:
+    return len(stack) >= MAX_DEPTH
+
+
+def overflow(stack: Sequence[Frame], candidate_id: str) -> RoutingEvent:
+    payload: dict[str, JsonValue] = {"candidate_id": candidate_id, "depth": len(stack), "max_depth": MAX_DEPTH}
+    return RoutingEvent(kind=EventKind.STACK_OVERFLOW_PREVENTED, payload=payload)
+
+
+def detour(situation: Situation, quest: Sidequest, before: Option, why: WhyNow, pointers: tuple[str, ...]) -> Option:
+    """Into a sidequest; `before` is what would have been taken without it."""
+    candidate = Candidate(
+        candidate_id=f"detour:{quest.id}",
+        action=Action.DETOUR,
+        target=quest.step_name(0),
+        reason=f"{quest.title}: {why.trigger}",
+        priority=quest.priority,
+        source="detour_catalog",
+        evidence_pointers=pointers,
+    )
+    return _pushed(candidate, _frame(situation, "sidequest", quest.id, before), before, why)
+
+
+def inject_flow(situation: Situation, flow: Flow, before: Option, why: WhyNow, *, priority: int = 20) -> Option:
+    """Into another flow from its first step."""
+    candidate = Candidate(
+        candidate_id=f"inject:{flow.id}",
+        action=Action.INJECT_FLOW,
+        target=flow.steps[0].id,
+        flow=flow.id,
+        reason=why.trigger,
+        priority=priority,
+        source="macro",
+    )
+    option = _pushed(candidate, _frame(situation, "flow", flow.id, before), before, why)
+    return with_events(option, RoutingEvent(kind=EventKind.FLOW_INJECTED, payload={"flow": flow.id}))
+
+
+def inject_nodes(situation: Situation, nodes: tuple[Node, ...], before: Option, why: WhyNow) -> Option:
+    """Into steps that no flow has."""
+    frame = _frame(situation, "nodes", nodes[0].id, before)
+    return into_nodes(frame.model_copy(update={"nodes": nodes}), before.stack, why)
+
+
+def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Option:
+    """As `inject_nodes`, with a frame that is known already."""
+    first = frame.nodes[0]
+    candidate = Candidate(
+        candidate_id=f"inject:{NODE_PREFIX}{first.id}",
+        action=Action.INJECT_NODES,
+        target=NODE_PREFIX + first.id,
+        flow=frame.flow,
+        reason=why.trigger,
+        priority=20,
+        source="kernel",
+    )
+    injected = [
+        RoutingEvent(
+            kind=EventKind.NODE_INJECTED,
+            payload={"flow": frame.flow, "step": NODE_PREFIX + node.id, "station": node.station},
+        )
+        for node in frame.nodes
+    ]
+    option = Option(candidate, stack=(*stack, frame), why_now=why)
+    return with_events(option, _push_event(frame, len(option.stack)), *injected)
+
+
+def _frame(situation: Situation, kind: str, name: str, before: Option) -> Frame:
+    return Frame.model_validate(
+        {
+            "kind": kind,
+            "id": name,
+            "opened": situation.progress.steps,
+            "flow": situation.flow.id,
+            "step": situation.step_id or None,
+            "back": way_of(before, situation),
+        }
+    )
+
+
+def _pushed(candidate: Candidate, frame: Frame, before: Option, why: WhyNow) -> Option:
+    stack = (*before.stack, frame)
+    left = tuple(event for event in before.events if event.kind == EventKind.STACK_POP)
+    return Option(candidate, stack=stack, why_now=why, events=(*left, _push_event(frame, len(stack))))
+
+
+def _push_event(frame: Frame, depth: int) -> RoutingEvent:
+    back = frame.back
+    payload: dict[str, JsonValue] = {
+        "frame": frame.token,
+        "depth": depth,
+        "interrupted": f"{frame.flow}/{frame.step}" if frame.step else frame.flow,
+        "back_to": f"{back.flow}/{back.step}" if back.step else None,
+    }
+    return RoutingEvent(kind=EventKind.STACK_PUSH, payload=payload)
+
+
+def _popped(option: Option, frame: Frame) -> Option:
+    payload: dict[str, JsonValue] = {"frame": frame.token, "depth": len(option.stack)}
+    return replace(option, events=(RoutingEvent(kind=EventKind.STACK_POP, payload=payload), *option.events))
+
+
+def after_aside(situation: Situation) -> Ways:
+    """After a step of a sidequest or an injected node: the next one, or back."""
+    frame = situation.stack[-1]
+    quest = situation.rules.sidequests.get(frame.id) if frame.kind == "sidequest" else None
+    names = (
+        [quest.step_name(index) for index in range(len(quest.steps))]
+        if quest
+        else [NODE_PREFIX + node.id for node in frame.nodes]
+    )
+    if situation.step_id not in names:
+        raise ValueError(f"{situation.step_id} is no step of {frame.token}")
+    at = names.index(situation.step_id)
+    if situation.status is Status.BLOCKED and (quest is None or quest.steps[at].on_blocked == "halt"):
+        waiting = pause(
+            f"{situation.step_id} is BLOCKED: a person has to answer", situation.stack, "envelope.blockers"
+        )
+        return Ways(waiting, (waiting,), waiting.candidate.reason)
+    if at + 1 < len(names):
+        option = advance(situation, names[at + 1], f"the next step of {frame.id}")
+        return Ways(option, (option,), option.candidate.reason, is_obvious=True)
+    return _returning(situation, frame, quest)
+
+
+def _returning(situation: Situation, frame: Frame, quest: Sidequest | None) -> Ways:
+    returns = quest.returns if quest else Return()
+    mode: str = returns.mode
+    traces: tuple[ConditionTrace, ...] = ()
+    if returns.if_ is not None:
+        trace = evaluate(returns.if_, "return", situation.context)
+        chosen = returns.then if trace.value is True else returns.otherwise
+        mode, traces = chosen or "resume", (trace,)
+    reason = f"back from {frame.id}: {mode}"
+    option = _back(situation, frame, mode, returns.target, reason)
+    return Ways(option, (option,), reason, conditions=traces)
+
+
+def _back(situation: Situation, frame: Frame, mode: str, target: str | None, reason: str) -> Option:
+    flow = situation.rules.flows.get(frame.flow, situation.flow)
+    stack = situation.stack[:-1]
+    inside = frame.back.flow == flow.id
+    if mode == "halt":
+        return _popped(pause(f"{frame.id} says to stop here", stack, resume_at=frame.back), frame)
+    if mode == "bounce_to" and target is not None and inside and flow.has_step(target):
+        way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
+    elif mode == "advance" and inside and frame.step is not None and flow.has_step(frame.step):
+        following = flow.following(frame.step)
+        way = Way(
+            decision=Action.ADVANCE if following else Action.TERMINATE,
+            flow=flow.id,
+            step=following,
+            candidate_id=f"advance:{following}" if following else "terminate",
+            reason=reason,
+        )
+    else:
+        way = frame.back
+    return _popped(_on(way, situation, stack, reason), frame)
+
+
+def _on(way: Way, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Option:
+    """Where a flow goes on; at its end, wherever that leads."""
+    if way.decision is Action.TERMINATE and not way.failed:
+        flow = situation.rules.flows.get(way.flow, situation.flow)
+        return _over(flow, situation, stack, reason)
+    return option_of(way, situation, stack, reason)
+
+
+def flow_is_over(situation: Situation) -> Option:
+    """What comes when the flow of the step is complete: the flow to run then, the interrupted one, the next one."""
+    return _over(situation.flow, situation, situation.stack, "the flow is complete")
+
+
+def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Option:
+    following = situation.rules.flows.get(flow.on_complete or "")
+    if following is not None and done != following.id and not _is_open(following.id, stack) and not is_full(stack):
+        why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")
+        ended = Way(
+            decision=Action.TERMINATE,
+            flow=flow.id,
+            step=None,
+            candidate_id="terminate",
+            reason="the flow is complete",
+        )
+        return inject_flow(situation, following, option_of(ended, situation, stack, reason), why, priority=80)
+    if stack and stack[-1].kind == "flow":
+        frame = stack[-1]
+        if frame.back.decision is Action.TERMINATE and not frame.back.failed:
+            outer = situation.rules.flows.get(frame.back.flow, situation.flow)
+            return _popped(_over(outer, situation, stack[:-1], reason, done=flow.id), frame)
+        option = option_of(frame.back, situation, stack[:-1], f"back from {flow.id}")
+        if frame.back.failed:
+            option = replace(option, resume_at=_retry(frame))
+        return _popped(option, frame)
+    return after_flow(flow, situation)
+
+
+def _retry(frame: Frame) -> Way:
+    """Where a run goes on that ended because of what the frame interrupted."""
+    return Way(
+        decision=Action.REPEAT,
+        flow=frame.flow,
+        step=frame.step,
+        candidate_id=f"repeat:{frame.step}",
+        reason=f"{frame.step} once more",
+    )
+
+
+def on_failure(situation: Situation) -> Option | None:
+    """The flow to run when a step of this one has failed, before the run ends as failed."""
+    following = situation.rules.flows.get(situation.flow.on_failure or "")
+    if following is None or _is_open(following.id, situation.stack) or is_full(situation.stack):
+        return None
+    why = WhyNow(trigger=f"{situation.step_id} failed", relevance_to_charter=f"on_failure of {situation.flow.id}")
+    ended = end(f"{situation.step_id} failed", priority=100, failed=True)
+    back = Way(
+        decision=Action.TERMINATE,
+        flow=situation.flow.id,
+        step=None,
+        candidate_id="terminate",
+        reason=ended.candidate.reason,
+        failed=True,
+    )
+    failed = replace(ended, stack=situation.stack, resume_at=back)
+    return inject_flow(situation, following, failed, why, priority=100)
+
+
+def _is_open(flow: str, stack: Sequence[Frame]) -> bool:
+    return any(frame.kind == "flow" and frame.id == flow for frame in stack)

@@ -1,0 +1,69 @@
+"""Where a step stands in a run: the interruptions and the fork that it belongs to, and what it is there."""
+
+from __future__ import annotations
+
+from gitswarm.errors import SwarmError
+from gitswarm.ledger.events import read_lines
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.routing import Choice, Decision, Frame
+from gitswarm.runner.session import Session
+from gitswarm.specs.flow import Step
+from gitswarm.specs.sidequest import NODE_PREFIX
+
+_TOLD = (
+    "decision",
+    "to_step",
+    "reason",
+    "routing_source",
+    "candidate_id",
+    "loop_state",
+    "to_flow",
+    "stack",
+    "fork",
+)
+"""What the audit event of a decision holds of it."""
+
+
+def route_event(decision: Decision) -> Event:
+    """The audit event of a decision (seed 000)."""
+    plain = decision.to_plain()
+    return Event(
+        EventKind.ROUTE_DECISION,
+        {"from_step": decision.from_step, **{name: plain[name] for name in _TOLD if name in plain}},
+    )
+
+
+def told_events(decision: Decision) -> list[Event]:
+    """What a decision brings with it: interruptions begun and ended, signals that did not count."""
+    return [Event(event.kind, event.payload) for event in decision.events]
+
+
+def led_by(session: Session, record: StepRecord) -> Choice:
+    """What was decided before an execution, as its own first event says: the note may belong to another run.
+
+    :raises SwarmError: its commit does not tell.
+    """
+    content = session.repository.objects.file(record.tree, record.execution.events) or b""
+    first = read_lines(content.partition(b"\n")[0])
+    if not first or first[0].kind is not EventKind.ROUTE_DECISION:
+        raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
+    told = first[0].payload
+    return Choice.model_validate({**{name: told[name] for name in _TOLD if name in told}, "candidates": ()})
+
+
+def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) -> Step:
+    """A step of the flow; or, inside an interruption, of the sidequest or of the nodes that it consists of.
+
+    :raises KeyError: there is no such step.
+    """
+    frame = stack[-1] if stack else None
+    if frame is None or frame.kind == "flow":
+        return session.specs.flows[flow].step(step)
+    if frame.kind == "nodes":
+        node = next(node for node in frame.nodes if NODE_PREFIX + node.id == step)
+        return Step(id=step, station=node.station, objective=node.objective)
+    quest = session.specs.sidequests[frame.id]
+    names = [quest.step_name(index) for index in range(len(quest.steps))]
+    found = quest.steps[names.index(step)]
+    return Step(id=step, station=found.station, objective=found.objective)

@@ -1,0 +1,231 @@
+"""Gathers what a decision is taken from: everything comes from the run's own commits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from gitswarm.engines.base import RouteQuestion
+from gitswarm.errors import SwarmError
+from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.reading import parsed
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.routing import Choice, Fork, StallState
+from gitswarm.routing.macro import GATE
+from gitswarm.routing.situation import Ask, Branch, Progress, Question, Rules, Situation
+from gitswarm.routing.stall import WINDOW, Pass, stall_state
+from gitswarm.runner.plan import declared_artifacts
+from gitswarm.runner.position import led_by
+from gitswarm.runner.session import Session
+from gitswarm.runner.stored import evidence_of
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.sidequest import StallTrigger
+
+HISTORY_KEPT = 50
+"""Executions of the step that a condition can look back at."""
+
+_PAPERS = frozenset({"receipts", "handoff", "llm", "events", "evidence", "routing"})
+
+
+def situation_of(session: Session, state: RunState, record: StepRecord) -> Situation:
+    """What is known after a committed step."""
+    led = led_by(session, record)
+    flow = session.specs.flows[record.flow]
+    rules = rules_of(session)
+    progress = _progress(session, state, record, led, rules)
+    evidence = _stored(session, record, record.execution.evidence)
+    context: dict[str, JsonValue] = {
+        "receipt": _stored(session, record, record.execution.receipt),
+        "envelope": _stored(session, record, record.execution.envelope),
+        "evidence": evidence,
+        "run": _run(session, state, record, progress, len(led.stack)),
+        "history": list(_history(state, record)),
+    }
+    return Situation(
+        flow=flow,
+        step_id=record.step,
+        result=record.result,
+        status=record.status,
+        context=context,
+        history=state.tally.entered.get(record.flow, ()),
+        stack=led.stack,
+        changed=tuple(_changed(evidence)),
+        rules=rules,
+        progress=progress,
+        ask=_navigator(session, state, record),
+    )
+
+
+def rules_of(session: Session) -> Rules:
+    spec, specs = session.spec, session.specs
+    return Rules(
+        mode=spec.routing_mode,
+        human=spec.human,
+        flows=specs.flows,
+        sequence=spec.flows,
+        sidequests=specs.sidequests,
+        stations=frozenset(specs.stations),
+        navigator_timeout_s=spec.settings.navigator_timeout_s,
+    )
+
+
+def _progress(session: Session, state: RunState, record: StepRecord, led: Choice, rules: Rules) -> Progress:
+    tally = state.tally
+    return Progress(
+        steps=len(state.steps),
+        iteration=record.execution.iteration,
+        uses={name: used for name in rules.sidequests if (used := tally.uses("sidequest", name))},
+        journey=tally.journey,
+        stall=_stall(session, state, record, rules),
+        fork=led.fork if record.fork is not None else None,
+        branches=_branches(state, record, led.fork) if led.fork is not None else {},
+        verdict=_verdict(session, state) if GATE in tally.journey else None,
+    )
+
+
+def _branches(state: RunState, record: StepRecord, fork: Fork) -> dict[str, Branch]:
+    """The newest execution of each target that started from the same commit."""
+    found = (state.tally.steps.get((record.flow, target)) for target in fork.targets)
+    return {
+        tally.newest.step: Branch(tally.newest.result, tally.newest.status)
+        for tally in found
+        if tally is not None and tally.newest.fork == record.fork
+    }
+
+
+def _run(
+    session: Session, state: RunState, record: StepRecord, progress: Progress, depth: int
+) -> dict[str, JsonValue]:
+    stall = progress.stall
+    return {
+        "run_id": state.layout.run_id,
+        "flow": record.flow,
+        "flows": list(session.spec.flows),
+        "journey": list(progress.journey),
+        "task": session.spec.task,
+        "steps_executed": len(state.steps),
+        "iteration": record.execution.iteration,
+        "tokens": state.tokens,
+        "cost_usd": state.cost_usd,
+        "routing_mode": session.spec.routing_mode,
+        "human": session.spec.human,
+        "depth": depth,
+        "sidequests": {name: progress.uses.get(name, 0) for name in session.specs.sidequests},
+        "stall": {
+            "passes": stall.passes if stall else 0,
+            "is_stalled": stall.is_stalled if stall else False,
+            "same_failure": stall.same_failure if stall else False,
+        },
+        "verdict": progress.verdict,
+    }
+
+
+def _history(state: RunState, record: StepRecord) -> Iterator[dict[str, JsonValue]]:
+    """Executions of the same step since its flow was entered, the newest last."""
+    entered = state.tally.entered.get(record.flow, ())
+    same = [earlier for earlier in entered[-HISTORY_KEPT * 4 :] if earlier.step == record.step]
+    for earlier in same[-HISTORY_KEPT:]:
+        yield {
+            "iteration": earlier.execution.iteration,
+            "status": earlier.status.value,
+            "result": earlier.result.value,
+        }
+
+
+def _changed(evidence: JsonValue) -> Iterator[str]:
+    diff = evidence.get("diff") if isinstance(evidence, dict) else None
+    files = diff.get("files") if isinstance(diff, dict) else None
+    for file in files if isinstance(files, list) else ():
+        if isinstance(file, dict):
+            yield str(file["path"])
+
+
+def _verdict(session: Session, state: RunState) -> str | None:
+    """What the newest Gate decided; None when it left nothing that can be read."""
+    path = f"{session.layout.base}/{GATE}/merge_decision.json"
+    try:
+        said = json.loads(session.repository.objects.file(state.tip_tree, path) or b"null")
+    except ValueError:
+        return None
+    verdict = said.get("verdict") if isinstance(said, dict) else None
+    return verdict if isinstance(verdict, str) else None
+
+
+def _stall(session: Session, state: RunState, record: StepRecord, rules: Rules) -> StallState | None:
+    """How long the loop that the step closes has brought nothing new; None for a step that closes none."""
+    flow = session.specs.flows[record.flow]
+    if record.is_aside or not flow.has_step(record.step):
+        return None
+    body = flow.loop_body(record.step)
+    if not body:
+        return None
+    quests = rules.sidequests.values()
+    counts = [t.count for quest in quests for t in quest.triggers if isinstance(t, StallTrigger)]
+    rounds = _rounds(state.tally.entered.get(record.flow, ()), record.step, body, max([WINDOW, *counts]))
+    return stall_state([_pass(session, flow, executed) for executed in rounds])
+
+
+def _rounds(history: Sequence[StepRecord], closing: str, body: frozenset[str], most: int) -> list[list[StepRecord]]:
+    """The newest rounds of a loop, the newest last; each ends with an execution of its closing step."""
+    rounds: list[list[StepRecord]] = []
+    for executed in reversed(history):
+        if executed.step not in body:
+            break
+        if executed.step == closing:
+            if len(rounds) == most:
+                break
+            rounds.append([])
+        rounds[-1].append(executed)
+    return [list(reversed(executed)) for executed in reversed(rounds)]
+
+
+def _pass(session: Session, flow: Flow, executed: list[StepRecord]) -> Pass:
+    last = executed[-1]
+    objects = session.repository.objects
+    code = objects.with_subtree(last.tree, RUNS_FOLDER, None)
+    step = flow.step(last.step)
+    own = declared_artifacts(flow, step, session.specs.stations.get(step.station or ""))
+    folder = f"{session.layout.base}/{flow.id}"
+    names = [name for name in objects.names(last.tree, folder) if name not in _PAPERS]
+    work = [name for name in names if f"{flow.id}/{name}" not in own]
+    left = [f"{name} {objects.entry(last.tree, f'{folder}/{name}')}" for name in work]
+    return Pass(failure=_failure(session, executed), work="\n".join([code, *sorted(left)]))
+
+
+def _failure(session: Session, executed: list[StepRecord]) -> str | None:
+    """Signature of the failures that the round's newest test run left."""
+    for record in reversed(executed):
+        if record.engine == "command":
+            evidence = evidence_of(session, record)
+            return evidence.report.error_signature if evidence is not None and evidence.report else None
+    return None
+
+
+def _navigator(session: Session, state: RunState, record: StepRecord) -> Ask | None:
+    """The engine that executed the step, asked in its third phase; None where it cannot be asked."""
+    engine = session.engines.get(session.spec.settings.default_engine.engine)
+    if engine is None:
+        return None
+    execution = state.executions(record.flow, record.step) - 1
+
+    def ask(question: Question) -> JsonValue | str:
+        asked = RouteQuestion(
+            record.flow, record.step, execution, question.prompt, question.schema, question.timeout_s
+        )
+        return engine.route(asked)
+
+    return ask
+
+
+def _stored(session: Session, record: StepRecord, path: str) -> JsonValue:
+    content = session.repository.objects.file(record.tree, path)
+    if content is None:
+        raise SwarmError(
+            f"{record.commit[:12]} has no {path}",
+            hint=f"the commit is damaged: git show --stat {record.commit[:12]}",
+        )
+    value: JsonValue = parsed(json.loads, content, session.layout, f"{record.commit[:12]}:{path}")
+    return value

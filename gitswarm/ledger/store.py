@@ -108,6 +108,7 @@ class RunStore:
             iteration=routing.iteration,
             routing_mode=routing.mode,
             supersedes=routing.supersedes,
+            elapsed_us=routing.elapsed_us,
         )
         self._append(tip, decision)
         return decision
@@ -219,13 +220,15 @@ def _other(to_flow: str | None, here: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DecisionPlace:
-    """Where a decision is taken: after which execution, in which mode, instead of which other one."""
+    """Where a decision is taken: after which execution, in which mode, instead of which other one; how long it
+    took, in microseconds."""
 
     flow: str
     from_step: str | None
     iteration: int | None
     mode: RoutingMode
     supersedes: Supersedes | None = None
+    elapsed_us: int | None = None
 
 
 def end_trailers(layout: RunLayout, status: str, number: int, seq: int) -> dict[str, str]:

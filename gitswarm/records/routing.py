@@ -106,13 +106,12 @@ class StallState(Record):
 
 
 class Explanation(Record):
-    """Why this candidate and not another one. `elapsed_us`: how long it took to decide, the navigator included."""
+    """Why this candidate and not another one."""
 
     conditions: tuple[ConditionTrace, ...] = ()
     eliminated: tuple[Elimination, ...] = ()
     stall: StallState | None = None
     navigator: Asked | None = None
-    elapsed_us: int | None = None
 
 
 class LoopState(Record):
@@ -287,11 +286,20 @@ _RARE = (
     "proposal",
     "failed",
     "events",
+    "elapsed_us",
 )
 
 
+def _without_nulls(record: Record, *names: str) -> dict[str, JsonValue]:
+    plain: dict[str, JsonValue] = record.model_dump(
+        mode="json", exclude={name for name in names if getattr(record, name) is None}
+    )
+    return plain
+
+
 class Decision(Choice):
-    """A recorded choice: one entry of a routing note. `seq` counts from 1 within one note."""
+    """A recorded choice: one entry of a routing note. `seq` counts from 1 within one note; `elapsed_us`: how long it
+    took to decide, in microseconds, the navigator included."""
 
     seq: int
     ts: str
@@ -300,10 +308,15 @@ class Decision(Choice):
     iteration: int | None
     routing_mode: RoutingMode
     supersedes: Supersedes | None = None
+    elapsed_us: int | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
         """As it is recorded: what most decisions do not have is absent, not null."""
-        return self.model_dump(mode="json", exclude={name for name in _RARE if not getattr(self, name)})
+        rare = {name for name in _RARE if not getattr(self, name)}
+        plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude=rare | {"candidates", "explanation"})
+        plain["candidates"] = [_without_nulls(candidate, "flow") for candidate in self.candidates]
+        plain["explanation"] = _without_nulls(self.explanation, "stall", "navigator")
+        return {name: plain[name] for name in type(self).model_fields if name in plain}
 
     @property
     def next_flow(self) -> str:

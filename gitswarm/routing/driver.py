@@ -124,6 +124,8 @@ def approve(decision: Decision, steps: int) -> Choice:
 def decide(situation: Situation) -> Choice:
     """Where the run goes from here."""
     ways = graph_ways(situation)
+    if not _goes_back(situation, ways.default):
+        situation = replace(situation, progress=replace(situation.progress, stall=None))
     called = _called(situation, ways)
     ways = _with_stall(situation, ways)
     options = _all_options(situation, ways, called)
@@ -139,6 +141,14 @@ def decide(situation: Situation) -> Choice:
     explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": asked})
     told = (*choice.events, *called.events, *events, *_offroad(situation, choice, ways))
     return choice.model_copy(update={"explanation": explanation, "events": told})
+
+
+def _goes_back(situation: Situation, option: Option) -> bool:
+    """Whether the loop goes round once more: one that is left has not stalled, whatever it was like."""
+    flow, target = situation.flow, option.candidate.target
+    if situation.is_aside or option.candidate.flow is not None or target is None or not flow.has_step(target):
+        return False
+    return flow.index(target) <= flow.index(situation.step_id)
 
 
 def _called(situation: Situation, ways: Ways) -> Called:

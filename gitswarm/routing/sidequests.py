@@ -24,7 +24,7 @@ from gitswarm.specs.sidequest import (
 @dataclass(frozen=True, slots=True)
 class Called:
     """What the triggers say: detours that may be taken, the highest priority first; what stands in the way of the
-    others that fired; the conditions as they were evaluated; events that tell of a stack that is full."""
+    others that fired; the conditions that hold; events that tell of a stack that is full."""
 
     detours: tuple[Option, ...] = ()
     dropped: tuple[Elimination, ...] = ()
@@ -41,10 +41,11 @@ def called_for(situation: Situation, before: Option) -> Called:
     traces: list[ConditionTrace] = []
     events: list[RoutingEvent] = []
     for quest in sorted(situation.rules.sidequests.values(), key=lambda quest: (-quest.priority, quest.id)):
-        found = [_fires(trigger, quest, situation, traces) for trigger in quest.triggers]
+        found = [_fires(trigger, quest, situation) for trigger in quest.triggers]
         hits = [hit for hit in found if hit is not None]
         if not hits or (quest.match == "all" and len(hits) < len(found)):
             continue
+        traces += [hit.trace for hit in hits if hit.trace is not None]
         reason = refusal(situation, quest, before.stack)
         if reason is None:
             trigger = "; ".join(hit.what for hit in hits)
@@ -73,17 +74,19 @@ def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> s
 class _Hit:
     what: str
     pointers: tuple[str, ...]
+    trace: ConditionTrace | None = None
 
 
-def _fires(trigger: Trigger, quest: Sidequest, situation: Situation, traces: list[ConditionTrace]) -> _Hit | None:
+def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Hit | None:
     if isinstance(trigger, PathTrigger):
         return _paths(trigger, situation)
     if isinstance(trigger, StallTrigger):
         return _stall(trigger, situation.progress.stall)
     if isinstance(trigger, ConditionTrigger):
         trace = evaluate(trigger.if_, f"detour:{quest.id}", situation.context)
-        traces.append(trace)
-        return _Hit(trace.expression, ("explanation.conditions",)) if trace.value is True else None
+        if trace.value is not True:
+            return None
+        return _Hit(trace.expression, ("explanation.conditions",), trace)
     if isinstance(trigger, IterationTrigger) and situation.progress.iteration >= trigger.at_least:
         return _Hit(f"{situation.step_id} was executed {situation.progress.iteration} times", ("receipt.iteration",))
     return None

@@ -12,12 +12,12 @@ from gitswarm.specs.flow import Step
 from gitswarm.specs.sidequest import NODE_PREFIX
 
 _TOLD = (
-    "decision",
     "to_step",
     "reason",
-    "routing_source",
-    "candidate_id",
     "loop_state",
+    "routing_source",
+    "decision",
+    "candidate_id",
     "to_flow",
     "stack",
     "fork",

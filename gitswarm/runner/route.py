@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState
@@ -137,9 +138,8 @@ def _after_step(session: Session, state: RunState, record: StepRecord) -> Decisi
     began = time.perf_counter_ns()
     choice = driver.decide(situation_of(session, state, record))
     elapsed = (time.perf_counter_ns() - began) // 1000
-    explanation = choice.explanation.model_copy(update={"elapsed_us": elapsed})
-    timed = choice.model_copy(update={"explanation": explanation})
-    return _record(session, state, timed, _place(session, record, None))
+    place = replace(_place(session, record, None), elapsed_us=elapsed)
+    return _record(session, state, choice, place)
 
 
 def _after_human(session: Session, state: RunState, record: StepRecord) -> Decision:

@@ -100,6 +100,7 @@ class Shelf:
         text = re.sub(r"^\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000", text, flags=re.MULTILINE)
         text = re.sub(r"\b(\d+ms|\d+\.\ds)\b", "0ms", text)
         text = re.sub(r"duration_ms=\d+", "duration_ms=0", text)
+        text = re.sub(r',(\s+)"elapsed_us":\s+\d+', "", text)
         return re.sub(r" +$", "", text, flags=re.MULTILINE)
 
     def json(self, *arguments: str) -> Any:

@@ -461,7 +461,7 @@ def test_every_sound_flow_ends_and_never_leaves_its_graph(flow: Flow, outcomes: 
         choice = decide(situation(flow, " ".join(executed), outcome))
         assert [c.candidate_id for c in choice.candidates if c.is_default] == [choice.candidate_id]
         assert {c.target for c in choice.candidates if c.target} <= {step.id for step in flow.steps}
-    assert choice.candidate_id == "terminate"
+    assert choice.candidate_id in ("terminate", "escalate")
 
 
 @settings(deadline=None, max_examples=30, phases=PHASES, suppress_health_check=SLOW)

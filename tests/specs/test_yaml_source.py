@@ -94,7 +94,7 @@ def test_a_key_that_stands_twice_is_a_problem(text: str, problem: str) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n- b\n", "word", "12"])
 def test_a_document_that_is_no_mapping_says_which_keys_are_expected(text: str) -> None:
     assert problems_of(text) == [
-        "hello.yaml:1: expected a mapping with id, title, charter, cross_cutting, on_complete, on_failure, steps"
+        "hello.yaml:1: expected a mapping with id, title, charter, cross_cutting, on_complete, on_failure, utility, steps"
     ]
 
 
@@ -149,7 +149,7 @@ def test_a_problem_names_file_line_key_and_the_nearest_known_name(old: str, new:
 def test_an_unknown_kind_of_routing_names_the_kinds() -> None:
     (problem,) = problems_of(FLOW.replace("microloop", "microlop"))
     assert problem.startswith("hello.yaml:8: steps.1.routing: ")
-    assert "'linear', 'microloop', 'branch', 'terminal'" in problem
+    assert "'linear', 'microloop', 'branch', 'fork', 'join', 'terminal'" in problem
 
 
 def test_a_step_without_station_and_command_says_what_it_needs() -> None:

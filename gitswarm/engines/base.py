@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,14 @@ OUTPUT_BYTES = 50_000
 """A step's output stays below this (seed 000)."""
 
 Emit = Callable[[Event], None]
+"""Tells what happens inside a step; on disk when it returns.
+
+:raises StepEndedError: the step was ended meanwhile; the engine lets that pass through, and does nothing more.
+"""
+
+
+class StepEndedError(Exception):
+    """Nobody waits for this execution any more: it may not touch the worktree from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,8 @@ class CommandOrder:
 @dataclass(frozen=True, slots=True)
 class StepRequest:
     """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
-    worktree (`RUN_BASE` spelled out) and without globs."""
+    worktree (`RUN_BASE` spelled out) and without globs. `ended` is set when nobody waits for the step any more: who
+    waits inside an engine waits for that too."""
 
     run_id: str
     flow_key: str
@@ -51,6 +61,7 @@ class StepRequest:
     outputs: tuple[str, ...]
     env: Mapping[str, str]
     command: CommandOrder | None = None
+    ended: threading.Event = field(default_factory=threading.Event, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class CommandEngine:
         started = time.monotonic()
         order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
-        wait_as_told(entry)
+        wait_as_told(entry, request)
         recorder = Recorder(self._clock, emit, "command")
         lines = entry.run or ((order.shell,) if order.shell else ())
         if entry.fail is not None:

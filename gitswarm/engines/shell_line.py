@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
-from gitswarm.engines.base import StepRequest
+from gitswarm.engines.base import StepEndedError, StepRequest
 from gitswarm.engines.recorder import Recorder
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.specs.script import ScriptEntry
@@ -13,11 +10,16 @@ from gitswarm.specs.script import ScriptEntry
 _OUTPUT_BYTES = 4_000_000  # of a long test run the report is read; transcripts keep less
 
 
-def wait_as_told(entry: ScriptEntry) -> None:
-    """`delay_ms`, and `hang`: until the process is interrupted or killed."""
-    time.sleep(entry.delay_ms / 1000)
+def wait_as_told(entry: ScriptEntry, request: StepRequest) -> None:
+    """`delay_ms`, and `hang`: until the process is interrupted or killed.
+
+    :raises StepEndedError: the step was ended meanwhile.
+    """
+    request.ended.wait(entry.delay_ms / 1000)
     if entry.hang:
-        threading.Event().wait()
+        request.ended.wait()
+    if request.ended.is_set():
+        raise StepEndedError
 
 
 def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> tuple[Ending, int | None]:

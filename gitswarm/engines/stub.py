@@ -86,7 +86,7 @@ class StubEngine:
 
 def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | None:
     """Carries an entry out; returns why the step failed, or None."""
-    wait_as_told(entry)
+    wait_as_told(entry, request)
     for name, content in entry.write.items():
         with recorder.tool("Write", {"file_path": name}) as call:
             path = _inside(request, name)

@@ -58,6 +58,14 @@ class RunLayout:
         return f"refs/swarm/{self.run_id}/rollback/"
 
     @property
+    def fork_prefix(self) -> str:
+        return f"refs/swarm/{self.run_id}/fork/"
+
+    def sibling_ref(self, fork: str, step: str) -> str:
+        """Where the commit of a step lies that was executed beside others, on the commit `fork`."""
+        return f"{self.fork_prefix}{fork[:12]}/{step}"
+
+    @property
     def spec(self) -> str:
         return f"{self.base}/spec.json"
 

@@ -64,7 +64,7 @@ class RunState:
         kind = Kind(message.trailers["Swarm-Kind"])
         common = replace(self, tip=commit.id, tip_tree=commit.tree, end=None)
         if kind is Kind.STEP:
-            record = _step_record(self.layout, len(self.steps) + 1, commit, message)
+            record = step_record(self.layout, len(self.steps) + 1, commit, message)
             return replace(
                 common,
                 steps=(*self.steps, record),
@@ -125,7 +125,7 @@ def _is_whole(layout: RunLayout, commit: Commit, message: Message) -> bool:
     try:
         kind = Kind(said["Swarm-Kind"])
         if kind is Kind.STEP:
-            _step_record(layout, 1, commit, message)
+            step_record(layout, 1, commit, message)
         elif kind is Kind.END:
             RunStatus(said["Swarm-Result"])
     except (KeyError, ValueError):
@@ -166,7 +166,12 @@ def _shared_history(
     return other.steps, other.base
 
 
-def _step_record(layout: RunLayout, number: int, commit: Commit, message: Message) -> StepRecord:
+def step_record(layout: RunLayout, number: int, commit: Commit, message: Message) -> StepRecord:
+    """A step as its commit says.
+
+    :raises KeyError: a trailer is missing.
+    :raises ValueError: one holds what it cannot.
+    """
     said = message.trailers
     execution = Execution(
         run=layout,

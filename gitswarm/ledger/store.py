@@ -87,6 +87,20 @@ class RunStore:
         self._refs.swap(self.layout.next_ref, stale, commit_id, why="step finished")
         return self._publish(state, commit_id)
 
+    def commit_beside(self, fork: str, step: str, draft: Draft) -> str:
+        """The commit of a step that was executed beside others, on the commit of their fork; its id.
+
+        One that was made there earlier stays, under a numbered name.
+        """
+        commit_id = self._write(draft, fork)
+        name = self.layout.sibling_ref(fork, step)
+        earlier = self._refs.read(name)
+        if earlier is not None:
+            number = 1 + len(self._refs.list(f"{name}@"))
+            self._refs.swap(f"{name}@{number}", None, earlier, why="executed once more")
+        self._refs.swap(name, earlier, commit_id, why="finished beside others")
+        return commit_id
+
     def finish_next(self, state: RunState) -> RunState:
         """Brings a commit home that was finished but not published when its owner died; drops a stale `next`."""
         pending = self._refs.read(self.layout.next_ref)

@@ -1,15 +1,114 @@
-"""Steps that run at the same time, and how they come together."""
+"""Steps that are executed at the same time, and how they come together."""
 
 from __future__ import annotations
 
-from gitswarm.routing.options import Ways
-from gitswarm.routing.situation import Situation
-from gitswarm.specs.flow import Fork
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import Action, Candidate, Fork, JoinOutcome, Way
+from gitswarm.routing.joins import is_over, judge, lacking
+from gitswarm.routing.options import Option, Ways, advance, end, escalate, pause
+from gitswarm.routing.situation import Branch, Situation
+from gitswarm.routing.stack import on_failure
+from gitswarm.specs import flow as specs
+from gitswarm.specs.flow import Flow
 
 
-def at_fork(situation: Situation, routing: Fork) -> Ways:
-    raise NotImplementedError
+def at_fork(situation: Situation, routing: specs.Fork) -> Ways:
+    """After the step before a fork: all targets at once, on the commit where this is recorded."""
+    join = situation.flow.join_of(situation.step_id)
+    if join is None:
+        raise ValueError(f"no join names the targets of {situation.step_id}")
+    targets = routing.fork_targets
+    option = _side_by_side(situation, Fork(targets=targets, pending=targets, join=join.id), "side by side")
+    return Ways(option, (option,), option.candidate.reason, is_obvious=True)
 
 
 def after_branch(situation: Situation) -> Ways:
-    raise NotImplementedError
+    """After a target of a fork came onto the branch: the others, or, when nothing is left to wait for, the join."""
+    fork = situation.progress.fork
+    if fork is None:
+        raise ValueError(f"{situation.step_id} is no branch of a fork")
+    join = join_at(situation.flow, fork.join)
+    there = standing_branches(fork, situation.progress.branches)
+    rest = tuple(target for target in fork.pending if target not in there)
+    if is_over(fork_of(situation.flow, fork), join, there):
+        rest = tuple(target for target in rest if target in situation.progress.finished)
+    if rest:
+        going_on = fork.model_copy(update={"pending": rest})
+        option = _side_by_side(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
+        return Ways(option, (option,), option.candidate.reason, is_obvious=True)
+    return _together(situation, fork, judge(join, there), lacking(join, there))
+
+
+def fork_of(flow: Flow, fork: Fork) -> specs.Fork:
+    """What the flow says about a fork that was decided."""
+    found = (step.routing for step in flow.steps if isinstance(step.routing, specs.Fork))
+    return next(routing for routing in found if routing.fork_targets == fork.targets)
+
+
+def join_at(flow: Flow, step: str) -> specs.Join:
+    routing = flow.step(step).routing
+    if not isinstance(routing, specs.Join):
+        raise TypeError(f"{step} joins nothing")
+    return routing
+
+
+def standing_branches(fork: Fork, branches: Mapping[str, Branch]) -> dict[str, Branch]:
+    """Those of the branches that nobody took back."""
+    return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
+
+
+def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Ways:
+    joining = advance(situation, fork.join, outcome.reason)
+    if outcome.is_met:
+        option = _with_join(joining, outcome)
+        return Ways(option, (option,), outcome.reason, is_obvious=True)
+    branches = situation.progress.branches
+    taken_back = tuple(branches[name].commit for name in unmet if name in branches)
+    void = tuple(dict.fromkeys((*fork.void, *taken_back)))
+    again = fork.model_copy(update={"pending": unmet, "void": void})
+    what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
+    way = way_into(again, situation.flow.id, f"once more: {', '.join(unmet)}")
+    there = standing_branches(fork, branches)
+    if any(branch.result is Result.FAILED for branch in there.values()):
+        reason = f"{outcome.reason} ({what})"
+        ending = on_failure(situation) or end(reason, priority=100, failed=True, resume_at=way)
+        return Ways(ending, (ending,), reason)
+    reason = f"{outcome.reason} ({what}): a person has to decide"
+    waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
+    regardless = _with_join(advance(situation, fork.join, "go on regardless"), outcome)
+    handed_over = replace(escalate("hand the run to a person", situation.stack), resume_at=way)
+    return Ways(waiting, (waiting, handed_over, regardless), reason, is_open=True)
+
+
+def way_into(fork: Fork, flow: str, reason: str) -> Way:
+    """Into the pending targets of a fork."""
+    return Way(
+        decision=Action.FORK,
+        flow=flow,
+        step=fork.pending[0],
+        candidate_id=_candidate_id(fork),
+        reason=reason,
+        fork=fork,
+    )
+
+
+def _with_join(option: Option, outcome: JoinOutcome) -> Option:
+    return replace(option, join=outcome)
+
+
+def _side_by_side(situation: Situation, fork: Fork, reason: str) -> Option:
+    candidate = Candidate(
+        candidate_id=_candidate_id(fork),
+        action=Action.FORK,
+        target=fork.pending[0],
+        reason=reason,
+        priority=80,
+    )
+    return Option(candidate, stack=situation.stack, fork=fork)
+
+
+def _candidate_id(fork: Fork) -> str:
+    return f"fork:{'+'.join(fork.pending)}"

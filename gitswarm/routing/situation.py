@@ -50,10 +50,12 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A target of a fork that has been executed."""
+    """A target of a fork that has been executed. `commit`: its own, made beside its siblings; or, where it has none,
+    that on the branch."""
 
     result: Result
     status: Status
+    commit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Progress:
 
     `steps`: executions so far; `iteration`: of the step that just ended; `uses`: how often each sidequest was taken;
     `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `fork`: what the step
-    was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit.
+    was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit;
+    `finished`: targets whose execution is committed beside the branch, and not on it yet.
     """
 
     steps: int = 1
@@ -72,6 +75,7 @@ class Progress:
     stall: StallState | None = None
     fork: Fork | None = None
     branches: Mapping[str, Branch] = field(default_factory=dict)
+    finished: frozenset[str] = frozenset()
     verdict: str | None = None
 
 

@@ -9,13 +9,15 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
+from gitswarm.routing.joins import said
 from gitswarm.runner.acceptance import AC_MATRIX, read_matrix, read_status
+from gitswarm.runner.branches import branch_of, joined
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, priority_of
-from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.template import critics_of
 
 
@@ -38,8 +40,22 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         sent_back=_earlier(session, back) if back else None,
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
         told=tuple(told),
+        joined=tuple(_joined(session, state, role)),
         names={session.layout.run_id: "{{run.id}}"},
     )
+
+
+def _joined(session: Session, state: RunState, role: Role) -> Iterator[str]:
+    """Each branch of the fork with how it ended, and why its change is not in the code if it is not."""
+    records = joined(state, role.flow, role.step)
+    if not records or not isinstance(role.step.routing, Join):
+        return
+    for name in role.step.routing.join_from:
+        record = records.get(name)
+        envelope = envelope_of(session, record) if record else None
+        why = f" ({envelope.status_reason})" if envelope is not None and envelope.status_reason else ""
+        summary = f": {record.summary}" if record else ""
+        yield f"{role.flow.id}/{name} {said(branch_of(record) if record else None)}{summary}{why}"
 
 
 def _newest_critic(state: RunState, flow: Flow, step: Step) -> StepRecord | None:

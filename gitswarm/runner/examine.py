@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,6 @@ from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import RUNS_FOLDER
-from gitswarm.ledger.state import RunState
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
@@ -47,58 +46,131 @@ class Worked:
     index_strayed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What lies in the worktree. `code_tree`, `artifacts` as in `Worked`; `present`: every file in RUN_BASE;
+    `tampered`: what the step may not have changed."""
+
+    code_tree: str
+    artifacts: Mapping[str, bytes]
+    present: frozenset[str]
+    tampered: Sequence[str]
+    quarantined: Sequence[str] = ()
+    index_strayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A worktree that several steps only read at the same time. `tree`: what it was when they began; `declared`: paths
+    that any of them may write; `is_last`: nobody else is at work in it any more."""
+
+    tree: str
+    declared: frozenset[str]
+    is_last: bool
+
+
 def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal) -> Worked:
     """Stages what is there and compares; everything odd goes into the journal and the evidence."""
     objects = session.repository.objects
     place.index.mend(plan.before.tip_tree)
-    tampered = list(_bring_refs_back(session, place, plan.before))
+    tampered = list(_bring_refs_back(session, place, plan))
     quarantined = _report_nested(session, place, journal)
-    declared = frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)
-    changes = place.folder.examine(plan.before.tip_tree, declared)
+    changes = place.folder.examine(plan.before.tip_tree, declared_paths(session, plan))
     tampered.extend(readable(path) for path in changes.tampered)
-    if tampered:
-        journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
+    _report_tampering(journal, tampered)
     staged = snapshot.stage(place.shadow)
     before = plan.before.tip_tree
     code_tree = objects.with_subtree(staged, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
-    diff = scan(session.repository.diffs, before, code_tree)
+    found = _Found(
+        code_tree, changes.declared, place.folder.paths(), tampered, quarantined, index_strayed=code_tree != staged
+    )
+    return _weigh(session, plan, answer, found, journal)
+
+
+def examine_shared(
+    session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal, shared: Shared
+) -> Worked:
+    """As `examine`, for a step that wrote only artifacts: its own. What nobody may have changed is reported, and put
+    back, by the last one."""
+    tampered = list(_bring_refs_back(session, place, plan))
+    own = declared_paths(session, plan)
+    quarantined: list[str] = []
+    if shared.is_last:
+        place.index.mend(shared.tree)
+        quarantined = _report_nested(session, place, journal)
+        changes = place.folder.examine(shared.tree, shared.declared)
+        artifacts = {path: content for path, content in changes.declared.items() if path in own}
+        tampered.extend(readable(path) for path in (*changes.tampered, *_put_code_back(session, place, shared.tree)))
+    else:
+        artifacts = place.folder.peek(shared.tree, own)
+    _report_tampering(journal, tampered)
+    present = place.folder.paths() | frozenset(artifacts)
+    found = _Found(plan.before.tip_tree, artifacts, present, tampered, quarantined)
+    return _weigh(session, plan, answer, found, journal)
+
+
+def declared_paths(session: Session, plan: StepPlan) -> frozenset[str]:
+    """The files in RUN_BASE that the step may write, relative to the worktree."""
+    return frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)
+
+
+def _put_code_back(session: Session, place: Workplace, tree: str) -> list[str]:
+    """Makes the code what it was; the paths that had changed."""
+    objects = session.repository.objects
+    code = objects.with_subtree(snapshot.stage(place.shadow), RUNS_FOLDER, None)
+    clean = objects.with_subtree(tree, RUNS_FOLDER, None)
+    changed = [delta.path for delta in session.repository.diffs.between(clean, code)]
+    if changed:
+        snapshot.restore(place.shadow, tree, session.layout.base)
+    return changed
+
+
+def _report_tampering(journal: Journal, tampered: Sequence[str]) -> None:
+    if tampered:
+        journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
+
+
+def _weigh(session: Session, plan: StepPlan, answer: Answer, found: _Found, journal: Journal) -> Worked:
+    """What the step changed, and what can be said for and against it."""
+    diff = scan(session.repository.diffs, plan.before.tip_tree, found.code_tree)
     journal.append(
         Event(
             EventKind.FILE_CHANGES,
             {"files": len(diff.files), "insertions": diff.insertions, "deletions": diff.deletions},
         )
     )
-    left = Left(diff, code_tree, changes.declared, place.folder.paths())
+    left = Left(diff, found.code_tree, found.artifacts, found.present)
     report = report_of(session, answer.result, left)
     evidence = Evidence(
         diff=diff,
         tests=answer.result.check or CheckOutcome(),
-        tampered=tuple(tampered),
-        quarantined=tuple(quarantined),
+        tampered=tuple(found.tampered),
+        quarantined=tuple(found.quarantined),
         report=report,
         verdict=verdict_of(session, plan, answer.result, left, check_of(answer.result.check, report)),
-        ac=count_after(session, plan.before, (plan.flow.id, plan.step.id), changes.declared),
-        artifact_problems=tuple(artifact_problems(session, changes.declared)),
+        ac=count_after(session, plan.before, (plan.flow.id, plan.step.id), found.artifacts),
+        artifact_problems=tuple(artifact_problems(session, found.artifacts)),
     )
     return Worked(
         result=answer.result,
         started=answer.started,
         completed=answer.completed,
-        code_tree=code_tree,
+        code_tree=found.code_tree,
         evidence=evidence,
-        artifacts=changes.declared,
-        index_strayed=code_tree != staged,
+        artifacts=found.artifacts,
+        index_strayed=found.index_strayed,
     )
 
 
-def _bring_refs_back(session: Session, place: Workplace, before: RunState) -> list[str]:
+def _bring_refs_back(session: Session, place: Workplace, plan: StepPlan) -> list[str]:
     """An agent that commits or switches branches by itself: its files count, its refs do not."""
     refs = session.repository.refs
     found = [f"{name} of the worktree" for name in reattach(place.shadow)]
-    moved = refs.read(before.layout.branch)
-    if moved != before.tip:
-        refs.swap(before.layout.branch, moved, before.tip, why="a step moved the shadow branch")
-        found.append(f"{before.layout.branch} (moved to {moved})")
+    branch = session.layout.branch
+    moved = refs.read(branch)
+    if moved != plan.branch_tip:
+        refs.swap(branch, moved, plan.branch_tip, why="a step moved the shadow branch")
+        found.append(f"{branch} (moved to {moved})")
     return found
 
 

@@ -17,13 +17,30 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
+from gitswarm.routing.joins import cap_of, worse
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.examine import Worked
 from gitswarm.runner.plan import StepPlan
-from gitswarm.specs.flow import Microloop
+from gitswarm.specs.flow import Join, Microloop
 
 
 def write_envelope(plan: StepPlan, worked: Worked) -> Envelope:
+    """The agent's handoff, as far as it can be believed."""
+    return _capped(plan, _envelope(plan, worked))
+
+
+def _capped(plan: StepPlan, envelope: Envelope) -> Envelope:
+    """A join is no better than what comes together in it."""
+    routing, outcome = plan.step.routing, plan.joins
+    cap = cap_of(routing, outcome) if isinstance(routing, Join) and outcome is not None else None
+    if cap is None or outcome is None or worse(envelope.status, cap) is envelope.status:
+        return envelope
+    branches = ", ".join(f"{name} {status}" for name, status in outcome.statuses.items())
+    reason = f"no better than what it joins: {branches}"
+    return envelope.model_copy(update={"status": cap, "status_reason": reason})
+
+
+def _envelope(plan: StepPlan, worked: Worked) -> Envelope:
     result = worked.result
     place = {
         "run_id": plan.execution.run.run_id,
@@ -122,9 +139,12 @@ def proposal_file(layout: RunLayout, proposal: Proposal) -> dict[str, bytes]:
 def draft_commit(
     plan: StepPlan, worked: Worked, envelope: Envelope, blobs: Mapping[str, str | None], seq: int
 ) -> Draft:
+    """Of a failed step only the evidence is kept; beside others also its work, which is not on the branch there."""
     result = worked.result
-    failed = result.status is Result.FAILED
-    kept = {path: blob for path, blob in blobs.items() if not (failed and path in worked.artifacts)}
+    dropped = result.status is Result.FAILED and plan.beside is None
+    kept = {path: blob for path, blob in blobs.items() if not (dropped and path in worked.artifacts)}
+    fork = plan.decision.fork
+    beside = fork.commit if fork is not None and plan.step.id in fork.pending else None
     subject = f"{plan.flow.id}/{plan.step.id}: {envelope.summary}"
     stack = plan.decision.stack
     trailers = {
@@ -135,6 +155,7 @@ def draft_commit(
         "Swarm-Iteration": str(plan.execution.iteration),
         "Swarm-Agent": plan.step.agent,
         **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
+        **({"Swarm-Fork": beside} if beside else {}),
         "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
         "Swarm-Model": plan.choice.model or "none",
         "Swarm-Status": envelope.status,
@@ -146,7 +167,7 @@ def draft_commit(
     return Draft(
         message=Message(subject, envelope.summary, trailers),
         author=plan.step.agent,
-        code_tree=plan.before.tip_tree if failed else worked.code_tree,
+        code_tree=plan.before.tip_tree if dropped else worked.code_tree,
         files=kept,
     )
 

@@ -12,11 +12,12 @@ from gitswarm.engines.detect import detect_test_command
 from gitswarm.ledger.layout import Execution
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import agent_environment
-from gitswarm.records.routing import Decision
+from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
+from gitswarm.runner.branches import outcome_at
 from gitswarm.runner.briefing import brief
 from gitswarm.runner.position import step_at
-from gitswarm.runner.session import MARKER, Session, Workplace
+from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, ShellCommand, Step
@@ -36,8 +37,20 @@ class Resumption:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """Of a step that is executed beside others: where the branch stands meanwhile, and the mark of its processes."""
+
+    branch_tip: str
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked."""
+    """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
+
+    `before`: the run as the step finds it; of a step beside others, at their fork. `joins`: what became of the
+    branches that come together in this step.
+    """
 
     flow: Flow
     step: Step
@@ -48,6 +61,13 @@ class StepPlan:
     decision: Decision
     resumption: Resumption | None
     station: Station | None
+    beside: Beside | None = None
+    joins: JoinOutcome | None = None
+
+    @property
+    def branch_tip(self) -> str:
+        """Where the shadow branch stands while the step is executed."""
+        return self.beside.branch_tip if self.beside else self.before.tip
 
     @property
     def artifacts(self) -> tuple[str, ...]:
@@ -79,7 +99,8 @@ def plan_step(
         names = {**briefing.names, str(place.shadow.path): "{{worktree}}"}
         prompts = compile_prompt(role, session.specs.fragments, replace(briefing, names=names))
         choice = choice if choice.mode == "stub" else choice.model_copy(update={"model": prompts.model.model})
-    return StepPlan(flow, step, execution, choice, prompts, state, decision, resumption, station)
+    joins = outcome_at(state, flow, step)
+    return StepPlan(flow, step, execution, choice, prompts, state, decision, resumption, station, joins=joins)
 
 
 def session_role(session: Session, flow: Flow, step: Step, engine: str) -> Role:
@@ -96,6 +117,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
     run_base = worktree / session.layout.base
     env = agent_environment(session.around.env) | {
         MARKER: session.layout.run_id,
+        **({SIBLING_MARKER: plan.beside.mark} if plan.beside else {}),
         "RUN_ID": session.layout.run_id,
         "RUN_BASE": str(run_base),
         "SWARM_FLOW": plan.flow.id,

@@ -10,6 +10,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, RunSpec
@@ -29,6 +30,9 @@ from gitswarm.worktree.shadow import Placement, Shadow
 
 MARKER = "SWARM_STEP_OF"
 """Environment variable of every process that works for a run; its value is the run id."""
+
+SIBLING_MARKER = "SWARM_SIBLING"
+"""The same for every process of a step that is executed beside others, so that only those can be ended."""
 
 LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
 
@@ -92,14 +96,26 @@ class Workplace:
     nested: NestedFinder
     index: IndexWatch
     interrupted: Mapping[tuple[str, str], int]
-    """Highest iteration per (flow, step) of executions that never became a commit."""
+    """Highest iteration per (flow, step) of executions that need not be on the branch."""
 
     @classmethod
     def of(cls, session: Session, shadow: Shadow) -> Workplace:
         folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
-        interrupted: dict[tuple[str, str], int] = {}
-        for _name, said in session.store.kept_work():
-            if "Swarm-Iteration" in said:
-                key = (said["Swarm-Flow"], said["Swarm-Step"])
-                interrupted[key] = max(interrupted.get(key, 0), int(said["Swarm-Iteration"]))
+        interrupted = off_branch(session)
         return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), interrupted)
+
+
+def off_branch(session: Session) -> dict[tuple[str, str], int]:
+    """Highest iteration per (flow, step) of executions that need not be on the branch: interrupted ones, and those
+    beside others."""
+    highest: dict[tuple[str, str], int] = {}
+    found = [
+        (said["Swarm-Flow"], said["Swarm-Step"], int(said["Swarm-Iteration"]))
+        for _name, said in session.store.kept_work()
+        if "Swarm-Iteration" in said
+    ]
+    records = siblings(session.repository, session.layout)
+    found += [(record.flow, record.step, record.execution.iteration) for record in records]
+    for flow, step, iteration in found:
+        highest[flow, step] = max(highest.get((flow, step), 0), iteration)
+    return highest

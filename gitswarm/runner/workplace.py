@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.worktree import sparse
+from gitswarm.worktree.side import Side, add_side, open_side
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import (
     Shadow,
@@ -40,6 +41,25 @@ def prepare_worktree(session: Session) -> Shadow:
     shadow = _equipped(session, shadow)
     sparse.reveal(shadow, shadow.branch)
     return shadow
+
+
+def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Shadow:
+    """A worktree of its own for a step that is executed beside others, filled and set up as the run's is.
+
+    :param shadow: the run's worktree.
+    :raises SetupFailedError: as `prepare_worktree`.
+    """
+    side = _equipped(session, add_side(session.repository, shadow, step, commit, session.locks))
+    fill(side)
+    side.remember_set_up(_set_up(session, side))
+    sparse.reveal(side, commit)
+    return side
+
+
+def opened_side(session: Session, side: Side) -> Shadow | None:
+    """A side worktree that somebody left; None when it was not filled yet, or is half removed."""
+    shadow = open_side(session.repository, side)
+    return _equipped(session, shadow) if shadow is not None else None
 
 
 def _mention_gone(session: Session) -> None:

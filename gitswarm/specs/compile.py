@@ -79,7 +79,7 @@ class Briefing:
     """What is particular to this execution.
 
     `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
-    execution left; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
+    execution left; `joined` what became of each branch that comes together in it; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
     """
 
     history: History
@@ -89,6 +89,7 @@ class Briefing:
     sent_back: EarlierStep | None = None
     criteria: Sequence[Criterion] = ()
     told: tuple[str, ...] = ()
+    joined: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -191,6 +192,7 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
         f"## Goal of the flow\n\n{texts(flow.charter.goal)}" if flow.charter else "",
         f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
         _listed("Said by a person when the run was resumed", [said for said in briefing.told if said]),
+        _listed("What comes together in this step", briefing.joined),
         _criteria(briefing.criteria),
         _sent_back(briefing),
         _critique(briefing.critique),

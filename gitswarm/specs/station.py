@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from gitswarm.records.base import Record
+from gitswarm.specs.artifacts import CodePattern, parse_artifact
 from gitswarm.specs.flow import Identifier
 
 Category = Literal[
@@ -21,6 +22,9 @@ Category = Literal[
     "infra",
     "router",
 ]
+_READING: frozenset[Category] = frozenset(
+    {"critic", "verification", "analytics", "shaping", "design", "spec", "router"}
+)
 Tier = Literal["primary", "economy", "standard", "elite", "edge"]
 
 
@@ -62,3 +66,10 @@ class Station(Record):
     max_turns: int = Field(default=15, ge=1)
     verification: Verification = Verification()
     handoff: HandoffContract = HandoffContract()
+
+    @property
+    def writes_code(self) -> bool:
+        """Whether its work is in the code of the project; the others read it, and write artifacts in RUN_BASE."""
+        return self.category not in _READING or any(
+            isinstance(parse_artifact(name, self.id), CodePattern) for name in self.io.outputs
+        )

@@ -54,6 +54,23 @@ class RunFolder:
             self._put_back(path, stored.get(path))
         return FolderChanges(outputs, tuple(sorted(tampered)))
 
+    def peek(self, tree: str, declared: frozenset[str]) -> dict[str, bytes]:
+        """Content of those `declared` files that differ from the commit's `tree`; touches nothing.
+
+        For a folder that others are writing in at this moment.
+        """
+        found: dict[str, bytes] = {}
+        for path in declared:
+            place = self.worktree / path
+            inside = (place.parent, *place.parent.parents)
+            if not place.is_file() or any(part.is_symlink() for part in (place, *inside) if self.worktree in part.parents):
+                continue
+            content = place.read_bytes()
+            blob_id = self.objects.entry(tree, path)
+            if blob_id is None or self.objects.read_blob(blob_id) != content:
+                found[path] = content
+        return found
+
     def paths(self) -> frozenset[str]:
         """Paths of the files in RUN_BASE, as they were last compared with a tree."""
         return frozenset(self._listed[1])

@@ -18,11 +18,13 @@ from gitswarm.git.repository import LinkedWorktree, Repository
 
 _SET_UP = "swarm-set-up"
 _MADE_FOR = "swarm-branch"
+_OURS = "refs/swarm/"
 
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """The worktree of a run. `branch` is the full name of the shadow branch.
+    """The worktree of a run. `branch` is the full name of the shadow branch, or the commit that a detached HEAD
+    stands on.
 
     Only one that is worked in knows the commit that the run branched off, and the paths of the submodules there.
     """
@@ -34,6 +36,11 @@ class Shadow:
     objects: Objects = field(compare=False, repr=False)
     base: str = ""
     submodules: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> str:
+        """Content of its HEAD."""
+        return f"ref: {self.branch}\n" if self.branch.startswith("refs/") else f"{self.branch}\n"
 
     @property
     def is_set_up(self) -> bool:
@@ -105,9 +112,14 @@ def recorded_path(repository: Repository, branch: str) -> Path | None:
 def checked_out_elsewhere(repository: Repository, branch: str) -> Path | None:
     """A checkout of somebody else that stands on `branch`: commits would go away under its files."""
     for linked in repository.linked_worktrees():
-        if linked.branch == branch and _made_for(linked) != branch and linked.path.is_dir():
+        if linked.branch == branch and _is_somebody_elses(linked, branch) and linked.path.is_dir():
             return linked.path
     return repository.main_folder if repository.main_branch() == branch else None
+
+
+def _is_somebody_elses(linked: LinkedWorktree, branch: str) -> bool:
+    made_for = _made_for(linked)
+    return made_for != branch and not (made_for or "").startswith(_OURS)
 
 
 def follow_moved(repository: Repository, branch: str, expected: Path) -> Shadow | None:
@@ -172,7 +184,7 @@ def _made_for(linked: LinkedWorktree) -> str | None:
         said = (linked.git_dir / _MADE_FOR).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return linked.branch
-    return said if said.startswith("refs/heads/") else linked.branch
+    return said if said.startswith("refs/") else linked.branch
 
 
 def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) -> Shadow:
@@ -187,7 +199,7 @@ def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) ->
 
 
 def _register(repository: Repository, branch: str, path: Path) -> Shadow:
-    _refuse_place(repository, branch, path)
+    refuse_place(repository, branch.rpartition("/")[2], path)
     _make_parent(path)
     # Only --force adds again what was registered once and then deleted by hand.
     name = branch.removeprefix("refs/heads/")
@@ -195,8 +207,13 @@ def _register(repository: Repository, branch: str, path: Path) -> Shadow:
     shadow = find_shadow(repository, branch)
     if shadow is None:
         raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
-    (shadow.git_dir / _MADE_FOR).write_text(branch, encoding="utf-8")
+    mark_made_for(shadow.git_dir, branch)
     return shadow
+
+
+def mark_made_for(git_dir: Path, name: str) -> None:
+    """Remembers whose worktree it is, whatever somebody checks out in it."""
+    (git_dir / _MADE_FOR).write_text(name, encoding="utf-8")
 
 
 def put_away(shadow: Shadow, folder: Path, locks: Locks) -> None:
@@ -226,8 +243,10 @@ def bring_back(repository: Repository, branch: str, away: PutAway, locks: Locks)
     shadow.remember_set_up(away.copied)
 
 
-def _refuse_place(repository: Repository, branch: str, path: Path) -> None:
-    run = branch.rpartition("/")[2]
+def refuse_place(repository: Repository, run: str, path: Path) -> None:
+    """
+    :raises SetupFailedError: the worktree of a run cannot be made there.
+    """
     quoted = shlex.quote(str(path))
     if path.is_symlink() or path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise SetupFailedError(
@@ -252,7 +271,7 @@ def reattach(shadow: Shadow) -> list[str]:
     wanted = {
         shadow.git_dir / "commondir": b"../..\n",
         shadow.git_dir / "gitdir": os.fsencode(shadow.path / ".git") + b"\n",
-        shadow.git_dir / "HEAD": f"ref: {shadow.branch}\n".encode(),
+        shadow.git_dir / "HEAD": shadow.head.encode(),
         shadow.path / ".git": b"gitdir: " + os.fsencode(shadow.git_dir) + b"\n",
     }
     moved = []

@@ -16,7 +16,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
 from gitswarm.runner.leftovers import TRASH, leftovers, remove
-from gitswarm.runner.recovery import Reason, look, set_aside
+from gitswarm.runner.recovery import Reason, look, retire_sides, set_aside
 from gitswarm.runner.session import Session
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, put_away
 
@@ -56,6 +56,7 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     shadow = find_shadow(repository, layout.branch)
     if shadow is not None:
         _keep_work(session, state, shadow, force=force)
+    retire_sides(session, state)
     away = _place_in_trash(repository, layout, shadow)
     record = Discarded(
         run_id=layout.run_id,
@@ -111,7 +112,7 @@ def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[st
         if not dry_run:
             _purge_run(repository, layout, record)
     for path in leftovers(repository):
-        gone.append(str(path.relative_to(repository.common_dir)))
+        gone.append(os.path.relpath(path, repository.common_dir))
         if not dry_run:
             remove(path)
     return gone

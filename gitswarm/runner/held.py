@@ -99,8 +99,10 @@ def _bring_branch_back(session: Session) -> None:
 
 
 def _commit_before(repository: Repository, layout: RunLayout, journal: OpenJournal) -> str | None:
-    """Where the step started; None when its journal does not say so in a way that can be true."""
-    said = next((str(e.payload.get("commit_before")) for e in journal.read() if e.kind == "step_start"), "")
+    """Where the branch was when the step started; None when its journal does not say so in a way that can be true."""
+    start = next((event.payload for event in journal.read() if event.kind == "step_start"), {})
+    # A step beside others starts at their fork; the branch may have gone on from there.
+    said = str(start.get("branch_tip", start.get("commit_before")))
     if not _ID.fullmatch(said) or not repository.objects.has(said):
         return None
     message = parse_message(repository.objects.commit(said).message)

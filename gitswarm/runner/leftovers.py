@@ -11,6 +11,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
 from gitswarm.worktree.shadow import lost_worktrees
+from gitswarm.worktree.side import lost_sides
 
 TRASH = "refs/swarm/trash/"
 _STALE_S = 3600
@@ -21,7 +22,7 @@ def leftovers(repository: Repository) -> Iterator[Path]:
     """Files and folders that can go. What is younger than an hour may belong to a process that just begins."""
     oldest = time.time() - _STALE_S
     known = _known_runs(repository)
-    for path in (*_of_no_run(repository, known), *_temporary(repository), *lost_worktrees(repository, known)):
+    for path in (*_of_no_run(repository, known), *_temporary(repository), *_worktrees(repository, known)):
         if path.lstat().st_mtime < oldest:
             yield path
 
@@ -49,6 +50,11 @@ def _of_no_run(repository: Repository, known: set[str]) -> Iterator[Path]:
             found = RUN_ID.match(path.name)
             if found and found[0] not in known and locks.owner(found[0]) is None:
                 yield path
+
+
+def _worktrees(repository: Repository, known: set[str]) -> Iterator[Path]:
+    yield from lost_worktrees(repository, known)
+    yield from lost_sides(repository, known)
 
 
 def _temporary(repository: Repository) -> Iterator[Path]:

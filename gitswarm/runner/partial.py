@@ -8,13 +8,14 @@ from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
-from gitswarm.runner.recovery import Reason, journal_files, look, set_aside
+from gitswarm.runner.recovery import Reason, drop_journals, journal_files, look, set_aside
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.worktree import snapshot
 
 
 class PartialHandoff(Record):
-    """`<flow>/handoff_partial.json` (seed 003). `kept` is the ref that holds the work as it was."""
+    """`<flow>/handoff_partial.json` (seed 003). `kept` is the ref that holds the work as it was; `siblings` are the
+    steps that were executed side by side: what each left is kept under a ref of its own."""
 
     run_id: str
     flow_key: str
@@ -26,6 +27,7 @@ class PartialHandoff(Record):
     summary: str
     files: tuple[str, ...]
     kept: str
+    siblings: tuple[str, ...] = ()
 
 
 def keep_partial(session: Session, place: Workplace, state: RunState) -> PartialHandoff | None:
@@ -61,6 +63,26 @@ def keep_partial(session: Session, place: Workplace, state: RunState) -> Partial
     )
 
 
+def partial_fork(session: Session, state: RunState) -> PartialHandoff | None:
+    """A note about steps that were interrupted side by side; None when none was executing. Nothing is kept by it."""
+    journals = drop_journals(session, state)
+    if not journals:
+        return None
+    first, names = journals[0], tuple(journal.step for journal in journals)
+    return PartialHandoff(
+        run_id=session.layout.run_id,
+        flow_key=first.flow,
+        step_id=first.step,
+        iteration=first.iteration,
+        end=state.ends + 1,
+        interrupted_at=timestamp(session.around.clock()),
+        summary=f"interrupted {', '.join(names)}, side by side: what they left is kept",
+        files=(),
+        kept=session.layout.rollback_prefix,
+        siblings=names,
+    )
+
+
 def partial_path(session: Session, flow: str) -> str:
     return f"{session.layout.base}/{flow}/handoff_partial.json"
 
@@ -74,7 +96,7 @@ def standing_partial(session: Session, state: RunState) -> PartialHandoff | None
         if content is None:
             continue
         found = parsed(PartialHandoff.from_json, content, state.layout, partial_path(session, flow))
-        if found.end == state.ends:
+        if found.end == state.ends and not found.siblings:
             return found
     return None
 

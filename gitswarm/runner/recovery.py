@@ -11,13 +11,15 @@ from gitswarm.errors import SwarmError
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RUNS_FOLDER, Execution
 from gitswarm.ledger.reading import live_journals
+from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.examine import quarantine_nested
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.workplace import prepare_worktree
+from gitswarm.runner.workplace import opened_side, prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
+from gitswarm.worktree.side import remove_side, side_worktrees
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ def take_place(session: Session, state: RunState) -> Workplace:
     :raises SetupFailedError: the worktree was gone and cannot be made again.
     """
     shadow = prepare_worktree(session)
+    retire_sides(session, state)
     left = look(session, state, shadow)
     if left.journals or left.is_dirty:
         _set_interrupted_aside(session, state, shadow, left)
@@ -45,6 +48,40 @@ def take_place(session: Session, state: RunState) -> Workplace:
     for journal in left.journals:
         journal.path.unlink(missing_ok=True)
     return Workplace.of(session, shadow)
+
+
+def retire_sides(session: Session, state: RunState) -> None:
+    """Removes the worktrees of steps beside others that nobody executes any more; unfinished work in them is kept."""
+    sides = side_worktrees(session.repository, session.layout.run_id)
+    interrupted = {journal.step: journal for journal in drop_journals(session, state)} if sides else {}
+    for side in sides:
+        journal, shadow = interrupted.get(side.step), opened_side(session, side)
+        if journal is not None and shadow is not None:
+            keep_ended(session, state, shadow, journal)
+            journal.path.unlink(missing_ok=True)
+        remove_side(side, session.locks)
+
+
+def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJournal) -> str:
+    """Sets aside what a step that was cut off left in a worktree, with its journal. Returns the ref."""
+    _quarantine_all(session, shadow)
+    IndexWatch(shadow).mend(state.tip_tree)
+    code = session.repository.objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
+    title, trailers = _interrupted(journal)
+    reason = Reason(title, trailers, journal_files(session, [journal]))
+    name = set_aside(session, state, shadow, code, reason)
+    session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
+    return name
+
+
+def _interrupted(journal: OpenJournal) -> tuple[str, dict[str, str]]:
+    """Title and trailers of what a step left that was cut off."""
+    return f"interrupted {journal.flow}/{journal.step}", {
+        "Swarm-Reason": "interrupted",
+        "Swarm-Flow": journal.flow,
+        "Swarm-Step": journal.step,
+        "Swarm-Iteration": str(journal.iteration),
+    }
 
 
 def tidy_index(session: Session, state: RunState) -> None:
@@ -59,8 +96,7 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     """Compares worktree and tip without changing either; nested repositories lose their `.git` first."""
     journals = drop_journals(session, state)
     reattach(shadow)
-    for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow)):
-        session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
+    _quarantine_all(session, shadow)
     IndexWatch(shadow).mend(state.tip_tree)
     objects = session.repository.objects
     code = objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
@@ -68,9 +104,15 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     return Leftover(code, code != clean, tuple(journals))
 
 
+def _quarantine_all(session: Session, shadow: Shadow) -> None:
+    for name, kept_as in quarantine_nested(session, Workplace.of(session, shadow)):
+        session.around.observer.notice(f"{name} was a repository of its own: its .git is kept as {kept_as}")
+
+
 def drop_journals(session: Session, state: RunState) -> list[OpenJournal]:
-    """Deletes journals of steps that are committed; returns those that are not."""
-    done = {(record.flow, record.step, record.execution.iteration) for record in state.steps}
+    """Deletes journals of steps that are committed, on the branch or beside it; returns those that are not."""
+    committed = (*state.steps, *siblings(session.repository, session.layout))
+    done = {(record.flow, record.step, record.execution.iteration) for record in committed}
     interrupted = []
     for journal in live_journals(session.repository, session.layout):
         if (journal.flow, journal.step, journal.iteration) not in done:
@@ -130,18 +172,15 @@ def lost_to(shadow: Shadow, code: str) -> list[str]:
 
 
 def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, left: Leftover) -> None:
-    trailers = {"Swarm-Reason": "worktree differed from the tip"}
-    title = "uncommitted work"
-    for journal in left.journals:
-        title = f"interrupted {journal.flow}/{journal.step}"
-        trailers = {
-            "Swarm-Reason": "interrupted",
-            "Swarm-Flow": journal.flow,
-            "Swarm-Step": journal.step,
-            "Swarm-Iteration": str(journal.iteration),
-        }
-    name = set_aside_before(session, state, shadow, left, Restoring(state.tip_tree, Reason(title, trailers)))
-    session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
+    """Steps that were executed beside others are kept one by one."""
+    kept: list[tuple[OpenJournal, ...]] = [(journal,) for journal in left.journals]
+    for journals in kept or [()]:
+        title, trailers = "uncommitted work", {"Swarm-Reason": "worktree differed from the tip"}
+        for journal in journals:
+            title, trailers = _interrupted(journal)
+        before = Restoring(state.tip_tree, Reason(title, trailers))
+        name = set_aside_before(session, state, shadow, replace(left, journals=journals), before)
+        session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
 
 
 def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
-from gitswarm.runner.recovery import Reason, Restoring, look, lost_to, set_aside_before
+from gitswarm.runner.recovery import Reason, Restoring, look, lost_to, retire_sides, set_aside_before
 from gitswarm.runner.rolled_back import ROLLED_BACK
 from gitswarm.runner.session import Session
 from gitswarm.runner.workplace import prepare_worktree
@@ -146,6 +146,7 @@ def _reinstate_decision(session: Session, target: str) -> None:
 
 def _keep(session: Session, state: RunState, shadow: Shadow, before: Restoring) -> str:
     """The journals go too: one that stayed would say that the branch belongs where its step began."""
+    retire_sides(session, state)
     left = look(session, state, shadow)
     kept = set_aside_before(session, state, shadow, left, before)
     for journal in left.journals:

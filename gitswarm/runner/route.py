@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from gitswarm.ledger.reading import decisions, standing_decision
+from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.routing import Action, Choice, Decision, Supersedes
+from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded, Supersedes
 from gitswarm.routing import driver
 from gitswarm.runner.position import led_by
 from gitswarm.runner.preflight import preflight
 from gitswarm.runner.session import Session
+from gitswarm.runner.siblings import taken_back
 from gitswarm.runner.situation import rules_of, situation_of
 
 
@@ -153,10 +154,22 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
 
 
 def _record(session: Session, state: RunState, choice: Choice, place: DecisionPlace) -> Decision:
-    """Into the note of the tip. A fork that has no commit yet starts from there."""
-    if choice.fork is not None and choice.fork.commit is None:
-        choice = choice.model_copy(update={"fork": choice.fork.model_copy(update={"commit": state.tip})})
+    """Into the note of the tip. A fork that has no commit yet starts from there; after a rollback it begins anew."""
+    way = choice.resume_at
+    if choice.fork is not None:
+        choice = choice.model_copy(update={"fork": _from_tip(session, state, choice.fork)})
+    if way is not None and way.fork is not None:
+        anew = way.model_copy(update={"fork": _from_tip(session, state, way.fork)})
+        choice = choice.model_copy(update={"resume_at": anew})
     return session.store.decide(state.tip, choice, place)
+
+
+def _from_tip(session: Session, state: RunState, fork: Fork) -> Fork:
+    fork = fork.model_copy(update={"commit": fork.commit or state.tip})
+    entries = routing_entries(session.repository, session.layout, state.tip)
+    if not any(isinstance(entry, Superseded) for entry in entries):
+        return fork
+    return fork.model_copy(update={"void": taken_back(session, state, fork)})
 
 
 def end_of(decision: Decision) -> RunStatus:

@@ -11,11 +11,12 @@ from gitswarm.ledger.store import Draft, end_trailers
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.routing import Decision
+from gitswarm.records.routing import Action, Decision
+from gitswarm.runner.branching import execute_fork
 from gitswarm.runner.control import STATUS
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.papers import proposal_file
-from gitswarm.runner.partial import PartialHandoff, keep_partial, partial_path
+from gitswarm.runner.partial import PartialHandoff, keep_partial, partial_fork, partial_path
 from gitswarm.runner.plan import Resumption, plan_step
 from gitswarm.runner.position import route_event, told_events
 from gitswarm.runner.recovery import take_place
@@ -43,9 +44,14 @@ def carry_on(
             if status is not None:
                 return end_run(session, place, reached, Ending(status, decision))
             session.locks.hold_gc()
-            plan = plan_step(session, place, reached, decision, resumption)
-            reached = execute_step(session, place, plan)
-            resumption = None
+            if decision.decision is Action.FORK:
+                branched = execute_fork(session, place, reached, decision, resumption)
+                reached = branched.state
+                resumption = None if branched.executed else resumption
+            else:
+                plan = plan_step(session, place, reached, decision, resumption)
+                reached = execute_step(session, place, plan)
+                resumption = None
             session.around.observer.committed(reached)
             decision = decide_next(session, reached)
     except RunInterruptedError:
@@ -74,7 +80,11 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
     if finished.tip != state.tip:
         take_place(session, finished)
         return end_run(session, place, finished, ending_at(session, finished, _wished(session)))
-    partial = keep_partial(session, place, finished)
+    if decision.decision is Action.FORK:
+        partial = partial_fork(session, finished)
+        place = take_place(session, finished)
+    else:
+        partial = keep_partial(session, place, finished)
     return end_run(session, place, finished, Ending(_wished(session), decision, partial))
 
 

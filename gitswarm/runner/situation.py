@@ -17,9 +17,11 @@ from gitswarm.records.routing import Choice, Fork, StallState
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import Ask, Branch, Progress, Question, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
+from gitswarm.runner.branches import branch_of, newest_at
 from gitswarm.runner.plan import declared_artifacts
 from gitswarm.runner.position import led_by
 from gitswarm.runner.session import Session
+from gitswarm.runner.siblings import finished
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.sidequest import StallTrigger
@@ -74,26 +76,24 @@ def rules_of(session: Session) -> Rules:
 
 def _progress(session: Session, state: RunState, record: StepRecord, led: Choice, rules: Rules) -> Progress:
     tally = state.tally
+    fork = led.fork if record.fork is not None else None
     return Progress(
         steps=len(state.steps),
         iteration=record.execution.iteration,
         uses={name: used for name in rules.sidequests if (used := tally.uses("sidequest", name))},
         journey=tally.journey,
         stall=_stall(session, state, record, rules),
-        fork=led.fork if record.fork is not None else None,
-        branches=_branches(state, record, led.fork) if led.fork is not None else {},
+        fork=fork,
+        branches=_branches(state, record, fork) if fork is not None else {},
+        finished=frozenset(finished(session, fork)) if fork is not None else frozenset(),
         verdict=_verdict(session, state) if GATE in tally.journey else None,
     )
 
 
 def _branches(state: RunState, record: StepRecord, fork: Fork) -> dict[str, Branch]:
     """The newest execution of each target that started from the same commit."""
-    found = (state.tally.steps.get((record.flow, target)) for target in fork.targets)
-    return {
-        tally.newest.step: Branch(tally.newest.result, tally.newest.status)
-        for tally in found
-        if tally is not None and tally.newest.fork == record.fork
-    }
+    found = newest_at(state, record.flow, fork.targets, record.fork or "")
+    return {name: branch_of(newest) for name, newest in found.items()}
 
 
 def _run(

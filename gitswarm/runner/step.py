@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gitswarm.engines.base import Emit, Engine, StepRequest, StepResult
 from gitswarm.errors import StorageError
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.reading import journal_folder
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.store import Draft
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.examine import Answer, Worked, examine
@@ -21,43 +23,62 @@ from gitswarm.worktree import snapshot
 
 def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState:
     """Executes a step and commits it; the state after it."""
-    journal = Journal(
-        journal_folder(session.repository, session.layout),
-        plan.execution,
-        session.around.clock,
-        session.around.observer.event,
-    )
+    journal = open_journal(session, plan)
     try:
-        _announce(plan, journal)
+        announce(plan, journal)
         place.index.leave()
         started = session.around.clock()
         request = step_request(session, place, plan)
-        result = _ask(session.engines[plan.choice.engine], request, journal.append)
+        result = ask(session.engines[plan.choice.engine], request, journal.append)
         answer = Answer(result, started, session.around.clock())
         worked = examine(session, place, plan, answer, journal)
-        origins = _take_inbox(session, journal)
-        envelope = write_envelope(plan, worked)
-        receipt = write_receipt(plan, worked, envelope)
-        journal.append_all(said_events(envelope))
-        _report_end(plan, worked, journal)
-        papers = kernel_files(plan, worked, envelope, receipt, journal)
-        expired = _expired_events(session, plan)
-        place.folder.write(papers)
-        place.folder.remove(expired)
-        blobs = {**session.store.stored({**worked.artifacts, **papers}), **dict.fromkeys(expired)}
+        written = write_papers(session, plan, worked, journal)
+        place.folder.write(written.papers)
+        place.folder.remove(written.expired)
         if worked.result.status is Result.FAILED:
-            _set_failed_work_aside(session, plan, worked, blobs)
-        state = session.store.commit(plan.before, draft_commit(plan, worked, envelope, blobs, len(journal.events)))
+            _set_failed_work_aside(session, plan, worked, written.blobs)
+        state = session.store.commit(plan.before, written.draft)
     finally:
         journal.close()
     # The journal last: as long as it is there, a new owner knows which letters were taken.
-    session.inbox.delete(origins)
+    session.inbox.delete(written.letters)
     journal.delete()
-    _settle(session, place, state, worked, blobs)
+    _settle(session, place, state, worked, written.blobs)
     return state
 
 
-def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
+def open_journal(session: Session, plan: StepPlan) -> Journal:
+    folder = journal_folder(session.repository, session.layout)
+    return Journal(folder, plan.execution, session.around.clock, session.around.observer.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The papers of an execution, path → content; `expired` paths go; `blobs`: all of it as stored, with the step's
+    artifacts; `letters`: what came from the inbox."""
+
+    papers: Mapping[str, bytes]
+    expired: Sequence[str]
+    blobs: Mapping[str, str | None]
+    letters: list[str]
+    draft: Draft
+
+
+def write_papers(session: Session, plan: StepPlan, worked: Worked, journal: Journal) -> Written:
+    """Ends the journal and stores everything that the commit will hold; nothing in the worktree changes."""
+    letters = _take_inbox(session, journal)
+    envelope = write_envelope(plan, worked)
+    receipt = write_receipt(plan, worked, envelope)
+    journal.append_all(said_events(envelope))
+    _report_end(plan, worked, journal)
+    papers = kernel_files(plan, worked, envelope, receipt, journal)
+    expired = _expired_events(session, plan)
+    blobs = {**session.store.stored({**worked.artifacts, **papers}), **dict.fromkeys(expired)}
+    draft = draft_commit(plan, worked, envelope, blobs, len(journal.events))
+    return Written(papers, expired, blobs, letters, draft)
+
+
+def ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
     """The border to an engine: whatever goes wrong behind it is a failed step, not the end of git-swarm."""
     try:
         return engine.run(request, emit)
@@ -68,7 +89,8 @@ def _ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:
         return StepResult(step_id=request.step_id, status=Result.FAILED, output="", error=said, cost_usd=None)
 
 
-def _announce(plan: StepPlan, journal: Journal) -> None:
+def announce(plan: StepPlan, journal: Journal) -> None:
+    """How the step came to be executed, and that it is now."""
     events = [route_event(plan.decision), *told_events(plan.decision)]
     if plan.resumption is not None:
         answer = plan.resumption.answer or None
@@ -83,6 +105,7 @@ def _announce(plan: StepPlan, journal: Journal) -> None:
                 "engine": plan.choice.engine,
                 "mode": plan.choice.mode,
                 "commit_before": plan.before.tip,
+                **({"branch_tip": plan.branch_tip} if plan.beside else {}),
             },
         )
     )

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.worktree import sparse
-from gitswarm.worktree.side import Side, add_side, open_side
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import (
     Shadow,
@@ -18,6 +17,7 @@ from gitswarm.worktree.shadow import (
     reattach,
     recorded_path,
 )
+from gitswarm.worktree.side import Side, add_side, open_side
 
 
 def prepare_worktree(session: Session) -> Shadow:

@@ -79,7 +79,8 @@ class Briefing:
     """What is particular to this execution.
 
     `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
-    execution left; `joined` what became of each branch that comes together in it; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
+    execution left; `joined` what became of each branch that comes together in the step; `names` are texts that differ
+    from machine to machine (run id, paths) with their placeholders.
     """
 
     history: History

@@ -63,7 +63,9 @@ class RunFolder:
         for path in declared:
             place = self.worktree / path
             inside = (place.parent, *place.parent.parents)
-            if not place.is_file() or any(part.is_symlink() for part in (place, *inside) if self.worktree in part.parents):
+            if not place.is_file() or any(
+                part.is_symlink() for part in (place, *inside) if self.worktree in part.parents
+            ):
                 continue
             content = place.read_bytes()
             blob_id = self.objects.entry(tree, path)

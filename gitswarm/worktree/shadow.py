@@ -133,8 +133,9 @@ def follow_moved(repository: Repository, branch: str, expected: Path) -> Shadow 
 def lost_worktrees(repository: Repository, known: Collection[str]) -> Iterator[Path]:
     """What git keeps about worktrees that are gone, of runs that are not among the `known` ids."""
     for linked in repository.linked_worktrees():
-        marked = (linked.git_dir / _MADE_FOR).is_file()
-        run = (_made_for(linked) or "").rpartition("/")[2]
+        made_for = _made_for(linked) or ""
+        marked = (linked.git_dir / _MADE_FOR).is_file() and not made_for.startswith(_OURS)
+        run = made_for.rpartition("/")[2]
         if marked and run not in known and not linked.path.is_dir():
             yield linked.git_dir
 

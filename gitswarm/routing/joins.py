@@ -30,7 +30,7 @@ def wins(branch: Branch) -> bool:
 
 
 def is_over(fork: Fork, join: Join, branches: Mapping[str, Branch]) -> bool:
-    """Whether those that are still executed are to be ended: one has won, or one has failed and takes the rest along."""
+    """Whether those that are still executed are to be ended: one has won, or has failed and takes the rest along."""
     if join.join_strategy == "first_complete" and any(wins(branch) for branch in branches.values()):
         return True
     return fork.on_failure == "cancel" and any(branch.result is Result.FAILED for branch in branches.values())

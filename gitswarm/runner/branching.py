@@ -14,7 +14,7 @@ from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
 from gitswarm.routing.situation import Branch
 from gitswarm.runner.branches import branch_of, newest_at
-from gitswarm.runner.examine import Answer, Shared, declared_paths, examine, examine_shared
+from gitswarm.runner.examine import Answer, Shared, declared_paths, examine
 from gitswarm.runner.onto_branch import bring_onto_branch
 from gitswarm.runner.plan import Beside, Resumption, plan_step, step_request
 from gitswarm.runner.position import step_at
@@ -173,11 +173,8 @@ def _expected(done: Done) -> Branch:
 def _commit(forking: _Forking, done: Done, shared: Shared) -> None:
     session, sibling = forking.session, done.sibling
     plan, journal = sibling.plan, sibling.journal
-    answer = Answer(done.result, done.started, done.completed)
-    if sibling.is_shared:
-        worked = examine_shared(session, sibling.place, plan, answer, journal, shared)
-    else:
-        worked = examine(session, sibling.place, plan, answer, journal)
+    answer = Answer(done.result, done.started, done.completed, shared if sibling.is_shared else None)
+    worked = examine(session, sibling.place, plan, answer, journal)
     written = write_papers(session, plan, worked, journal)
     session.store.commit_beside(fork_commit(forking.fork), sibling.step, written.draft)
     # As after any step: the journal goes last.

@@ -76,15 +76,17 @@ def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workp
 def _skip(
     session: Session, place: Workplace, state: RunState, decision: Decision, options: ResumeOptions
 ) -> RunState:
-    step = decision.to_step
-    if step is None or options.skip not in (step, f"{decision.next_flow}/{step}"):
+    pending = decision.fork.pending if decision.fork is not None else (decision.to_step,)
+    step = next((name for name in pending if name and options.skip in (name, f"{decision.next_flow}/{name}")), None)
+    if step is None:
+        names = " or ".join(f"{decision.next_flow}/{name}" for name in pending)
         raise SwarmError(
-            f"the next step is {decision.next_flow}/{step}, not {options.skip}",
-            hint=f"git swarm skip {step} --run {session.layout.run_id}",
+            f"the next step is {names}, not {options.skip}",
+            hint=f"git swarm skip {pending[0]} --run {session.layout.run_id}",
         )
     why = f"skipped by hand: {options.answer}" if options.answer else "skipped by hand"
     handoff = Handoff(status=Status.UNVERIFIED, summary=why)
-    plan = _plan(session, state, decision, step)
+    plan = _plan(session, state, decision.model_copy(update={"to_step": step}), step)
     return _execute(session, place, plan, StepResult(step, Result.SKIPPED, why, handoff=handoff))
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
@@ -24,12 +25,26 @@ from gitswarm.worktree.shadow import reattach
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """A worktree that several steps only read at the same time.
+
+    `tree`: what it was when they began; `declared`: paths that any of them may write; `is_last`: nobody else is at work
+    in it any more.
+    """
+
+    tree: str
+    declared: frozenset[str]
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What the engine said, and when it was asked and done."""
+    """What the engine said, and when it was asked and done; `shared`: where it worked, if others did so too."""
 
     result: StepResult
     started: datetime
     completed: datetime
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +74,13 @@ class _Found:
     index_strayed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """A worktree that several steps only read at the same time. `tree`: what it was when they began; `declared`: paths
-    that any of them may write; `is_last`: nobody else is at work in it any more."""
-
-    tree: str
-    declared: frozenset[str]
-    is_last: bool
-
-
 def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal) -> Worked:
     """Stages what is there and compares; everything odd goes into the journal and the evidence."""
+    look = _look if answer.shared is None else partial(_look_beside_others, answer.shared)
+    return _weigh(session, plan, answer, look(session, place, plan, journal), journal)
+
+
+def _look(session: Session, place: Workplace, plan: StepPlan, journal: Journal) -> _Found:
     objects = session.repository.objects
     place.index.mend(plan.before.tip_tree)
     tampered = list(_bring_refs_back(session, place, plan))
@@ -81,17 +91,16 @@ def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, 
     staged = snapshot.stage(place.shadow)
     before = plan.before.tip_tree
     code_tree = objects.with_subtree(staged, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
-    found = _Found(
+    return _Found(
         code_tree, changes.declared, place.folder.paths(), tampered, quarantined, index_strayed=code_tree != staged
     )
-    return _weigh(session, plan, answer, found, journal)
 
 
-def examine_shared(
-    session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal, shared: Shared
-) -> Worked:
-    """As `examine`, for a step that wrote only artifacts: its own. What nobody may have changed is reported, and put
-    back, by the last one."""
+def _look_beside_others(
+    shared: Shared, session: Session, place: Workplace, plan: StepPlan, journal: Journal
+) -> _Found:
+    """A step wrote its own artifacts and nothing else. What nobody may have changed is reported by the last one, and
+    put back then."""
     tampered = list(_bring_refs_back(session, place, plan))
     own = declared_paths(session, plan)
     quarantined: list[str] = []
@@ -105,8 +114,7 @@ def examine_shared(
         artifacts = place.folder.peek(shared.tree, own)
     _report_tampering(journal, tampered)
     present = place.folder.paths() | frozenset(artifacts)
-    found = _Found(plan.before.tip_tree, artifacts, present, tampered, quarantined)
-    return _weigh(session, plan, answer, found, journal)
+    return _Found(plan.before.tip_tree, artifacts, present, tampered, quarantined)
 
 
 def declared_paths(session: Session, plan: StepPlan) -> frozenset[str]:

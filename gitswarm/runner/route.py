@@ -15,7 +15,7 @@ from gitswarm.routing import driver
 from gitswarm.runner.position import led_by
 from gitswarm.runner.preflight import preflight
 from gitswarm.runner.session import Session
-from gitswarm.runner.siblings import taken_back
+from gitswarm.runner.siblings import has_begun, taken_back
 from gitswarm.runner.situation import rules_of, situation_of
 
 
@@ -43,9 +43,13 @@ def pending_decision(session: Session, state: RunState, *, approve: bool = False
 
 
 def repeat_decision(session: Session, state: RunState, decision: Decision) -> Decision:
-    """The same choice once more, after a commit that is no step of the flow."""
+    """The same choice once more, after a commit that is no step of the flow. A fork of which nothing was executed yet
+    starts from that commit then."""
     place = DecisionPlace(decision.flow_key, decision.from_step, decision.iteration, session.spec.routing_mode)
-    return session.store.decide(state.tip, decision.choice, place)
+    choice, fork = decision.choice, decision.fork
+    if fork is not None and not has_begun(session, state, fork):
+        choice = choice.model_copy(update={"fork": fork.model_copy(update={"commit": state.tip})})
+    return session.store.decide(state.tip, choice, place)
 
 
 def decision_by_hand(session: Session, state: RunState) -> Decision:

@@ -31,6 +31,12 @@ def finished(session: Session, fork: Fork) -> dict[str, StepRecord]:
     return found
 
 
+def has_begun(session: Session, state: RunState, fork: Fork) -> bool:
+    """Whether there is anything of the fork already, on the branch or beside it."""
+    on_branch = any(record.fork == fork.commit for record in state.steps)
+    return on_branch or bool(siblings(session.repository, session.layout, fork.commit))
+
+
 def taken_back(session: Session, state: RunState, fork: Fork) -> tuple[str, ...]:
     """What counts no more when the fork begins anew after a rollback: all of it that is not on the branch."""
     standing = {record.sibling for record in state.steps}

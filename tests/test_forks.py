@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.conftest import Project
 from tests.forking import (
     AUDITS,
     WRITERS,
     check_tidy,
-    envelope,
-    events,
     sibling_refs,
     span,
-    statuses,
     steps,
     trailers,
     with_flow,

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from gitswarm.specs.flow import Flow
+import textwrap
+
+from gitswarm.specs.flow import Flow, Fork, Join
 from gitswarm.specs.graph import END, Edge, edges
 
 _GAP = 2
+_WIDTH = 80
 
 
 def drawing(flow: Flow) -> str:
-    """One line per step; `┐` marks where a way back arrives and `┘` where it starts, with its maximum."""
+    """One line per step; `┐` marks where a way back arrives and `┘` where it starts, with its maximum; `║` steps that
+    are executed beside others."""
     names = [step.id for step in flow.steps]
     width = max(len(f"{step.id}  {step.station or 'command'}") for step in flow.steps) + _GAP
     backs = [edge for edge in edges(flow) if edge.limit is not None]
-    lines = []
+    beside = {name for step in flow.steps if isinstance(step.routing, Fork) for name in step.routing.fork_targets}
+    lines: list[str] = []
     for number, step in enumerate(flow.steps):
         label = f"{step.id}  {step.station or 'command'}".ljust(width)
-        lines.append(f"{'●' if number == 0 else '│'} {label}{_brackets(names, number, backs)}".rstrip())
+        mark = "●" if number == 0 else "║" if step.id in beside else "│"
+        lines.append(f"{mark} {label}{_brackets(names, number, backs)}".rstrip())
+        if isinstance(step.routing, Fork):
+            lines += _wrapped(f"⇉ at the same time: {', '.join(step.routing.fork_targets)}")
+            continue
+        if isinstance(step.routing, Join):
+            lines += _wrapped(f"⇇ {step.routing.join_strategy} of {', '.join(step.routing.join_from)}")
+        if step.id in beside:
+            continue
         jumps = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None and edge.label]
         following = names[number + 1] if number + 1 < len(names) else END
         lines += [f"│   ↳ {edge.target} if {edge.label}" for edge in jumps if edge.target != following]
     lines.append("○ end")
     return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    """Lines below a step, as narrow as a terminal."""
+    return textwrap.wrap(text, _WIDTH, initial_indent="│   ", subsequent_indent="│     ", break_long_words=False)
 
 
 def _brackets(names: list[str], row: int, backs: list[Edge]) -> str:

@@ -15,7 +15,7 @@ from gitswarm.cli.here import library_here, problems_of
 from gitswarm.errors import SpecError
 from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.specs import checked_flow, checked_sidequest
-from gitswarm.specs.flow import Branch, Flow, Microloop, Step
+from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 from gitswarm.specs.graph import mermaid
 
 app = typer.Typer(
@@ -131,4 +131,9 @@ def _way_on(flow: Flow, step: Step) -> str:
         ways = [f"{when.next} if {when.if_}" for when in routing.when]
         fallback = f"else {routing.default or onward}, at most {routing.max_iterations}"
         return "; ".join([*ways, fallback])
+    if isinstance(routing, Fork):
+        return f"{', '.join(routing.fork_targets)} at the same time, then {onward}"
+    if isinstance(routing, Join):
+        quorum = f" {routing.join_quorum}" if routing.join_quorum else ""
+        return f"{onward}; joins {', '.join(routing.join_from)} ({routing.join_strategy}{quorum})"
     return onward

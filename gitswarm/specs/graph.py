@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from gitswarm.specs.flow import Branch, Flow, Microloop, Step
+from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 
 END = "end"
+BESIDE = "at the same time"
+"""Label of the ways from a fork to its targets."""
+
 _MERMAID_END = "over"  # `end` is a word of Mermaid
 
 
@@ -39,8 +42,19 @@ def edges(flow: Flow) -> Iterator[Edge]:
                 yield Edge(step.id, target, label, (own_limit or routing.max_iterations) if back else None)
             if onward not in (target for target, _label, _limit in ways):
                 yield Edge(step.id, onward, "at the maximum")
+        elif isinstance(routing, Fork):
+            yield from (Edge(step.id, target, BESIDE) for target in routing.fork_targets)
         else:
-            yield Edge(step.id, onward)
+            yield Edge(step.id, onward, _joining(flow, step))
+
+
+def _joining(flow: Flow, step: Step) -> str:
+    """Under which condition a join goes on that the step leads to beside others."""
+    join = flow.join_of(step.id)
+    routing = join.routing if join is not None else None
+    if not isinstance(routing, Join):
+        return ""
+    return f"{routing.join_strategy} {routing.join_quorum}" if routing.join_quorum else routing.join_strategy
 
 
 def mermaid(flow: Flow) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gitswarm.specs.flow import Branch, Flow, Fork, Microloop, Step, Terminal
+from gitswarm.specs.forks import fork_problems, named_targets
 from gitswarm.specs.sidequest import NODE_PREFIX, SIDEQUEST_PREFIX
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean
 
@@ -40,6 +41,7 @@ def flow_problems(flow_id: str, flow: Flow, source: YamlSource, known: KnownName
     yield from targets
     if not targets:
         yield from _shape_problems(flow, source)
+        yield from fork_problems(flow, source)
 
 
 def _id_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
@@ -75,7 +77,7 @@ def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
     for index, step in enumerate(flow.steps):
         routing = step.routing
         here: Location = ("steps", index, "routing")
-        targets: list[tuple[Location, str]] = []
+        targets: list[tuple[Location, str]] = list(named_targets(step, here))
         if isinstance(routing, Microloop):
             targets.append(((*here, "loop_target"), routing.loop_target))
         if isinstance(routing, Branch):
@@ -88,7 +90,8 @@ def _target_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
         for location, target in targets:
             if target not in names:
                 near = did_you_mean(target, names)
-                yield source.problem(location, f"{location[-1]}: no step '{target}' in this flow{near}")
+                key = next(part for part in reversed(location) if isinstance(part, str))
+                yield source.problem(location, f"{key}: no step '{target}' in this flow{near}")
 
 
 def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:

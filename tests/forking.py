@@ -82,5 +82,5 @@ def check_tidy(project: Project, run: str) -> None:
     assert worktrees == [str(project.root), str(project.root.parent / "repo.swarm" / run)]
     assert sorted(path.name for path in (project.root.parent / "repo.swarm").iterdir()) == [run]
     assert project.git("status", "--porcelain", cwd=project.worktree(run)) == ""
-    assert [path for path in (project.root / ".git/swarm/journal").rglob("*.jsonl")] == []
+    assert list((project.root / ".git/swarm/journal").rglob("*.jsonl")) == []
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import Project
 from tests.forking import (
     AUDITS,
     WRITERS,
     check_tidy,
+    envelope,
+    events,
     sibling_refs,
     span,
+    statuses,
     steps,
     trailers,
     with_flow,
@@ -57,4 +62,248 @@ def test_stations_that_write_code_have_worktrees_of_their_own_and_their_changes_
         said = trailers(project, commit)
         assert (said["Swarm-Fork"], said["Swarm-Fork-Commit"]) == (begin, refs[step])
         assert trailers(project, refs[step])["Swarm-Fork"] == begin
+    check_tidy(project, run)
+
+
+def test_a_command_beside_others_runs_in_a_worktree_of_its_own(project: Project) -> None:
+    command = "{id: right, engine: command, command: {run: 'basename $PWD > where.txt'}}"
+    with_flow(project, AUDITS, ("{id: right, station: reader, teaching: {outputs: [right.md]}}", command))
+    run = project.start("{}", flow="fan")
+    assert project.git("show", f"shadow/{run}:where.txt") == f"{run}.fork-right"
+    check_tidy(project, run)
+
+
+CLASH = """\
+steps:
+  left: {write: {src/app.py: "left\\n", RUN_BASE/fan/left.md: "l\\n"}}
+  right: {write: {src/app.py: "right\\n", new.txt: "new\\n", RUN_BASE/fan/right.md: "r\\n"}}
+"""
+
+
+def test_a_conflict_is_a_status_and_its_code_stays_reachable(project: Project) -> None:
+    with_flow(project, WRITERS)
+    run = project.start(CLASH, flow="fan")
+
+    assert statuses(project)["right"] == "PARTIAL"
+    tip = f"shadow/{run}"
+    assert project.git("show", f"{tip}:src/app.py") == "left"
+    assert "new.txt" not in project.tree(tip)
+    assert project.git("show", f"{tip}:.swarm/runs/{run}/fan/right.md") == "r"
+    said = envelope(project, run, "right")
+    reason = "its code is not on the branch: it conflicts with left in src/app.py"
+    assert (said["status"], said["status_reason"]) == ("PARTIAL", reason)
+    kept = sibling_refs(project, run)["right"]
+    assert project.git("show", f"{kept}:src/app.py") == "right"
+    prompt = project.swarm("show", "both", "--prompt").stdout
+    assert f"- fan/left VERIFIED: ok\n- fan/right PARTIAL: ok ({reason})\n" in prompt
+    assert envelope(project, run, "both")["status"] == "PARTIAL"
+    assert envelope(project, run, "both")["status_reason"] == "no better than what it joins: left VERIFIED, right PARTIAL"
+    check_tidy(project, run)
+
+
+FAILING = """\
+steps:
+  left:
+    - {fail: "model overloaded", write: {left.txt: "half\\n", RUN_BASE/fan/left.md: "half\\n"}}
+    - {write: {left.txt: "whole\\n"}}
+  right: {delay_ms: 500, write: {right.txt: "right\\n"}}
+"""
+
+
+def test_a_failed_step_waits_for_the_others_and_only_it_is_executed_again(project: Project) -> None:
+    with_flow(project, WRITERS)
+    run = project.start(FAILING, flow="fan", code=4)
+
+    assert statuses(project) == {"begin": "VERIFIED", "left": "failed", "right": "VERIFIED"}
+    assert "left.txt" not in project.tree(f"shadow/{run}")
+    failed = sibling_refs(project, run)["left"]
+    assert project.git("show", f"{failed}:left.txt") == "half"
+
+    project.swarm("resume", run)
+
+    assert steps(project) == ["begin@1", "left@1", "right@1", "left@2", "both@1", "close@1"]
+    assert project.git("show", f"shadow/{run}:left.txt") == "whole"
+    assert project.git("show", f"shadow/{run}:right.txt") == "right"
+    assert sibling_refs(project, run)["left@1"] == failed
+    check_tidy(project, run)
+
+
+def test_a_failed_step_ends_the_others_at_once_if_the_fork_says_so(project: Project) -> None:
+    with_flow(project, WRITERS, ("fork_targets: [left, right]", "fork_targets: [left, right], on_failure: cancel"))
+    script = FAILING.replace("delay_ms: 500", "run: [sleep 1000]")
+    run = project.start(script, flow="fan", code=4)
+
+    assert statuses(project) == {"begin": "VERIFIED", "left": "failed"}
+    assert sorted(sibling_refs(project, run)) == ["left"]
+    kept = project.git("for-each-ref", "--format=%(contents:subject)", f"refs/swarm/{run}/rollback/")
+    assert kept == "interrupted fan/right"
+    check_tidy(project, run)
+
+    status = project.json("status")
+    assert (status["state"], status["next_step"]) == ("failed", "left")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "left", "right", "code"),
+    [
+        ("all_verified", "VERIFIED", "VERIFIED", 0),
+        ("all_verified", "VERIFIED", "UNVERIFIED", 5),
+        ("any_verified", "UNVERIFIED", "VERIFIED", 0),
+        ("any_verified", "UNVERIFIED", "PARTIAL", 5),
+        ("quorum, join_quorum: 1", "BLOCKED", "VERIFIED", 0),
+        ("quorum, join_quorum: 2", "UNVERIFIED", "VERIFIED", 5),
+        ("all_complete", "PARTIAL", "UNVERIFIED", 0),
+        ("all_complete", "VERIFIED", "BLOCKED", 5),
+    ],
+)
+def test_a_join_goes_on_only_if_its_strategy_is_met(
+    project: Project, strategy: str, left: str, right: str, code: int
+) -> None:
+    with_flow(project, AUDITS, ("right]}}\n  - {id: close", f"right], join_strategy: {strategy}}}}}\n  - {{id: close"))
+    script = f"steps: {{left: {{status: {left}}}, right: {{status: {right}}}}}"
+    project.start(script, flow="fan", code=code)
+    assert steps(project) == ["begin@1", "left@1", "right@1", *([] if code else ["both@1", "close@1"])]
+
+
+def test_a_join_is_no_better_than_the_worst_that_comes_together(project: Project) -> None:
+    with_flow(project, AUDITS)
+    run = project.start("steps: {left: {status: UNVERIFIED}}", flow="fan")
+    said = envelope(project, run, "both")
+    reason = "no better than what it joins: left UNVERIFIED, right VERIFIED"
+    assert (said["status"], said["status_reason"]) == ("UNVERIFIED", reason)
+
+
+def test_the_first_to_complete_ends_the_others(project: Project) -> None:
+    first = "right], join_strategy: first_complete}}\n  - {id: close"
+    with_flow(project, WRITERS, ("right]}}\n  - {id: close", first))
+    script = """\
+steps:
+  left: {run: [sleep 1000], write: {left.txt: l}}
+  right: {write: {right.txt: r}}
+"""
+    run = project.start(script, flow="fan")
+
+    assert steps(project) == ["begin@1", "right@1", "both@1", "close@1"]
+    assert sorted(sibling_refs(project, run)) == ["right"]
+    assert "left.txt" not in project.tree(f"shadow/{run}")
+    prompt = project.swarm("show", "both", "--prompt").stdout
+    assert "- fan/left not executed\n- fan/right VERIFIED: ok\n" in prompt
+    check_tidy(project, run)
+
+
+def test_one_that_hangs_without_a_process_is_ended_too(project: Project) -> None:
+    first = "right], join_strategy: first_complete}}\n  - {id: close"
+    with_flow(project, AUDITS, ("right]}}\n  - {id: close", first))
+    run = project.start("steps: {left: {hang: true}}", flow="fan")
+    assert steps(project) == ["begin@1", "right@1", "both@1", "close@1"]
+    check_tidy(project, run)
+
+
+def test_a_failed_step_does_not_win(project: Project) -> None:
+    first = "right], join_strategy: first_complete}}\n  - {id: close"
+    with_flow(project, AUDITS, ("right]}}\n  - {id: close", first))
+    run = project.start("steps: {left: {fail: overloaded}, right: {delay_ms: 500}}", flow="fan")
+    assert statuses(project) == {
+        "begin": "VERIFIED",
+        "left": "failed",
+        "right": "VERIFIED",
+        "both": "VERIFIED",
+        "close": "VERIFIED",
+    }
+    check_tidy(project, run)
+
+
+BLOCKED = """\
+steps:
+  left: {write: {left.txt: "left\\n"}}
+  right:
+    - {status: BLOCKED, summary: "which colour?", write: {right.txt: "?\\n"}}
+    - {write: {right.txt: "blue\\n"}}
+"""
+
+
+def test_a_blocked_step_pauses_and_is_executed_again_with_the_answer(project: Project) -> None:
+    with_flow(project, WRITERS)
+    run = project.start(BLOCKED, flow="fan", code=5)
+    assert steps(project) == ["begin@1", "left@1", "right@1"]
+    begin = project.json("log")[0]["commit"]
+
+    project.swarm("resume", run, "-m", "blue, of course")
+
+    assert steps(project) == ["begin@1", "left@1", "right@1", "right@2", "both@1", "close@1"]
+    again = project.json("log")[3]["commit"]
+    assert trailers(project, again)["Swarm-Fork"] == begin
+    assert "blue, of course" in project.swarm("show", "right@2", "--prompt").stdout
+    assert envelope(project, run, "both")["status"] == "VERIFIED"
+    check_tidy(project, run)
+
+
+def test_a_pending_step_can_be_skipped_by_hand(project: Project) -> None:
+    with_flow(project, WRITERS)
+    run = project.start(WRITING, "--until", "begin", flow="fan")
+
+    said = project.swarm("skip", "close", "--run", run, code=1).stderr
+    assert "the next step is fan/left or fan/right, not close" in said
+    project.swarm("skip", "right", "--run", run, "-m", "not today")
+
+    assert steps(project) == ["begin@1", "right@1", "left@1", "both@1", "close@1"]
+    assert statuses(project)["right"] == "skipped"
+    skipped = project.json("log")[1]["commit"]
+    assert trailers(project, skipped)["Swarm-Fork"] == project.json("log")[0]["commit"]
+    check_tidy(project, run)
+
+
+def test_edits_made_by_hand_before_a_fork_are_seen_by_all(project: Project) -> None:
+    with_flow(project, WRITERS)
+    script = "steps: {left: {run: [cat by_hand.txt]}, right: {run: [cp by_hand.txt copy.txt]}}"
+    run = project.start(script, "--until", "begin", flow="fan")
+    (project.worktree(run) / "by_hand.txt").write_text("mine\n", encoding="utf-8")
+    project.swarm("resume", run, "--adopt")
+    assert project.git("show", f"shadow/{run}:copy.txt") == "mine"
+    check_tidy(project, run)
+
+
+TAMPERING = """\
+steps:
+  left:
+    write: {RUN_BASE/fan/left.md: "left\\n", RUN_BASE/fan/forged.md: "forged\\n", src/app.py: "changed\\n", new.py: "1\\n"}
+  right: {delay_ms: 500, write: {RUN_BASE/fan/right.md: "right\\n"}}
+"""
+
+
+def test_what_readers_may_not_change_is_reported_and_put_back(project: Project) -> None:
+    with_flow(project, AUDITS)
+    run = project.start(TAMPERING, flow="fan")
+
+    found = [event["payload"]["paths"] for event in events(project) if event["kind"] == "evidence_tampering"]
+    assert found == [[f".swarm/runs/{run}/fan/forged.md", "new.py", "src/app.py"]]
+    evidence = project.git("show", f"shadow/{run}:.swarm/runs/{run}/fan/evidence/right.json")
+    assert "forged.md" in evidence
+    assert project.tree(f"shadow/{run}") == project.tree("main")
+    assert project.git("show", f"shadow/{run}:.swarm/runs/{run}/fan/left.md") == "left"
+    check_tidy(project, run)
+
+
+LOOPED = """\
+id: fan
+steps:
+  - {id: begin, station: maker, routing: {kind: fork, fork_targets: [left, right]}}
+  - {id: left, station: maker}
+  - {id: right, station: reader}
+  - {id: both, station: maker, routing: {kind: join, join_from: [left, right]}}
+  - {id: judge, station: reader, routing: {kind: microloop, loop_target: begin, max_iterations: 3}}
+"""
+
+
+def test_a_loop_executes_a_whole_fork_again(project: Project) -> None:
+    with_flow(project, LOOPED)
+    script = """\
+steps:
+  left: [{write: {left.txt: "1"}}, {write: {left.txt: "2"}}]
+  judge: [{status: UNVERIFIED, can_further_iteration_help: "yes"}, {status: VERIFIED}]
+"""
+    run = project.start(script, flow="fan")
+    once = ["begin@{0}", "left@{0}", "right@{0}", "both@{0}", "judge@{0}"]
+    assert steps(project) == [name.format(number) for number in (1, 2) for name in once]
+    assert project.git("show", f"shadow/{run}:left.txt") == "2"
     check_tidy(project, run)

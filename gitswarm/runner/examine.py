@@ -28,7 +28,7 @@ from gitswarm.worktree.shadow import reattach
 class Shared:
     """A worktree that several steps only read at the same time.
 
-    `tree`: what it was when they began; `declared`: paths that any of them may write; `is_last`: nobody else is at work
+    `tree`: what it was when they began; `declared`: paths that any of them may write; `is_last`: nobody else works
     in it any more.
     """
 

@@ -51,12 +51,31 @@ def _merged(session: Session, state: RunState, sibling: StepRecord) -> _Merged:
         return _Merged(state.tip_tree)
     repository = session.repository
     base, ours, theirs = (_code(session, tree) for tree in (_start(session, sibling), state.tip_tree, sibling.tree))
+    earlier = _earlier(session, state, sibling)
+    if earlier is not None:
+        # What it is executed again for is no part of what it is to be merged with.
+        undone = merge_trees(repository, earlier, ours, base)
+        if undone.conflicts:
+            return _Merged(state.tip_tree, undone.conflicts)
+        ours = undone.tree
     if theirs == base:
-        return _Merged(state.tip_tree)
+        return _Merged(ours)
     if ours == base:
-        return _Merged(sibling.tree)
+        return _Merged(theirs)
     found = merge_trees(repository, base, ours, theirs)
     return _Merged(state.tip_tree, found.conflicts) if found.conflicts else _Merged(found.tree)
+
+
+def _earlier(session: Session, state: RunState, sibling: StepRecord) -> str | None:
+    """The code as an earlier execution of the step left it beside the others, if that is on the branch."""
+    objects = session.repository.objects
+    for record in reversed(state.steps):
+        same = (record.flow, record.step, record.fork) == (sibling.flow, sibling.step, sibling.fork)
+        if same and record.sibling is not None:
+            before = objects.commit(record.parent).tree
+            if _code(session, record.tree) != _code(session, before):
+                return _code(session, objects.commit(record.sibling).tree)
+    return None
 
 
 def _start(session: Session, sibling: StepRecord) -> str:

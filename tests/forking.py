@@ -80,7 +80,7 @@ def check_tidy(project: Project, run: str) -> None:
     """Nothing is left of a fork but refs."""
     worktrees = [line.split()[0] for line in project.git("worktree", "list").splitlines()]
     assert worktrees == [str(project.root), str(project.root.parent / "repo.swarm" / run)]
-    assert sorted(path.name for path in (project.root.parent / "repo.swarm").iterdir()) == [run]
+    assert [path.name for path in (project.root.parent / "repo.swarm").glob("run-*")] == [run]
     assert project.git("status", "--porcelain", cwd=project.worktree(run)) == ""
     assert list((project.root / ".git/swarm/journal").rglob("*.jsonl")) == []
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""

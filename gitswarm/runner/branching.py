@@ -26,7 +26,7 @@ from gitswarm.runner.step import announce, open_journal, write_papers
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.artifacts import CodePattern, parse_artifact
 from gitswarm.specs.flow import Flow, Step
-from gitswarm.worktree.side import remove_side, side_worktrees
+from gitswarm.worktree.side import Side, remove_side
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,6 @@ def _execute(forking: _Forking, targets: Sequence[str]) -> None:
     finally:
         for sibling in siblings:
             sibling.journal.close()
-    for side in side_worktrees(session.repository, session.layout.run_id):
-        remove_side(side, session.locks)
 
 
 def _prepared(forking: _Forking, targets: Sequence[str]) -> Iterator[Sibling]:
@@ -180,6 +178,7 @@ def _commit(forking: _Forking, done: Done, shared: Shared) -> None:
     # As after any step: the journal goes last.
     session.inbox.delete(written.letters)
     journal.delete()
+    _leave(session, sibling)
 
 
 def _keep(forking: _Forking, sibling: Sibling) -> None:
@@ -189,3 +188,10 @@ def _keep(forking: _Forking, sibling: Sibling) -> None:
     sibling.journal.close()
     keep_ended(forking.session, forking.state, sibling.place.shadow, journal)
     sibling.journal.delete()
+    _leave(forking.session, sibling)
+
+
+def _leave(session: Session, sibling: Sibling) -> None:
+    if not sibling.is_shared:
+        shadow = sibling.place.shadow
+        remove_side(Side(sibling.step, shadow.path, shadow.git_dir), session.locks)

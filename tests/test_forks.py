@@ -97,7 +97,10 @@ def test_a_conflict_is_a_status_and_its_code_stays_reachable(project: Project) -
     prompt = project.swarm("show", "both", "--prompt").stdout
     assert f"- fan/left VERIFIED: ok\n- fan/right PARTIAL: ok ({reason})\n" in prompt
     assert envelope(project, run, "both")["status"] == "PARTIAL"
-    assert envelope(project, run, "both")["status_reason"] == "no better than what it joins: left VERIFIED, right PARTIAL"
+    assert (
+        envelope(project, run, "both")["status_reason"]
+        == "no better than what it joins: left VERIFIED, right PARTIAL"
+    )
     check_tidy(project, run)
 
 
@@ -159,7 +162,9 @@ def test_a_failed_step_ends_the_others_at_once_if_the_fork_says_so(project: Proj
 def test_a_join_goes_on_only_if_its_strategy_is_met(
     project: Project, strategy: str, left: str, right: str, code: int
 ) -> None:
-    with_flow(project, AUDITS, ("right]}}\n  - {id: close", f"right], join_strategy: {strategy}}}}}\n  - {{id: close"))
+    with_flow(
+        project, AUDITS, ("right]}}\n  - {id: close", f"right], join_strategy: {strategy}}}}}\n  - {{id: close")
+    )
     script = f"steps: {{left: {{status: {left}}}, right: {{status: {right}}}}}"
     project.start(script, flow="fan", code=code)
     assert steps(project) == ["begin@1", "left@1", "right@1", *([] if code else ["both@1", "close@1"])]

@@ -58,7 +58,7 @@ class Executed:
 
 
 def start(
-    flows: Annotated[list[str], typer.Argument(metavar="FLOW…", help="Flows in order, or all: git swarm flows list")],
+    flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="Flows in order, or all: git swarm flows list")],
     message: Annotated[str | None, typer.Option("-m", "--message", help="The task, in your words.")] = None,
     issue: Annotated[str | None, typer.Option(help="A file with the task; - reads standard input.")] = None,
     base: Annotated[str, typer.Option(help="The commit that the run branches off.")] = "HEAD",
@@ -84,7 +84,7 @@ def start(
     wanted = ALL if flows == ["all"] else tuple(flows)
     problem = sequence_problem(wanted)
     if problem is not None:
-        raise UsageError(problem, hint=f"git swarm start {' '.join(dict.fromkeys(['gate', *wanted]))}")
+        raise UsageError(problem.what, hint=f"git swarm start {' '.join(problem.better)}")
     repository = repository_here()
     played = script or os.environ.get("SWARM_STUB_SCRIPT") or None
     asked = Asked(

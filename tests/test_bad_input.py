@@ -244,10 +244,16 @@ def test_a_script_from_the_environment_is_checked_as_well(project: Project) -> N
             id="two tasks",
         ),
         pytest.param(
-            ("gate",),
-            "this version executes one flow per run",
-            "git swarm start build",
-            id="two flows",
+            ("plan", "build"),
+            "build is named twice",
+            "git swarm start build plan",
+            id="a flow twice",
+        ),
+        pytest.param(
+            ("deploy", "wisdom"),
+            "deploy needs the gate before it: nothing is deployed that no gate has judged",
+            "git swarm start build gate deploy wisdom",
+            id="deploy without a gate",
         ),
     ],
 )

@@ -71,6 +71,7 @@ STEPS = [
 TIMES = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"),
     (r'"duration_ms": ?\d+', '"duration_ms": MS'),
+    (r'"elapsed_us":\s+\d+', '"elapsed_us": US'),
     (r"\bin \d+\.\d\ds\b", "in SECONDS"),  # pytest's last line
 )
 

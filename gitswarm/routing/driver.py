@@ -30,7 +30,7 @@ from gitswarm.routing import navigator
 from gitswarm.routing.graph import graph_ways, onward
 from gitswarm.routing.options import Option, Ways, escalate, only, take, with_events
 from gitswarm.routing.sidequests import Called, called_for, refusal
-from gitswarm.routing.situation import Progress, Rules, Situation
+from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
 from gitswarm.specs.flow import Flow, Linear
 
@@ -186,10 +186,11 @@ def _free_options(situation: Situation, ways: Ways, known: set[str]) -> list[Opt
         return []
     none_yet = WhyNow(trigger="the navigator's choice", relevance_to_charter="the navigator has to say")
     entered = {situation.flow.id, *(frame.id for frame in situation.stack if frame.kind == "flow")}
+    may_inject = situation.progress.injections < MAX_INJECTIONS and not is_full(before.stack)
     found = [
         inject_flow(situation, flow, before, none_yet)
         for flow in rules.flows.values()
-        if flow.utility and flow.id not in entered and not is_full(before.stack)
+        if flow.utility and flow.id not in entered and may_inject
     ]
     if rules.mode is not RoutingMode.AUTHORITATIVE:
         return found
@@ -248,49 +249,50 @@ def _choose(
 ) -> tuple[Choice, Asked | None, list[RoutingEvent]]:
     """The navigator, the agent's wish, else the default; signals that may not count are reported."""
     rules = situation.rules
-    ways = replace(ways, default=default, options=_with(default, ways.options))
+    ways = replace(ways, options=_with(default, ways.options))
     rejected: list[RoutingEvent] = []
     asked = None
+    proposal = None
     may_ask = rules.mode is RoutingMode.AUTHORITATIVE or (rules.mode is RoutingMode.ASSIST and is_open)
-    verdict = navigator.ask(situation, ways, ways.options) if may_ask and len(ways.options) > 1 else None
+    verdict = navigator.ask(situation, ways) if may_ask and len(ways.options) > 1 else None
     if verdict is not None:
-        asked = navigator.asked(verdict)
+        asked, proposal = navigator.asked(verdict), verdict.proposal
         if verdict.option is not None:
-            return _chosen(verdict, ways, RoutingSource.NAVIGATOR), asked, rejected
+            return _chosen(verdict, ways, default, RoutingSource.NAVIGATOR), asked, rejected
         rejected.append(_rejection("navigator", verdict))
     if may_ask and is_open:
         wish = _wish(situation, ways)
         if wish is not None and wish.option is not None:
-            return _chosen(wish, ways, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
+            return _chosen(wish, ways, default, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
         if wish is not None:
             rejected.append(_rejection("envelope", wish))
-    return _by_default(ways, is_called=default.id.startswith("detour:")), asked, rejected
+    return _by_default(ways, default).model_copy(update={"proposal": proposal}), asked, rejected
 
 
 def _with(default: Option, options: tuple[Option, ...]) -> tuple[Option, ...]:
     return options if any(option.id == default.id for option in options) else (default, *options)
 
 
-def _by_default(ways: Ways, *, is_called: bool) -> Choice:
-    default = ways.default
-    if is_called:
-        return take(default, ways, RoutingSource.DETERMINISTIC, default.candidate.reason)
+def _by_default(ways: Ways, default: Option) -> Choice:
+    if default.id != ways.default.id:
+        return take(default, ways, RoutingSource.DETERMINISTIC, default.candidate.reason, default=default)
     if ways.is_undecided:
         last = next(option for option in ways.options if option.candidate.action is Action.ESCALATE)
-        return take(last, replace(ways, default=last), RoutingSource.ESCALATE)
+        return take(last, ways, RoutingSource.ESCALATE, default=last)
     source = RoutingSource.FAST_PATH if ways.is_obvious else RoutingSource.DETERMINISTIC
     return take(default, ways, source)
 
 
-def _chosen(verdict: navigator.Verdict, ways: Ways, source: RoutingSource) -> Choice:
+def _chosen(verdict: navigator.Verdict, ways: Ways, default: Option, source: RoutingSource) -> Choice:
     """What a navigator or an agent wanted, with its own reasons in place of ours."""
     option, signal = verdict.option, verdict.signal or RoutingSignal()
     if option is None:
         raise ValueError("a verdict without an option chooses nothing")
     if option.candidate.action is Action.DETOUR and source is RoutingSource.NAVIGATOR:
         source = RoutingSource.NAVIGATOR_DETOUR
-    reason = signal.reasoning or verdict.problem or option.candidate.reason
-    choice = take(option, replace(ways, options=_with(option, ways.options)), source, reason)
+    reason = signal.reasoning or option.candidate.reason
+    whole = replace(ways, options=_with(option, ways.options))
+    choice = take(option, whole, source, reason, default=default)
     justified = signal.skip_justification if option.candidate.action is Action.SKIP else None
     events = choice.events
     if verdict.proposal is not None and option.candidate.action is Action.INJECT_NODES:
@@ -318,7 +320,7 @@ def _wish(situation: Situation, ways: Ways) -> navigator.Verdict | None:
     said = envelope.get("routing") if isinstance(envelope, dict) else None
     if said is None:
         return None
-    return navigator.judge(RoutingSignal.model_validate(said), situation, ways, ways.options)
+    return navigator.judge(RoutingSignal.model_validate(said), situation, ways)
 
 
 def _rejection(who: str, verdict: navigator.Verdict) -> RoutingEvent:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitswarm.records.outcome import Result, Status
-from gitswarm.records.routing import Action, Candidate, LoopState
+from gitswarm.records.routing import Action, Candidate, Elimination
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork
 from gitswarm.routing.loops import judge_microloop, loop_state, way_state
 from gitswarm.routing.options import Option, Ways, advance, again, end, escalate, pause
-from gitswarm.routing.situation import Situation
+from gitswarm.routing.situation import MAX_REPEATS, Situation
 from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
 from gitswarm.specs.flow import Branch, Fork, Microloop
 
@@ -51,22 +51,37 @@ def _failed(situation: Situation) -> Ways:
 
 def _blocked(situation: Situation) -> Ways:
     waiting = pause(f"{situation.step_id} is BLOCKED: a person has to answer", situation.stack, "envelope.blockers")
+    repeated, dropped = _repeating(situation, "try once more as it is")
     ways = (
         waiting,
         escalate("hand the run to a person", situation.stack),
-        again(situation.step_id, "try once more as it is", situation.stack),
+        *repeated,
         onward(situation, "go on regardless"),
     )
-    return Ways(waiting, ways, waiting.candidate.reason, is_open=True)
+    return Ways(waiting, ways, waiting.candidate.reason, is_open=True, dropped=dropped)
+
+
+def _repeating(situation: Situation, reason: str) -> tuple[tuple[Option, ...], tuple[Elimination, ...]]:
+    """The step once more, as long as it was not executed too often in a row; else why not."""
+    in_a_row = 0
+    for executed in reversed(situation.history):
+        if executed.step != situation.step_id:
+            break
+        in_a_row += 1
+    option = again(situation.step_id, reason, situation.stack)
+    if in_a_row < MAX_REPEATS:
+        return (option,), ()
+    return (), (Elimination(candidate_id=option.id, reason=f"executed {in_a_row} times in a row"),)
 
 
 def _straight_on(situation: Situation) -> Ways:
     way = onward(situation, "the only way on")
     way = _with_source(way)
+    obvious = way.candidate.source == "fast_path"
     if situation.status is Status.PARTIAL:
-        more = again(situation.step_id, "PARTIAL: more could be done", situation.stack)
-        return Ways(way, (way, more), way.candidate.reason, is_open=True, is_obvious=True)
-    return Ways(way, (way,), way.candidate.reason, is_obvious=True)
+        more, dropped = _repeating(situation, "PARTIAL: more could be done")
+        return Ways(way, (way, *more), way.candidate.reason, is_open=True, is_obvious=obvious, dropped=dropped)
+    return Ways(way, (way,), way.candidate.reason, is_obvious=obvious)
 
 
 def _with_source(option: Option) -> Option:
@@ -98,36 +113,62 @@ def _microloop(situation: Situation, routing: Microloop) -> Ways:
         stack=situation.stack,
     )
     leaving = onward(situation, verdict.reason)
+    if state.iteration >= state.max_iterations:
+        dropped = (Elimination(candidate_id=back.id, reason=f"at its maximum of {state.max_iterations}"),)
+        return Ways(leaving, (leaving,), verdict.reason, loop=state, dropped=dropped)
     return Ways(back if verdict.again else leaving, (back, leaving), verdict.reason, loop=state)
 
 
 def _branch(situation: Situation, routing: Branch) -> Ways:
     traces = tuple(evaluate(when.if_, when.next, situation.context) for when in routing.when)
-    hit, when = next((pair for pair in zip(traces, routing.when, strict=True) if pair[0].value is True), (None, None))
+    hit = next((when for when, trace in zip(routing.when, traces, strict=True) if trace.value is True), None)
     fallback = routing.default or situation.flow.following(situation.step_id)
+    target = hit.next if hit else fallback
+    limit = hit.max_iterations if hit and hit.max_iterations else routing.max_iterations
     ways = {when.next: _branch_to(situation, when.next, f"if {when.if_}") for when in reversed(routing.when)}
     if hit is not None:
-        ways[hit.target] = _branch_to(situation, hit.target, f"if {hit.expression}")
+        ways[hit.next] = _branch_to(situation, hit.next, f"if {hit.if_}")
     if fallback is not None and fallback not in ways:
         ways[fallback] = _branch_to(situation, fallback, "no condition holds")
-    limit = when.max_iterations if when and when.max_iterations else routing.max_iterations
-    leaving = onward(situation, f"at its maximum of {limit}")
+    maxima = {name: _spent(situation, routing, name, limit if name == target else None) for name in ways}
+    spent = {name: most for name, most in maxima.items() if most is not None}
     order = dict.fromkeys([*(when.next for when in routing.when), *ways])
-    options = (*(ways[name] for name in order), leaving)
-    target = hit.target if hit else fallback
-    flow, step_id, history = situation.flow, situation.step_id, situation.history
-    state = way_state(flow, step_id, target, limit, history) if target else None
-    reason = hit.expression if hit else "no condition holds: default"
-    taken = ways[target] if target is not None else leaving
-    if state is not None and state.iteration >= state.max_iterations:
-        reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
-        taken = leaving
+    leaving = onward(situation, f"at its maximum of {limit}")
+    options = (*(ways[name] for name in order if name not in spent), leaving)
     undecided = hit is None and routing.default is None and any(trace.error for trace in traces)
     if undecided:
-        reason = "no condition could be decided, and there is no default"
-        options = (*options, escalate(reason, situation.stack, "explanation.conditions"))
-    loop: LoopState | None = state or loop_state(flow, step_id, history)
-    return Ways(taken, options, reason, is_open=undecided, is_undecided=undecided, loop=loop, conditions=traces)
+        options = (*options, escalate(_UNDECIDED, situation.stack, "explanation.conditions"))
+    state = way_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
+    reason = _UNDECIDED if undecided else hit.if_ if hit else "no condition holds: default"
+    if target in spent:
+        reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
+    return Ways(
+        leaving if target is None or target in spent else ways[target],
+        options,
+        reason,
+        is_open=undecided,
+        is_undecided=undecided,
+        loop=state or loop_state(situation.flow, situation.step_id, situation.history),
+        conditions=traces,
+        dropped=tuple(
+            Elimination(candidate_id=f"branch:{name}", reason=f"at its maximum of {most}")
+            for name, most in spent.items()
+        ),
+    )
+
+
+_UNDECIDED = "no condition could be decided, and there is no default"
+
+
+def _spent(situation: Situation, routing: Branch, target: str, limit: int | None) -> int | None:
+    """The maximum of a way back that has been taken so often; None for a way that is still there.
+
+    :param limit: the maximum, None: the highest that a condition gives this way.
+    """
+    named = [when.max_iterations or routing.max_iterations for when in routing.when if when.next == target]
+    most = limit or max(named, default=routing.max_iterations)
+    state = way_state(situation.flow, situation.step_id, target, most, situation.history)
+    return most if state is not None and state.iteration >= most else None
 
 
 def _branch_to(situation: Situation, target: str, reason: str) -> Option:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
@@ -32,13 +33,25 @@ _BOUNCES = {Verdict.BOUNCE_BUILD: ("build", 2), Verdict.BOUNCE_PLAN: ("plan", 1)
 _MERGES = (Verdict.MERGE, Verdict.MERGE_WITH_CONDITIONS)
 
 
-def sequence_problem(flows: tuple[str, ...]) -> str | None:
-    """Why flows cannot be executed in this order; None when they can."""
+@dataclass(frozen=True, slots=True)
+class SequenceProblem:
+    """Why flows cannot be executed in an order, and one in which they can."""
+
+    what: str
+    better: tuple[str, ...]
+
+
+def sequence_problem(flows: tuple[str, ...]) -> SequenceProblem | None:
+    """None for flows that can be executed in this order."""
     twice = next((flow for index, flow in enumerate(flows) if flow in flows[:index]), None)
     if twice is not None:
-        return f"{twice} is named twice"
-    if DEPLOY in flows and len(flows) > 1 and GATE not in flows[: flows.index(DEPLOY)]:
-        return "deploy needs the gate before it: nothing is deployed that no gate has judged"
+        return SequenceProblem(f"{twice} is named twice", tuple(dict.fromkeys(flows)))
+    before = flows[: flows.index(DEPLOY)] if DEPLOY in flows else flows
+    if DEPLOY in flows and GATE not in before:
+        what = "deploy needs the gate before it: nothing is deployed that no gate has judged"
+        others = [flow for flow in flows if flow not in (GATE, DEPLOY)]
+        at = len([flow for flow in before if flow != GATE])
+        return SequenceProblem(what, (*others[:at], GATE, DEPLOY, *others[at:]))
     return None
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import JsonValue, ValidationError
 
@@ -20,7 +21,7 @@ from gitswarm.records.routing import (
     WhyNow,
 )
 from gitswarm.routing.options import Option, Ways, pause, way_of
-from gitswarm.routing.situation import Question, Situation
+from gitswarm.routing.situation import MAX_INJECTIONS, Question, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
 from gitswarm.specs.graph import edges
 
@@ -42,14 +43,14 @@ class Verdict:
     proposal: Proposal | None = None
 
 
-def ask(situation: Situation, ways: Ways, options: Sequence[Option]) -> Verdict | None:
+def ask(situation: Situation, ways: Ways) -> Verdict | None:
     """Asks the navigator; None when it has nothing to say.
 
     Whatever comes back that cannot be used is a verdict with a problem, never an error: the run goes on without it.
     """
     if situation.ask is None:
         return None
-    question = Question(prompt(situation, ways, options), answer_schema(), situation.rules.navigator_timeout_s)
+    question = Question(prompt(situation, ways), answer_schema(), situation.rules.navigator_timeout_s)
     try:
         answer = situation.ask(question)
     except TimeoutError:
@@ -67,17 +68,17 @@ def ask(situation: Situation, ways: Ways, options: Sequence[Option]) -> Verdict 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "answer"
         return Verdict(None, problem=f"the answer does not keep its schema: {place}: {first['msg']}")
-    return judge(signal, situation, ways, options)
+    return judge(signal, situation, ways)
 
 
-def judge(signal: RoutingSignal, situation: Situation, ways: Ways, options: Sequence[Option]) -> Verdict:
+def judge(signal: RoutingSignal, situation: Situation, ways: Ways) -> Verdict:
     """Whether what a navigator or an agent wants is one of the candidates, with the reasons that it needs."""
     nodes = signal.extend_graph or signal.inject_nodes
     if nodes:
         return _judge_nodes(signal, nodes, situation, ways)
     if signal.chosen_candidate_id is None:
         return Verdict(None, signal, "no candidate was chosen")
-    option = next((option for option in options if option.id == signal.chosen_candidate_id), None)
+    option = next((option for option in ways.options if option.id == signal.chosen_candidate_id), None)
     if option is None:
         return Verdict(None, signal, f"'{signal.chosen_candidate_id}' is none of the candidates")
     if option.candidate.action in _OFF_THE_GRAPH and signal.why_now is None:
@@ -99,7 +100,7 @@ def _judge_nodes(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situ
         return Verdict(inject_nodes(situation, nodes, ways.default, signal.why_now), signal, proposal=proposal)
     proposal = proposal or _proposal(signal, nodes, situation, signal.why_now)
     if situation.rules.human is HumanPolicy.AUTOPILOT:
-        return Verdict(ways.default, signal, "proposed, not executed: nobody is there to approve", proposal)
+        return Verdict(None, signal, "proposed, not executed: nobody is there to approve", proposal)
     way: Way = way_of(ways.default, situation)
     waiting = pause(
         f"the navigator proposes {', '.join(node.id for node in nodes)}: resume --approve, or resume without",
@@ -116,6 +117,8 @@ def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, ways: Ways) ->
         return f"this run has no station '{unknown}'"
     if len({node.id for node in nodes}) < len(nodes):
         return "two new nodes have the same id"
+    if situation.progress.injections >= MAX_INJECTIONS:
+        return f"this run has injected {MAX_INJECTIONS} times: no more"
     return f"{len(ways.default.stack)} interruptions are open: no more" if is_full(ways.default.stack) else None
 
 
@@ -140,12 +143,13 @@ def asked(verdict: Verdict) -> Asked:
     )
 
 
+@cache
 def answer_schema() -> Mapping[str, JsonValue]:
     schema: dict[str, JsonValue] = RoutingSignal.model_json_schema()
     return schema
 
 
-def prompt(situation: Situation, ways: Ways, options: Sequence[Option]) -> str:
+def prompt(situation: Situation, ways: Ways) -> str:
     """What the navigator reads: the graph, the candidates, what is proven, and after it what is said."""
     flow = situation.flow
     charter = flow.charter
@@ -155,7 +159,7 @@ def prompt(situation: Situation, ways: Ways, options: Sequence[Option]) -> str:
     listed = "\n".join(
         f"- `{option.id}` (priority {option.candidate.priority}"
         f"{', the graph takes it by itself' if option.id == ways.default.id else ''}): {option.candidate.reason}"
-        for option in options
+        for option in ways.options
     )
     parts = [
         f"# Where does the run go on after {flow.id}/{situation.step_id}?",

@@ -148,11 +148,17 @@ def option_of(way: Way, situation: Situation, stack: tuple[Frame, ...], reason: 
     return Option(candidate, stack=stack, fork=way.fork, failed=way.failed)
 
 
-def take(taken: Option, ways: Ways, source: RoutingSource, reason: str | None = None) -> Choice:
-    """The record of a choice: every candidate, and why each other one was not taken."""
+def take(
+    taken: Option, ways: Ways, source: RoutingSource, reason: str | None = None, *, default: Option | None = None
+) -> Choice:
+    """The record of a choice: every candidate, and why each other one was not taken.
+
+    :param default: what is taken when nobody answers, if that is not the graph's own way.
+    """
     why = reason or ways.reason
+    usual = (default or ways.default).id
     candidates = tuple(
-        option.candidate.model_copy(update={"is_default": option.id == ways.default.id}) for option in ways.options
+        option.candidate.model_copy(update={"is_default": option.id == usual}) for option in ways.options
     )
     others = tuple(
         Elimination(candidate_id=option.id, reason=_why_not(option, taken, ways, why))

@@ -17,6 +17,12 @@ from gitswarm.specs.sidequest import Sidequest
 MAX_DEPTH = 10
 """Interruptions that may be open at the same time."""
 
+MAX_INJECTIONS = 20
+"""Flows and nodes that a navigator may inject into one run."""
+
+MAX_REPEATS = 3
+"""Executions of a step in a row, when nothing but a wish to have it repeated calls for them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -63,6 +69,7 @@ class Progress:
     """How far the run is.
 
     `steps`: executions so far; `iteration`: of the step that just ended; `uses`: how often each sidequest was taken;
+    `injections`: how often a flow or nodes were injected;
     `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `fork`: what the step
     was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit;
     `finished`: targets whose execution is committed beside the branch, and not on it yet.
@@ -71,6 +78,7 @@ class Progress:
     steps: int = 1
     iteration: int = 1
     uses: Mapping[str, int] = field(default_factory=dict)
+    injections: int = 0
     journey: tuple[str, ...] = ()
     stall: StallState | None = None
     fork: Fork | None = None

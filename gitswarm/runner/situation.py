@@ -81,6 +81,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
         steps=len(state.steps),
         iteration=record.execution.iteration,
         uses={name: used for name in rules.sidequests if (used := tally.uses("sidequest", name))},
+        injections=sum(1 for token in tally.opened if not token.startswith("sidequest:")),
         journey=tally.journey,
         stall=_stall(session, state, record, rules),
         fork=fork,

@@ -1,0 +1,151 @@
+"""Drives runs through the product and says in one line per step where they went and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gitswarm.git.repository import open_repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.reading import decisions
+from gitswarm.ledger.state import replay
+from gitswarm.records.routing import Decision
+from tests.conftest import Project
+from tests.projects import ask, only_run
+
+AUTHOR, CRITIC, CLEANUP = "code-implementer", "code-critic", "build-cleanup"
+
+
+def step(name: str, station: str = AUTHOR, **routing: Any) -> dict[str, Any]:
+    """A step of a flow; routing `when=[(condition, target), …]` is spelled out."""
+    found: dict[str, Any] = {"id": name, "station": station}
+    return {**found, "routing": _routing(routing)} if routing else found
+
+
+def command(name: str = "test", run: str = "true", **routing: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": name, "engine": "command", "command": {"run": run}}
+    return {**found, "routing": _routing(routing)} if routing else found
+
+
+def _routing(said: Mapping[str, Any]) -> dict[str, Any]:
+    whole = dict(said)
+    if "when" in whole:
+        whole["when"] = [{"if": condition, "next": target} for condition, target in whole["when"]]
+    return whole
+
+
+def flow(name: str, *steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": name, **more, "steps": list(steps)}
+
+
+def quest(name: str, trigger: dict[str, Any] | Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """A sidequest of one step, unless `steps` says otherwise."""
+    triggers = [trigger] if isinstance(trigger, Mapping) else list(trigger)
+    steps = more.pop("steps", [{"id": "look", "station": "context-loader"}])
+    return {"id": name, "title": name, "triggers": triggers, "steps": steps, **more}
+
+
+def fires_after(name: str, status: str = "PARTIAL") -> dict[str, Any]:
+    """A trigger: the step ended with this status."""
+    return {"kind": "condition", "if": f'envelope.step_id == "{name}" && envelope.status == "{status}"'}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run to drive, and what has to come of it. `steps` is the stub's script; `route` one line per commit."""
+
+    name: str
+    flows: Sequence[dict[str, Any]]
+    steps: Mapping[str, Any]
+    route: Sequence[str]
+    end: str = "succeeded"
+    options: Sequence[str] = ()
+    sidequests: Sequence[dict[str, Any]] = ()
+    then: Sequence[Sequence[str]] = ()
+    """Commands that follow when the run has ended, each without the run's id: `("resume", "-m", "go")`."""
+    bundled_sidequests: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+def set_up(project: Project, case: Case) -> str:
+    """Commits the case's flows and sidequests; the path of its script.
+
+    Unless the case wants the bundled sidequests, they are replaced by ones that never fire.
+    """
+    files = {f".swarm/flows/{found['id']}.yaml": yaml.safe_dump(found) for found in case.flows}
+    never = {"kind": "condition", "if": "false"}
+    bundled = Path(__file__).parent.parent / "flows" / "sidequests"
+    quiet = () if case.bundled_sidequests else [quest(path.stem, never) for path in bundled.iterdir()]
+    for found in (*quiet, *case.sidequests):
+        files[f".swarm/sidequests/{found['id']}.yaml"] = yaml.safe_dump(found)
+    project.commit({**files, **case.files})
+    return project.script(yaml.safe_dump({"steps": dict(case.steps)}))
+
+
+def drive(project: Project, case: Case) -> str:
+    """Executes the run of a case; its id."""
+    script = set_up(project, case)
+    first = [found["id"] for found in case.flows if not found.get("utility")]
+    names = [option for option in case.options if not option.startswith("flow:")]
+    flows = [option.removeprefix("flow:") for option in case.options if option.startswith("flow:")] or first[:1]
+    answer = ask(project, "start", *flows, "--script", script, *names)
+    assert answer.code in (0, 4, 5), answer.stderr
+    run = only_run(project)
+    for words in case.then:
+        named = (*words, run) if words[0] == "resume" else (*words, "--run", run)
+        answer = ask(project, *named)
+        assert answer.code in (0, 4, 5), answer.stderr
+    return run
+
+
+def routed(project: Project, run: str) -> list[str]:
+    """One line per commit: `step@n STATUS > candidate (source)`, indented by its interruptions; `-- paused` and the
+    like for an end that was resumed."""
+    repository = open_repository(project.root, project.env)
+    layout = RunLayout(run)
+    state = replay(repository, layout)
+    records = {record.commit: record for record in state.steps}
+    lines: list[str] = []
+    cursor = state.tip
+    while cursor != state.run_commit:
+        commit = repository.objects.commit(cursor)
+        told = _told(decisions(repository, layout, cursor))
+        record = records.get(cursor)
+        if record is not None:
+            lines.append(f"{'  ' * len(record.stack)}{_name(record)} {_outcome(record)} > {told}")
+        elif told:
+            lines.append(f"-- {commit.message.partition(':')[0].removeprefix('run ')} > {told}")
+        cursor = commit.parents[0]
+    first = _told(decisions(repository, layout, state.run_commit))
+    return [*([] if first.endswith("(fast_path)") else [f"start > {first}"]), *reversed(lines)]
+
+
+def _name(record: Any) -> str:
+    iteration = record.execution.iteration
+    return f"{record.flow}/{record.step}" + (f"@{iteration}" if iteration > 1 else "")
+
+
+def _outcome(record: Any) -> str:
+    return str(record.status.value if record.result == "succeeded" else record.result.value)
+
+
+def _told(taken: Sequence[Decision]) -> str:
+    """Every decision after a commit, also those that were replaced."""
+    return " > ".join(f"{decision.candidate_id} ({decision.routing_source})" for decision in taken)
+
+
+def ended(project: Project, run: str) -> str:
+    state = replay(open_repository(project.root, project.env), RunLayout(run))
+    return state.end.value if state.end else "running"
+
+
+def checked(project: Project, case: Case) -> str:
+    """Drives a case and compares: the route, the end, and that the run is whole."""
+    run = drive(project, case)
+    assert "\n".join(routed(project, run)) == "\n".join(case.route)
+    assert ended(project, run) == case.end
+    return run

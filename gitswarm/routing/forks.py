@@ -74,13 +74,23 @@ def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tup
     there = standing_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
-        ending = on_failure(situation) or end(reason, priority=100, failed=True, resume_at=way)
+        ending = _on_failure(situation, again) or end(reason, priority=100, failed=True, resume_at=way)
         return Ways(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): a person has to decide"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
     regardless = _with_join(advance(situation, fork.join, "go on regardless"), outcome)
     handed_over = replace(escalate("hand the run to a person", situation.stack), resume_at=way)
     return Ways(waiting, (waiting, handed_over, regardless), reason, is_open=True)
+
+
+def _on_failure(situation: Situation, again: Fork) -> Option | None:
+    """The flow to run then, if there is one; it knows into what the run goes on when it is resumed."""
+    option = on_failure(situation)
+    if option is None:
+        return None
+    *outer, frame = option.stack
+    back = frame.back.model_copy(update={"fork": again})
+    return replace(option, stack=(*outer, frame.model_copy(update={"back": back})))
 
 
 def way_into(fork: Fork, flow: str, reason: str) -> Way:

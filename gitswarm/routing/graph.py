@@ -38,7 +38,10 @@ def _by_kind(situation: Situation) -> Ways:
 
 
 def onward(situation: Situation, reason: str) -> Option:
-    """To the step that follows; at the end of the flow, wherever that leads."""
+    """To the step that follows, or those; at the end of the flow, wherever that leads."""
+    routing = situation.flow.step(situation.step_id).routing
+    if isinstance(routing, Fork):
+        return at_fork(situation, routing).default
     following = situation.flow.following(situation.step_id)
     return advance(situation, following, reason) if following else flow_is_over(situation)
 

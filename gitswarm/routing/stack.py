@@ -164,7 +164,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
         return _popped(pause(f"{frame.id} says to stop here", stack, resume_at=frame.back), frame)
     if mode == "bounce_to" and target is not None and inside and flow.has_step(target):
         way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
-    elif mode == "advance" and inside and frame.step is not None and flow.has_step(frame.step):
+    elif mode == "advance" and inside and frame.step and flow.has_step(frame.step) and frame.back.fork is None:
         following = flow.following(frame.step)
         way = Way(
             decision=Action.ADVANCE if following else Action.TERMINATE,
@@ -217,12 +217,14 @@ def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: st
 
 def _retry(frame: Frame) -> Way:
     """Where a run goes on that ended because of what the frame interrupted."""
+    fork = frame.back.fork
     return Way(
-        decision=Action.REPEAT,
+        decision=Action.FORK if fork else Action.REPEAT,
         flow=frame.flow,
-        step=frame.step,
+        step=fork.pending[0] if fork else frame.step,
         candidate_id=f"repeat:{frame.step}",
         reason=f"{frame.step} once more",
+        fork=fork,
     )
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import Project
+from tests.fingerprint import fingerprint
 from tests.forking import (
     AUDITS,
     WRITERS,
@@ -18,6 +23,8 @@ from tests.forking import (
     trailers,
     with_flow,
 )
+from tests.routed import CRITIC, Case, checked, fires_after, flow, quest, step
+from tests.test_guarantee_10_same import Run
 
 READING = """\
 steps:
@@ -58,10 +65,10 @@ def test_stations_that_write_code_have_worktrees_of_their_own_and_their_changes_
     refs = sibling_refs(project, run)
     assert sorted(refs) == ["left", "right"]
     assert {project.git("rev-parse", f"{commit}^") for commit in refs.values()} == {begin}
-    for step, commit in (("left", left), ("right", right)):
+    for name, commit in (("left", left), ("right", right)):
         said = trailers(project, commit)
-        assert (said["Swarm-Fork"], said["Swarm-Fork-Commit"]) == (begin, refs[step])
-        assert trailers(project, refs[step])["Swarm-Fork"] == begin
+        assert (said["Swarm-Fork"], said["Swarm-Fork-Commit"]) == (begin, refs[name])
+        assert trailers(project, refs[name])["Swarm-Fork"] == begin
     check_tidy(project, run)
 
 
@@ -271,7 +278,11 @@ def test_edits_made_by_hand_before_a_fork_are_seen_by_all(project: Project) -> N
 TAMPERING = """\
 steps:
   left:
-    write: {RUN_BASE/fan/left.md: "left\\n", RUN_BASE/fan/forged.md: "forged\\n", src/app.py: "changed\\n", new.py: "1\\n"}
+    write:
+      RUN_BASE/fan/left.md: "left\\n"
+      RUN_BASE/fan/forged.md: "forged\\n"
+      src/app.py: "changed\\n"
+      new.py: "1\\n"
   right: {delay_ms: 500, write: {RUN_BASE/fan/right.md: "right\\n"}}
 """
 
@@ -311,4 +322,113 @@ steps:
     once = ["begin@{0}", "left@{0}", "right@{0}", "both@{0}", "judge@{0}"]
     assert steps(project) == [name.format(number) for number in (1, 2) for name in once]
     assert project.git("show", f"shadow/{run}:left.txt") == "2"
+    check_tidy(project, run)
+
+
+MIXED = (
+    ("{id: right, station: reader, teaching: {outputs: [right.md]}}", "{id: right, station: maker}"),
+    ("fork_targets: [left, right]", "fork_targets: [left, right, third]"),
+    ("  - {id: both", "  - {id: third, engine: command, command: {run: pwd; echo 3 > src/app.py}}\n  - {id: both"),
+    ("join_from: [left, right]", "join_from: [left, right, third]"),
+)
+MIXED_SCRIPT = """\
+steps:
+  left: {delay_ms: 300, write: {RUN_BASE/fan/left.md: "left\\n"}}
+  right: {write: {src/app.py: "2\\n"}, run: [pwd]}
+"""
+
+
+def test_the_same_script_gives_the_same_fork_once_ids_and_times_are_replaced(
+    project: Project, tmp_path: Path
+) -> None:
+    with_flow(project, AUDITS, *MIXED)
+    elsewhere = tmp_path / "another" / "place"
+    shutil.copytree(project.root, elsewhere, symlinks=True)
+    copy = replace(project, root=elsewhere)
+    one, other = (Run(place, place.start(MIXED_SCRIPT, flow="fan")) for place in (project, copy))
+
+    assert statuses(project)["third"] == "PARTIAL"
+    assert one.code() == other.code()
+    assert one.decisions() == other.decisions()
+    assert dict(one.files()) == dict(other.files())
+    assert (one.notes("events"), one.notes("routing")) == (other.notes("events"), other.notes("routing"))
+
+
+def test_a_fork_leaves_everything_of_the_user_alone(project: Project) -> None:
+    with_flow(project, AUDITS, *MIXED)
+    script = project.script(MIXED_SCRIPT)
+    before = fingerprint(project.root.parent)
+    project.swarm("start", "fan", "--script", script)
+    after = fingerprint(project.root.parent)
+    assert after.entries == before.entries
+    assert after.objects > before.objects
+
+
+BEGIN = step("begin", kind="fork", fork_targets=["left", "right"])
+BOTH = step("both", kind="join", join_from=["left", "right"])
+SPLIT = flow("fan", BEGIN, step("left"), step("right", CRITIC), BOTH)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(
+            "a sidequest after the step that forks comes before the branches",
+            [SPLIT],
+            {"begin": {"status": "PARTIAL"}},
+            [
+                "fan/begin PARTIAL > detour:look (deterministic)",
+                "  fan/sq-look-look VERIFIED > fork:left+right (deterministic)",
+                "fan/left VERIFIED > fork:right (fast_path)",
+                "fan/right VERIFIED > advance:both (fast_path)",
+                "fan/both VERIFIED > terminate (fast_path)",
+            ],
+            sidequests=[quest("look", fires_after("begin"))],
+        ),
+        Case(
+            "a branch calls for no sidequest",
+            [SPLIT],
+            {"left": {"status": "PARTIAL"}},
+            [
+                "fan/begin VERIFIED > fork:left+right (fast_path)",
+                "fan/left PARTIAL > fork:right (fast_path)",
+                "fan/right VERIFIED > advance:both (fast_path)",
+                "fan/both PARTIAL > terminate (fast_path)",
+            ],
+            sidequests=[quest("look", fires_after("left"))],
+        ),
+        Case(
+            "in autopilot a blocked branch is clarified and executed again",
+            [SPLIT],
+            {"right": [{"status": "BLOCKED"}, {"status": "VERIFIED"}]},
+            [
+                "fan/begin VERIFIED > fork:left+right (fast_path)",
+                "fan/left VERIFIED > fork:right (fast_path)",
+                "fan/right BLOCKED > detour:clarifier (deterministic)",
+                "  fan/sq-clarifier-look VERIFIED > fork:right (deterministic)",
+                "fan/right@2 VERIFIED > advance:both (fast_path)",
+                "fan/both VERIFIED > terminate (fast_path)",
+            ],
+            options=["--autopilot"],
+        ),
+        Case(
+            "after a failed branch the flow for that is executed, and resume goes back into the fork",
+            [{**SPLIT, "on_failure": "after"}, flow("after", step("tidy"), utility=True)],
+            {"right": [{"fail": "overloaded"}, {"status": "VERIFIED"}]},
+            [
+                "fan/begin VERIFIED > fork:left+right (fast_path)",
+                "fan/left VERIFIED > fork:right (fast_path)",
+                "fan/right failed > inject:after (deterministic)",
+                "  after/tidy VERIFIED > terminate (fast_path)",
+                "-- failed > repeat:right (deterministic)",
+                "fan/right@2 VERIFIED > advance:both (fast_path)",
+                "fan/both VERIFIED > terminate (fast_path)",
+            ],
+            then=[("resume",)],
+        ),
+    ],
+    ids=lambda case: case.name,
+)
+def test_route(project: Project, case: Case) -> None:
+    run = checked(project, case)
     check_tidy(project, run)

@@ -1,4 +1,4 @@
-"""Forks that are taken back, interrupted, killed, branched off or discarded: what is executed again, and what is not."""
+"""Forks that are taken back, interrupted, killed, branched off or discarded: what is executed again, what is not."""
 
 from __future__ import annotations
 

@@ -92,7 +92,6 @@ def _is_over(
 
 def _execute(forking: _Forking, targets: Sequence[str]) -> None:
     """Until each target is committed beside the branch; or the fork is over, and the others are ended."""
-    session = forking.session
     forking.place.index.leave()
     siblings: list[Sibling] = []
     try:

@@ -125,7 +125,7 @@ def _told(
     others = ", ".join(_colliding(session, state, sibling, conflicts)) or "what is on the branch"
     paths = ", ".join(conflicts)
     reason = f"its code is not on the branch: it conflicts with {others} in {paths}"
-    kept = f"{reason}; it is kept in {session.layout.sibling_ref(sibling.parent, sibling.step)}"
+    kept = f"{reason}; the commit that Swarm-Fork-Commit names has it"
     changed = envelope.model_copy(
         update={
             "status": worse(envelope.status, Status.PARTIAL),

@@ -124,7 +124,7 @@ def test_what_is_not_cel_names_the_column(expression: str) -> None:
     assert problem.startswith("column ")
 
 
-# --- only the part of the context that an expression can reach is handed over ----------------------------------------
+# --- only the part of the context that an expression can reach is handed over ---
 
 TREE = st.recursive(
     st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["a", "b"]),

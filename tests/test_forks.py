@@ -426,6 +426,23 @@ SPLIT = flow("fan", BEGIN, step("left"), step("right", CRITIC), BOTH)
             ],
             then=[("resume",)],
         ),
+        Case(
+            "a fork in a flow that interrupts another one stays inside it when it is resumed",
+            [{**flow("line", step("a")), "on_complete": "fan"}, {**SPLIT, "utility": True}],
+            {"right": [{"fail": "overloaded"}, {"status": "BLOCKED"}, {"status": "VERIFIED"}]},
+            [
+                "line/a VERIFIED > inject:fan (deterministic)",
+                "  fan/begin VERIFIED > fork:left+right (fast_path)",
+                "  fan/left VERIFIED > fork:right (fast_path)",
+                "  fan/right failed > terminate (deterministic)",
+                "-- failed > fork:right (deterministic)",
+                "  fan/right@2 BLOCKED > pause (deterministic)",
+                "-- paused > fork:right (deterministic)",
+                "  fan/right@3 VERIFIED > advance:both (fast_path)",
+                "  fan/both VERIFIED > terminate (fast_path)",
+            ],
+            then=[("resume",), ("resume",)],
+        ),
     ],
     ids=lambda case: case.name,
 )

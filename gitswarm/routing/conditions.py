@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from gitswarm.records.routing import ConditionTrace
 
-NAMES = ("receipt", "envelope", "evidence", "run")
+NAMES = ("receipt", "envelope", "evidence", "run", "history")
 
 Context = Mapping[str, JsonValue]
 

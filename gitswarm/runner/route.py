@@ -112,9 +112,10 @@ def waits_for_approval(session: Session, state: RunState) -> bool:
 
 def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) -> Choice:
     """Where a run goes on that ended: where it said that it would, else with its last step once more."""
-    if ended.resume_at is not None:
-        return driver.go_on(ended.resume_at, ended.stack, reason)
     led = led_by(session, record)
+    if ended.resume_at is not None:
+        # A branch of a fork goes on in what was open when it began; a run that ends has nothing open.
+        return driver.go_on(ended.resume_at, led.stack if record.fork else ended.stack, reason)
     return driver.go_on(driver.repeat(record.flow, record.step), led.stack, reason)
 
 

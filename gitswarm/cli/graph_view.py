@@ -153,8 +153,8 @@ def _turn_signs(turn: Turn | None) -> set[str]:
 
 
 def _turn(drawing: _Drawing, record: StepRecord, decision: Decision | None, *, is_last: bool) -> Turn | None:
-    """What is told behind a step. Where the run ends, the end itself says why."""
-    if decision is None or (decision.to_step is None and not is_last):
+    """What is told behind a step. Where the run ends, the end itself says why, but not what was proposed."""
+    if decision is None or (decision.to_step is None and decision.proposal is None and not is_last):
         return None
     if record.fork is not None and decision.decision is Action.FORK:
         return None

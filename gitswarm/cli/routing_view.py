@@ -48,6 +48,7 @@ def decision_lines(decision: Decision) -> list[str]:
         *hanging(f"{decision.seq}. ", f"{_from(decision)} -> {_to(decision)}: {decision.decision}"),
         *labelled("because", decision.reason),
         *labelled("decided", _how(decision)),
+        *labelled("at", decision.ts),
         *_ways(decision),
         *_not_taken(why.eliminated, decision.reason),
         *_conditions(decision),
@@ -83,7 +84,7 @@ def _to(decision: Decision) -> str:
 
 def _how(decision: Decision) -> str:
     took = "" if decision.elapsed_us is None else f", in {_time(decision.elapsed_us)}"
-    return f"{decision.routing_source}, mode {decision.routing_mode}{took}, at {decision.ts}"
+    return f"{decision.routing_source}, mode {decision.routing_mode}{took}"
 
 
 def _time(microseconds: int) -> str:
@@ -158,7 +159,8 @@ def _stall(stall: StallState | None) -> list[str]:
 def _navigator(asked: Asked | None, reason: str) -> list[str]:
     if asked is None:
         return []
-    said = [f"chose {asked.chosen}" if asked.chosen else "chose none of the ways"]
+    none = "chose none of the ways" if asked.problem else "proposed steps of its own"
+    said = [f"chose {asked.chosen}" if asked.chosen else none]
     if asked.reasoning and asked.reasoning != reason:
         said.append(f"because {asked.reasoning}")
     if asked.problem:

@@ -11,7 +11,7 @@ _QUIET = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC})
 _ON = (Action.ADVANCE, Action.TERMINATE)
 _BACK = (Action.LOOP, Action.REPEAT)
 OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
-_ENDINGS = {Action.TERMINATE: "end", Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
+_ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,15 @@ def _passes(decision: Decision) -> str:
 
 def target_text(decision: Decision) -> str:
     """Where a decision leads, with what kind of way that is."""
+    if decision.proposal is not None and decision.to_step is None:
+        return f"proposes {', '.join(node.id for node in decision.proposal.nodes)}"
+    if decision.to_step is None:
+        return _ENDINGS.get(decision.decision, "the end")
+    return _off_the_graph(decision) or where_to(decision)
+
+
+def _off_the_graph(decision: Decision) -> str | None:
+    """An interruption by its name, a skip by what is left out, a fork by its branches."""
     frame = decision.stack[-1] if decision.stack else None
     kind = decision.decision
     if kind is Action.DETOUR and frame is not None:
@@ -89,4 +98,4 @@ def target_text(decision: Decision) -> str:
         return f"{where_to(decision)} without {decision.candidate_id.removeprefix('skip:')}"
     if kind is Action.FORK and decision.fork is not None:
         return f"{', '.join(decision.fork.targets)} side by side"
-    return where_to(decision) if decision.to_step else _ENDINGS[kind]
+    return None

@@ -192,8 +192,8 @@ def flow_is_over(situation: Situation) -> Option:
 
 
 def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Option:
-    following = situation.rules.flows.get(flow.on_complete or "")
-    if following is not None and done != following.id and not _is_open(following.id, stack) and not is_full(stack):
+    following = _follow_up(flow.on_complete, situation, stack)
+    if following is not None and done != following.id:
         why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")
         ended = Way(
             decision=Action.TERMINATE,
@@ -228,8 +228,8 @@ def _retry(frame: Frame) -> Way:
 
 def on_failure(situation: Situation) -> Option | None:
     """The flow to run when a step of this one has failed, before the run ends as failed."""
-    following = situation.rules.flows.get(situation.flow.on_failure or "")
-    if following is None or _is_open(following.id, situation.stack) or is_full(situation.stack):
+    following = _follow_up(situation.flow.on_failure, situation, situation.stack)
+    if following is None:
         return None
     why = WhyNow(trigger=f"{situation.step_id} failed", relevance_to_charter=f"on_failure of {situation.flow.id}")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
@@ -245,5 +245,10 @@ def on_failure(situation: Situation) -> Option | None:
     return inject_flow(situation, following, failed, why, priority=100)
 
 
-def _is_open(flow: str, stack: Sequence[Frame]) -> bool:
-    return any(frame.kind == "flow" and frame.id == flow for frame in stack)
+def _follow_up(name: str | None, situation: Situation, stack: Sequence[Frame]) -> Flow | None:
+    """A flow that another one names to be executed after it; none that is open, or that the run enters anyway."""
+    rules = situation.rules
+    is_open = any(frame.kind == "flow" and frame.id == name for frame in stack)
+    if name is None or is_open or is_full(stack) or name in rules.sequence:
+        return None
+    return rules.flows.get(name)

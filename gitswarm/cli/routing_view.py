@@ -38,7 +38,8 @@ def entry_lines(entry: Decision | Superseded) -> list[str]:
     if isinstance(entry, Decision):
         return decision_lines(entry)
     said = f"what is above was taken back: {entry.reason}"
-    return [*hanging(f"{entry.seq}. ", said), *labelled("at", entry.ts), *labelled("kept in", entry.superseded_by)]
+    kept = [] if entry.superseded_by in entry.reason else labelled("kept in", entry.superseded_by)
+    return [*hanging(f"{entry.seq}. ", said), *labelled("at", entry.ts), *kept]
 
 
 def decision_lines(decision: Decision) -> list[str]:

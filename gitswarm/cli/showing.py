@@ -180,7 +180,10 @@ def _show_routing(opened: Opened, record: StepRecord, *, as_json: bool) -> None:
         out_json([decision.to_plain() for decision in taken])
         return
     out(f"{step_name(record)}  {step_outcome(record)}  (#{record.number})")
-    for entry in routing_entries(opened.repository, opened.layout, record.commit):
+    entries = routing_entries(opened.repository, opened.layout, record.commit)
+    if not entries:
+        out("   this run has no decision after it")
+    for entry in entries:
         out_lines(entry_lines(entry))
     for end in ends_after(opened.repository, opened.state, record):
         out_lines(hanging(f"the run {end.status}: ", end.reason))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.message import parse_message
@@ -32,27 +33,25 @@ class Passage:
 
 def history(repository: Repository, state: RunState) -> list[Passage]:
     """Oldest first. The first `state.shared` are steps of the run that this one was forked from."""
+    chain = _chain(repository, state)
+    return [Passage(what, standing_decision(repository, state.layout, what.commit)) for what in chain]
+
+
+def ends_after(repository: Repository, state: RunState, record: StepRecord) -> list[RunEnd]:
+    """The ends directly behind a step, oldest first: what a person decides there is about the same step."""
+    chain = _chain(repository, state)
+    behind = chain[chain.index(record) + 1 :]
+    return [what for what in takewhile(lambda what: isinstance(what, RunEnd), behind) if isinstance(what, RunEnd)]
+
+
+def _chain(repository: Repository, state: RunState) -> list[StepRecord | RunEnd]:
     records = {record.commit: record for record in state.own_steps}
     found: list[StepRecord | RunEnd] = []
     cursor = state.tip
     while cursor != state.run_commit:
         found.append(records.get(cursor) or _end(repository, cursor))
         cursor = repository.objects.commit(cursor).parents[0]
-    whole = [*state.steps[: state.shared], *reversed(found)]
-    return [Passage(what, standing_decision(repository, state.layout, what.commit)) for what in whole]
-
-
-def ends_after(repository: Repository, state: RunState, record: StepRecord) -> list[RunEnd]:
-    """The ends directly behind a step, oldest first: what a person decides there is about the same step."""
-    found: list[RunEnd] = []
-    for passage in history(repository, state):
-        if isinstance(passage.what, RunEnd):
-            found.append(passage.what)
-        elif passage.what.commit == record.commit:
-            found = []
-        elif passage.what.number > record.number:
-            break
-    return found
+    return [*state.steps[: state.shared], *reversed(found)]
 
 
 def _end(repository: Repository, commit_id: str) -> RunEnd:

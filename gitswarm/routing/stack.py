@@ -116,8 +116,11 @@ def _push_event(frame: Frame, depth: int) -> RoutingEvent:
 
 
 def _popped(option: Option, frame: Frame) -> Option:
-    payload: dict[str, JsonValue] = {"frame": frame.token, "depth": len(option.stack)}
-    return replace(option, events=(RoutingEvent(kind=EventKind.STACK_POP, payload=payload), *option.events))
+    return replace(option, events=(_pop_event(frame, len(option.stack)), *option.events))
+
+
+def _pop_event(frame: Frame, depth: int) -> RoutingEvent:
+    return RoutingEvent(kind=EventKind.STACK_POP, payload={"frame": frame.token, "depth": depth})
 
 
 def after_aside(situation: Situation) -> Ways:
@@ -163,8 +166,8 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
     if mode == "halt":
         return _popped(pause(f"{frame.id} says to stop here", stack, resume_at=frame.back), frame)
     if mode == "bounce_to" and target is not None and inside and flow.has_step(target):
-        way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
-    elif mode == "advance" and inside and frame.step is not None and flow.has_step(frame.step):
+        return _bounced(situation, flow, target, reason)
+    if mode == "advance" and inside and frame.step is not None and flow.has_step(frame.step):
         following = flow.following(frame.step)
         way = Way(
             decision=Action.ADVANCE if following else Action.TERMINATE,
@@ -176,6 +179,17 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
     else:
         way = frame.back
     return _popped(_on(way, situation, stack, reason), frame)
+
+
+def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Option:
+    """To a step of the flow's own graph: out of every sidequest that lies around this one too."""
+    way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
+    entered = [index for index, frame in enumerate(situation.stack, start=1) if frame.kind == "flow"]
+    kept = situation.stack[: max(entered, default=0)]
+    option = option_of(way, situation, kept, reason)
+    for depth, frame in enumerate(situation.stack[len(kept) :], start=len(kept)):
+        option = replace(option, events=(_pop_event(frame, depth), *option.events))
+    return option
 
 
 def _on(way: Way, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Option:

@@ -845,20 +845,17 @@ swarm/run-20260101-000000-abcdef/routing):
       "branch:done", "action": "branch", "target": "done", "reason": "if
       evidence.tests.passed", "priority": 70, "source": "graph_edge",
       "evidence_pointers": ["evidence.tests"], "is_default": true},
-      {"candidate_id": "branch:write", "action": "branch", "target": "write",
-      "reason": "no condition holds", "priority": 70, "source": "graph_edge",
-      "evidence_pointers": ["evidence.tests"], "is_default": false},
       {"candidate_id": "advance:done", "action": "advance", "target": "done",
       "reason": "at its maximum of 2", "priority": 80, "source": "graph_edge",
       "evidence_pointers": ["envelope.status"], "is_default": false}],
       "loop_state": {"iteration": 2, "max_iterations": 2}, "explanation":
       {"conditions": [{"expression": "evidence.tests.passed", "target": "done",
       "value": true, "error": null}], "eliminated": [{"candidate_id":
-      "branch:write", "reason": "not taken: evidence.tests.passed"},
-      {"candidate_id": "advance:done", "reason": "not taken:
-      evidence.tests.passed"}]}, "seq": 1, "ts": "2026-01-01T00:00:00.000Z",
-      "flow_key": "hello", "from_step": "test", "iteration": 2, "routing_mode":
-      "assist", "supersedes": null}
+      "advance:done", "reason": "not taken: evidence.tests.passed"},
+      {"candidate_id": "branch:write", "reason": "at its maximum of 2"}]},
+      "seq": 1, "ts": "2026-01-01T00:00:00.000Z", "flow_key": "hello",
+      "from_step": "test", "iteration": 2, "routing_mode": "assist",
+      "supersedes": null}
 """
 
 

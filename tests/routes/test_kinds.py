@@ -1,48 +1,625 @@
-"""Runs through the product, each with the exact sequence of steps, decisions and sources."""
+"""Each kind of routing, and each way out of it."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.conftest import Project
-from tests.routed import CLEANUP, CRITIC, Case, checked, fires_after, flow, quest, step
+from tests.routed import CLEANUP, CRITIC, Case, checked, command, eliminated, flow, step
+from tests.routes.common import DOUBT, HALF, LINE, STRAIGHT, by_name, critic_loop, exits, back_from_tests
 
-LINE = flow("line", step("a"), step("b"), step("c", CLEANUP, kind="terminal"))
-LOOP = flow(
-    "loop",
+TERMINAL = flow(
+    "f",
+    step("a"),
+    command(kind="branch", when=[("evidence.tests.passed", "c")]),
+    step("b", kind="terminal"),
+    step("c", CLEANUP),
+)
+TWO_WAYS_BACK = flow(
+    "f",
+    step("plan"),
     step("write"),
-    step("critique", CRITIC, kind="microloop", loop_target="write", max_iterations=3),
+    command(
+        kind="branch",
+        when=[("evidence.tests.exit_code == 1", "write", 2), ("evidence.tests.exit_code == 2", "plan", 3)],
+        next="done",
+    ),
     step("done", CLEANUP),
 )
+NESTED = flow(
+    "f",
+    step("write"),
+    step("inner", CRITIC, kind="microloop", loop_target="write", max_iterations=2),
+    step("polish"),
+    step("outer", "code-critic", kind="microloop", loop_target="write", max_iterations=2),
+)
+FROM_OUTSIDE = flow(
+    "f",
+    step("write"),
+    step("critique", CRITIC, kind="microloop", loop_target="write", max_iterations=2),
+    command(kind="branch", when=[("evidence.tests.passed", "done")], default="write", max_iterations=3),
+    step("done", CLEANUP),
+)
+JUDGE = flow(
+    "f",
+    step("a"),
+    step("judge", CRITIC, kind="branch", when=[("envelope.observations[0] == 'go'", "c")]),
+    step("b"),
+    step("c", CLEANUP),
+)
+GO = {"envelope": {"status": "VERIFIED", "observations": ["go"]}}
 
-QUEST = quest("look", fires_after("a"))
-
-CASES = [
+LINEAR = [
+    Case("straight on to the end", [LINE], {}, STRAIGHT),
+    Case("one step", [flow("f", step("a"))], {}, "f/a VERIFIED > terminate (fast_path)"),
     Case(
-        "straight on",
-        [LINE],
+        "next leaves steps out",
+        [flow("f", step("a", kind="linear", next="c"), step("b"), step("c", CLEANUP))],
         {},
-        [
-            "line/a VERIFIED > advance:b (fast_path)",
-            "line/b VERIFIED > advance:c (fast_path)",
-            "line/c VERIFIED > terminate (fast_path)",
-        ],
+        """
+        f/a VERIFIED > advance:c (fast_path)
+        f/c VERIFIED > terminate (fast_path)
+        """,
     ),
     Case(
-        "a sidequest is taken and returns",
-        [LINE],
-        {"a": {"status": "PARTIAL"}},
+        "terminal in the middle ends the flow",
+        [TERMINAL],
+        {"test": exits(1)},
+        """
+        f/a VERIFIED > advance:test (fast_path)
+        f/test UNVERIFIED > branch:b (deterministic)
+        f/b VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "past a terminal in the middle",
+        [TERMINAL],
+        {},
+        """
+        f/a VERIFIED > advance:test (fast_path)
+        f/test VERIFIED > branch:c (deterministic)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "terminal ends its flow, not the run",
+        [flow("f", step("a", kind="terminal"), step("b")), flow("g", step("x"))],
+        {},
+        """
+        f/a VERIFIED > advance:g/x (deterministic)
+        g/x VERIFIED > terminate (fast_path)
+        """,
+        options=("flow:f", "flow:g"),
+    ),
+]
+
+MICROLOOP = [
+    Case(
+        "a content critic leads on",
+        [critic_loop(3)],
+        {},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique VERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a critic sends back once",
+        [critic_loop(3)],
+        {"critique": [DOUBT, {}]},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 VERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a critic at its maximum leads on",
+        [critic_loop(3)],
+        {"critique": DOUBT},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 UNVERIFIED > loop:write:iter_3 (deterministic)
+        f/write@3 VERIFIED > advance:critique (fast_path)
+        f/critique@3 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a maximum of one never sends back",
+        [critic_loop(1)],
+        {"critique": DOUBT},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a critic that cannot help leads on",
+        [critic_loop(3)],
+        {"critique": {**DOUBT, "can_further_iteration_help": "no"}},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a critic that can help sends back",
+        [critic_loop(3)],
+        {"critique": [{**DOUBT, "can_further_iteration_help": "yes"}, {}]},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 VERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "several success values",
+        [critic_loop(3, loop_success_values=["VERIFIED", "PARTIAL"])],
+        {"critique": [DOUBT, HALF]},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 PARTIAL > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a field of the envelope decides",
+        [critic_loop(3, loop_condition_field="confidence", loop_success_values=["high", "medium"])],
+        {
+            "critique": [
+                {"envelope": {"status": "VERIFIED", "confidence": "low"}},
+                {"envelope": {"status": "UNVERIFIED", "confidence": "medium"}},
+            ]
+        },
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique VERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a field that only the receipt has decides",
+        [critic_loop(3, loop_condition_field="mode", loop_success_values=["stub"])],
+        {"critique": DOUBT},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a field that nobody has never succeeds",
+        [critic_loop(2, loop_condition_field="mood", loop_success_values=["fine"])],
+        {},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique VERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 VERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a critic's next is its way out",
         [
-            "line/a PARTIAL > detour:look (deterministic)",
-            "  line/sq-look-look VERIFIED > advance:b (fast_path)",
-            "line/b VERIFIED > advance:c (fast_path)",
-            "line/c VERIFIED > terminate (fast_path)",
+            flow(
+                "f",
+                step("write"),
+                step("critique", CRITIC, kind="microloop", loop_target="write", max_iterations=2, next="c"),
+                step("b"),
+                step("c", CLEANUP),
+            )
         ],
-        sidequests=[QUEST],
+        {"critique": DOUBT},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 UNVERIFIED > advance:c (deterministic)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a critic as the last step ends the flow",
+        [flow("f", step("write"), step("critique", CRITIC, kind="microloop", loop_target="write"))],
+        {"critique": [DOUBT, {}]},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 VERIFIED > terminate (deterministic)
+        """,
+    ),
+    Case(
+        "a step that loops to itself",
+        [flow("f", step("write", kind="microloop", loop_target="write", max_iterations=3), step("done", CLEANUP))],
+        {"write": [DOUBT, DOUBT, {}]},
+        """
+        f/write UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 UNVERIFIED > loop:write:iter_3 (deterministic)
+        f/write@3 VERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "every step of a long loop is executed again",
+        [
+            flow(
+                "f",
+                step("write"),
+                command(),
+                step("read"),
+                step("critique", CRITIC, kind="microloop", loop_target="write", max_iterations=2),
+            )
+        ],
+        {"critique": DOUBT},
+        """
+        f/write VERIFIED > advance:test (fast_path)
+        f/test VERIFIED > advance:read (fast_path)
+        f/read VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@2 VERIFIED > advance:read (fast_path)
+        f/read@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 UNVERIFIED > terminate (deterministic)
+        """,
+    ),
+    Case(
+        "the outer loop enters the inner one anew",
+        [NESTED],
+        {"inner": DOUBT, "outer": DOUBT},
+        """
+        f/write VERIFIED > advance:inner (fast_path)
+        f/inner UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:inner (fast_path)
+        f/inner@2 UNVERIFIED > advance:polish (deterministic)
+        f/polish VERIFIED > advance:outer (fast_path)
+        f/outer UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@3 VERIFIED > advance:inner (fast_path)
+        f/inner@3 UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@4 VERIFIED > advance:inner (fast_path)
+        f/inner@4 UNVERIFIED > advance:polish (deterministic)
+        f/polish@2 VERIFIED > advance:outer (fast_path)
+        f/outer@2 UNVERIFIED > terminate (deterministic)
+        """,
+    ),
+    Case(
+        "a jump back from outside is a new entry",
+        [FROM_OUTSIDE],
+        {"critique": DOUBT, "test": exits(1, 0)},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@2 UNVERIFIED > advance:test (deterministic)
+        f/test UNVERIFIED > branch:write (deterministic)
+        f/write@3 VERIFIED > advance:critique (fast_path)
+        f/critique@3 UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@4 VERIFIED > advance:critique (fast_path)
+        f/critique@4 UNVERIFIED > advance:test (deterministic)
+        f/test@2 VERIFIED > branch:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "failed executions of the critic do not count",
+        [critic_loop(2)],
+        {"critique": [{"fail": "overloaded"}, DOUBT]},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique failed > terminate (deterministic)
+        -- failed > repeat:critique (deterministic)
+        f/critique@2 UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 VERIFIED > advance:critique (fast_path)
+        f/critique@3 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+        then=[("resume",)],
+    ),
+    Case(
+        "a failed author leaves the loop's count alone",
+        [critic_loop(2)],
+        {"write": [{}, {"fail": "overloaded"}, {}], "critique": DOUBT},
+        """
+        f/write VERIFIED > advance:critique (fast_path)
+        f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
+        f/write@2 failed > terminate (deterministic)
+        -- failed > repeat:write (deterministic)
+        f/write@3 VERIFIED > advance:critique (fast_path)
+        f/critique@2 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+        then=[("resume",)],
+    ),
+]
+
+BRANCH = [
+    Case(
+        "the first condition that holds decides",
+        [
+            flow(
+                "f",
+                command(kind="branch", when=[("false", "b"), ("evidence.tests.passed", "c"), ("true", "b")]),
+                step("b"),
+                step("c", CLEANUP),
+            )
+        ],
+        {},
+        """
+        f/test VERIFIED > branch:c (deterministic)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "no condition holds: the default",
+        [back_from_tests()],
+        {"test": exits(1, 2, 0)},
+        """
+        f/write VERIFIED > advance:test (fast_path)
+        f/test UNVERIFIED > branch:write (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@2 UNVERIFIED > branch:write (deterministic)
+        f/write@3 VERIFIED > advance:test (fast_path)
+        f/test@3 VERIFIED > branch:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "no condition holds, no default: the following step",
+        [JUDGE],
+        {"judge": {"envelope": {"status": "VERIFIED", "observations": ["stay"]}}},
+        """
+        f/a VERIFIED > advance:judge (fast_path)
+        f/judge VERIFIED > branch:b (deterministic)
+        f/b VERIFIED > advance:c (fast_path)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "no condition holds at the last step: the end",
+        [flow("f", step("a"), command(kind="branch", when=[("evidence.tests.exit_code == 3", "a")]))],
+        {"test": exits(1)},
+        """
+        f/a VERIFIED > advance:test (fast_path)
+        f/test UNVERIFIED > terminate (deterministic)
+        """,
+    ),
+    Case(
+        "conditions see receipt, envelope, evidence and run",
+        [
+            flow(
+                "f",
+                step("a"),
+                step(
+                    "judge",
+                    CRITIC,
+                    kind="branch",
+                    when=[
+                        (
+                            "receipt.step_id == 'judge' && envelope.summary == 'ok' && run.steps_executed == 2"
+                            " && evidence.diff.files.size() == 1",
+                            "c",
+                        )
+                    ],
+                ),
+                step("b"),
+                step("c", CLEANUP),
+            )
+        ],
+        {"judge": {"write": {"x.txt": "1"}}},
+        """
+        f/a VERIFIED > advance:judge (fast_path)
+        f/judge VERIFIED > branch:c (deterministic)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "null is not true",
+        [flow("f", command(kind="branch", when=[("evidence.tests.passed", "c")]), step("b"), step("c", CLEANUP))],
+        {"test": {"run": ["pytest --version >/dev/null; exit 5"]}},
+        """
+        f/test UNVERIFIED > branch:b (deterministic)
+        f/b VERIFIED > advance:c (fast_path)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a number is not true",
+        [flow("f", command(kind="branch", when=[("evidence.tests.exit_code", "c")]), step("b"), step("c", CLEANUP))],
+        {"test": exits(1)},
+        """
+        f/test UNVERIFIED > branch:b (deterministic)
+        f/b VERIFIED > advance:c (fast_path)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a condition that errors leaves the default",
+        [back_from_tests(when=[("envelope.nonesuch == 1", "done")], most=2)],
+        {},
+        """
+        f/write VERIFIED > advance:test (fast_path)
+        f/test VERIFIED > branch:write (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@2 VERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a condition that errors leaves one that holds",
+        [back_from_tests(when=[("envelope.nonesuch == 1", "write"), ("evidence.tests.passed", "done")])],
+        {},
+        """
+        f/write VERIFIED > advance:test (fast_path)
+        f/test VERIFIED > branch:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a condition that errors without a default needs a person",
+        [JUDGE],
+        {"judge": [{}, GO]},
+        """
+        f/a VERIFIED > advance:judge (fast_path)
+        f/judge VERIFIED > escalate (escalate)
+        """,
+        end="paused",
+    ),
+    Case(
+        "an undecided branch is judged again when resumed",
+        [JUDGE],
+        {"judge": [{}, GO]},
+        """
+        f/a VERIFIED > advance:judge (fast_path)
+        f/judge VERIFIED > escalate (escalate)
+        -- paused > repeat:judge (deterministic)
+        f/judge@2 VERIFIED > branch:c (deterministic)
+        f/c VERIFIED > terminate (fast_path)
+        """,
+        then=[("resume", "-m", "look again")],
+    ),
+    Case(
+        "a branch at its maximum goes on",
+        [back_from_tests(2)],
+        {"test": exits(1)},
+        """
+        f/write VERIFIED > advance:test (fast_path)
+        f/test UNVERIFIED > branch:write (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@2 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "a way back has its own maximum",
+        [TWO_WAYS_BACK],
+        {"test": exits(1, 1)},
+        """
+        f/plan VERIFIED > advance:write (fast_path)
+        f/write VERIFIED > advance:test (fast_path)
+        f/test UNVERIFIED > branch:write (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@2 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "the longer way back enters the shorter one anew",
+        [TWO_WAYS_BACK],
+        {"test": exits(1, 2, 1, 0)},
+        """
+        f/plan VERIFIED > advance:write (fast_path)
+        f/write VERIFIED > advance:test (fast_path)
+        f/test UNVERIFIED > branch:write (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@2 UNVERIFIED > branch:plan (deterministic)
+        f/plan@2 VERIFIED > advance:write (fast_path)
+        f/write@3 VERIFIED > advance:test (fast_path)
+        f/test@3 UNVERIFIED > branch:write (deterministic)
+        f/write@4 VERIFIED > advance:test (fast_path)
+        f/test@4 VERIFIED > branch:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+    ),
+    Case(
+        "failed executions of a branch do not count",
+        [back_from_tests(2)],
+        {"test": [{"fail": "no disk"}, *exits(1, 1)]},
+        """
+        f/write VERIFIED > advance:test (fast_path)
+        f/test failed > terminate (deterministic)
+        -- failed > repeat:test (deterministic)
+        f/test@2 UNVERIFIED > branch:write (deterministic)
+        f/write@2 VERIFIED > advance:test (fast_path)
+        f/test@3 UNVERIFIED > advance:done (deterministic)
+        f/done VERIFIED > terminate (fast_path)
+        """,
+        then=[("resume",)],
     ),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_route(project: Project, case: Case) -> None:
+@by_name(LINEAR)
+def test_linear(project: Project, case: Case) -> None:
     checked(project, case)
+
+
+@by_name(MICROLOOP)
+def test_microloop(project: Project, case: Case) -> None:
+    checked(project, case)
+
+
+@by_name(BRANCH)
+def test_branch(project: Project, case: Case) -> None:
+    checked(project, case)
+
+
+@pytest.mark.parametrize(
+    ("case", "candidate", "reasons"),
+    [
+        pytest.param(
+            Case(
+                "",
+                [back_from_tests(2)],
+                {"test": exits(1)},
+                """
+                f/write VERIFIED > advance:test (fast_path)
+                f/test UNVERIFIED > branch:write (deterministic)
+                f/write@2 VERIFIED > advance:test (fast_path)
+                f/test@2 UNVERIFIED > advance:done (deterministic)
+                f/done VERIFIED > terminate (fast_path)
+                """,
+            ),
+            "branch:write",
+            ["at its maximum of 2"],
+            id="a way back at its maximum",
+        ),
+        pytest.param(
+            Case(
+                "",
+                [critic_loop(1)],
+                {"critique": DOUBT},
+                """
+                f/write VERIFIED > advance:critique (fast_path)
+                f/critique UNVERIFIED > advance:done (deterministic)
+                f/done VERIFIED > terminate (fast_path)
+                """,
+            ),
+            "loop:write:iter_2",
+            ["at its maximum of 1"],
+            id="a loop at its maximum",
+        ),
+        pytest.param(
+            Case(
+                "",
+                [JUDGE],
+                {},
+                """
+                f/a VERIFIED > advance:judge (fast_path)
+                f/judge VERIFIED > escalate (escalate)
+                """,
+                end="paused",
+            ),
+            "branch:c",
+            ["cannot be evaluated: index out of bounds: 0"],
+            id="a condition that errors",
+        ),
+    ],
+)
+def test_a_way_not_taken_says_why(project: Project, case: Case, candidate: str, reasons: list[str]) -> None:
+    run = checked(project, case)
+    assert eliminated(project, run, candidate) == reasons

@@ -113,7 +113,7 @@ BAD_FLOWS = [
     pytest.param(
         HELLO.replace("evidence.tests.passed", "evidnce.tests.passed"),
         f"{FLOW_FILE}:17: not a CEL expression: 'evidnce.tests.passed': "
-        "unknown name 'evidnce' (known: receipt, envelope, evidence, run)",
+        "unknown name 'evidnce' (known: receipt, envelope, evidence, run, history)",
         id="condition about something unknown",
     ),
     pytest.param(

@@ -1,4 +1,4 @@
-"""Conditions of branches: CEL over receipt, envelope, evidence and run."""
+"""Conditions of branches and sidequests: CEL over receipt, envelope, evidence, run and history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from gitswarm.records.routing import ConditionTrace
 
-NAMES = ("receipt", "envelope", "evidence", "run")
+NAMES = ("receipt", "envelope", "evidence", "run", "history")
 
 Context = Mapping[str, JsonValue]
 

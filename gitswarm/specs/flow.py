@@ -47,7 +47,7 @@ class Teaching(Record):
 
 
 class Condition(Record):
-    """`if` is a CEL expression over receipt, envelope, evidence and run. `max_iterations` bounds this way when it
+    """`if` is a CEL expression over receipt, envelope, evidence, run and history. `max_iterations` bounds this way when it
     leads back; None: as the branch says."""
 
     if_: str = Field(alias="if")

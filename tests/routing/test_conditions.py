@@ -101,7 +101,7 @@ def test_a_condition_that_can_work_has_no_problem(expression: str) -> None:
     [
         ("evidence.", "column 10: Syntax error: no viable alternative at input '.'"),
         ("a b", "column 3: Syntax error: extraneous input 'b' expecting <EOF>"),
-        ("evidnce.tests.passed", "unknown name 'evidnce' (known: receipt, envelope, evidence, run)"),
+        ("evidnce.tests.passed", "unknown name 'evidnce' (known: receipt, envelope, evidence, run, history)"),
         ("exists(receipt.error)", "unknown function 'exists'"),
         ("receipt.status.shout()", "unknown function 'shout'"),
     ],

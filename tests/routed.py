@@ -23,7 +23,7 @@ AUTHOR, CRITIC, CLEANUP = "code-implementer", "code-critic", "build-cleanup"
 
 
 def step(name: str, station: str = AUTHOR, **routing: Any) -> dict[str, Any]:
-    """A step of a flow; routing `when=[(condition, target), …]` is spelled out, with a way's own maximum behind it."""
+    """A step of a flow; routing `when=[(condition, target), …]` is spelled out; a way's own maximum comes third."""
     found: dict[str, Any] = {"id": name, "station": station}
     return {**found, "routing": _routing(routing)} if routing else found
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.routed import CLEANUP, CRITIC, Case, checked, command, eliminated, flow, step
-from tests.routes.common import DOUBT, HALF, LINE, STRAIGHT, by_name, critic_loop, exits, back_from_tests
+from tests.routes.common import DOUBT, HALF, LINE, STRAIGHT, back_from_tests, by_name, critic_loop, exits
 
 TERMINAL = flow(
     "f",
@@ -47,6 +47,7 @@ JUDGE = flow(
     step("b"),
     step("c", CLEANUP),
 )
+SAYS_WHO = "receipt.step_id == 'judge' && envelope.summary == 'ok'"
 GO = {"envelope": {"status": "VERIFIED", "observations": ["go"]}}
 
 LINEAR = [
@@ -410,8 +411,7 @@ BRANCH = [
                     kind="branch",
                     when=[
                         (
-                            "receipt.step_id == 'judge' && envelope.summary == 'ok' && run.steps_executed == 2"
-                            " && evidence.diff.files.size() == 1",
+                            f"{SAYS_WHO} && run.steps_executed == 2 && evidence.diff.files.size() == 1",
                             "c",
                         )
                     ],

@@ -150,8 +150,10 @@ def ended(project: Project, run: str) -> str:
 
 
 def lines(text: str | Sequence[str]) -> str:
-    """A route as one text: from a list of lines, or without the margin that it has in the source."""
-    return dedent(text).strip("\n") if isinstance(text, str) else "\n".join(text)
+    """A route as one text: from a list of lines, or without the margin and the gaps that it has in the source."""
+    if not isinstance(text, str):
+        return "\n".join(text)
+    return "\n".join(line for line in dedent(text).splitlines() if line)
 
 
 ROUTING_EVENTS = ("routing_", "stack_", "flow_injected", "node_injected", "graph_extended")

@@ -40,6 +40,7 @@ soak: check $(FETCHED)  ## the checks and all tests, long suites whole
 bench: $(STAMP)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.command_cost
+	$(BIN)/python -m benchmarks.decision_cost
 
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
+from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.specs.library import KNOWN_COMMANDS
 from gitswarm.specs.yaml_source import did_you_mean, parse_yaml, validate
@@ -60,12 +61,25 @@ class WorktreeSection(Record):
     setup_timeout: int = Field(default=600, ge=1)
 
 
+class RoutingSection(Record):
+    """`navigator_timeout`: seconds."""
+
+    mode: RoutingMode = RoutingMode.ASSIST
+    navigator_timeout: float = Field(default=120, gt=0)
+
+
+class PolicySection(Record):
+    human: HumanPolicy = HumanPolicy.SUPERVISED
+
+
 class Config(Record):
     """The whole configuration. A key that is not here is an error, never silently without effect."""
 
     engines: EnginesSection = EnginesSection()
     commands: CommandsSection = CommandsSection()
     worktree: WorktreeSection = WorktreeSection()
+    routing: RoutingSection = RoutingSection()
+    policy: PolicySection = PolicySection()
     context: Literal["lean", "balanced", "heavy"] = "balanced"
     durability: Literal["fast", "full"] = "fast"
 
@@ -145,6 +159,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         copy_patterns=config.worktree.copy_,
         setup=config.worktree.setup,
         setup_timeout_s=config.worktree.setup_timeout,
+        navigator_timeout_s=config.routing.navigator_timeout,
     )
 
 

@@ -18,6 +18,11 @@ def out(text: str = "") -> None:
     sys.stdout.write(f"{_harmless(text)}\n")
 
 
+def out_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        out(line)
+
+
 def err(text: str) -> None:
     """A line of progress. Nobody may be there to read it any more; the run is worth more than the line."""
     with contextlib.suppress(BrokenPipeError):

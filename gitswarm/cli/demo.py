@@ -23,7 +23,6 @@ from gitswarm.git.objects import Person
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.outcome import RunStatus
-from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.settings import CONFIG_FILE, CommandLine
 
 _SOURCE = Path(__file__).with_name("demo_project")
@@ -100,8 +99,6 @@ def _asked(project: Path) -> Asked:
         engines=CommandLine(),
         script=str(project / _SCRIPT),
         allow_stub=False,
-        routing=RoutingMode.ASSIST,
-        human=HumanPolicy.SUPERVISED,
     )
 
 

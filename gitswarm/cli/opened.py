@@ -18,6 +18,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.routing import Decision
 
 RunArgument = Annotated[
     str | None,
@@ -80,14 +81,18 @@ def log_entry(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
         "duration_ms": receipt.duration_ms,
         "tokens": record.tokens,
         "cost_usd": record.cost_usd,
-        "routing": None
-        if last is None
-        else {
-            "decision": last.decision.value,
-            "to_step": last.to_step,
-            "routing_source": last.routing_source.value,
-            "reason": last.reason,
-        },
+        "routing": None if last is None else _routing(last),
+    }
+
+
+def _routing(decision: Decision) -> dict[str, JsonValue]:
+    """Without `to_flow` where the next step lies in the same flow."""
+    return {
+        "decision": decision.decision.value,
+        "to_step": decision.to_step,
+        **({"to_flow": decision.to_flow} if decision.to_flow else {}),
+        "routing_source": decision.routing_source.value,
+        "reason": decision.reason,
     }
 
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from gitswarm.cli.console import duration, err, money
+from gitswarm.cli.turns import OFF_THE_GRAPH, short_reason, target_text, where_to
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import shorten
 from gitswarm.records.event import EventKind, LoggedEvent
@@ -45,8 +46,9 @@ class PlainProgress(SilentObserver):
         self.say(shorten_line(line))
 
     def decided(self, decision: Decision) -> None:
-        if decision.decision in (Action.LOOP, Action.BRANCH, Action.REPEAT) and decision.to_step:
-            self.say(shorten_line(f"    {decision.decision} -> {decision.to_step}: {decision.reason}"))
+        told = told_on_the_way(decision)
+        if told is not None:
+            self.say(shorten_line(f"    {told}"))
 
     def notice(self, text: str) -> None:
         self.say(text)
@@ -113,7 +115,23 @@ class LiveProgress(PlainProgress):
         return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis")
 
 
+def told_on_the_way(decision: Decision) -> str | None:
+    """`loop -> write: reason` for a decision that a person who watches wants to know; None for the next step."""
+    kind = decision.decision
+    if kind is Action.FORK and decision.fork is not None and decision.fork.pending != decision.fork.targets:
+        return None  # told when it began
+    if kind in (Action.PAUSE, Action.ESCALATE):
+        return f"{kind}: {short_reason(decision)}"
+    if decision.to_flow is not None and kind not in OFF_THE_GRAPH:
+        return f"flow -> {where_to(decision)}: {short_reason(decision)}"
+    if kind in (Action.ADVANCE, Action.TERMINATE):
+        return None
+    return f"{kind} -> {target_text(decision)}: {short_reason(decision)}"
+
+
 def shorten_line(line: str) -> str:
-    """At most 80 columns, indentation kept."""
-    line = line.splitlines()[0]
-    return line if len(line) <= 80 else line[:79] + "…"
+    """The first line in at most 80 columns, indentation kept."""
+    first = line.splitlines()[0]
+    text = first.lstrip()
+    indent = len(first) - len(text)
+    return first[:indent] + shorten(text, 80 - indent)

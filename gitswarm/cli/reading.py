@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from gitswarm.cli.console import duration, err, money, out, out_bytes, out_json, plural, size, table
+from gitswarm.cli.console import duration, err, money, out, out_bytes, out_json, out_lines, plural, size, table
+from gitswarm.cli.graph_view import graph_lines
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import (
     JsonFlag,
@@ -24,12 +25,13 @@ from gitswarm.cli.opened import (
 )
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.history import history
 from gitswarm.ledger.layout import RUNS_FOLDER
-from gitswarm.ledger.reading import all_runs, find_run, find_step
+from gitswarm.ledger.reading import all_runs, find_run, find_step, standing_decision
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import shorten
-from gitswarm.runner.overview import RunOverview, overview, overviews
+from gitswarm.runner.overview import OpenInterruption, RunOverview, overview, overviews
 from gitswarm.worktree.disk_use import disk_bytes
 
 
@@ -37,12 +39,16 @@ def log(
     run: RunArgument = None,
     as_json: JsonFlag = False,
     oneline: Annotated[bool, typer.Option("--oneline", help="One short line per step.")] = False,
+    graph: Annotated[bool, typer.Option("--graph", help="Where the run went, drawn, and why.")] = False,
 ) -> None:
     """The steps of a run, oldest first."""
     opened = open_run(run)
     rows = [log_entry(opened, record) for record in opened.state.steps]
     if as_json:
         out_json(rows)
+        return
+    if graph:
+        _show_graph(opened)
         return
     if oneline:
         for record in opened.state.steps:
@@ -63,6 +69,13 @@ def log(
             for record, row in zip(opened.state.steps, rows, strict=True)
         ],
     )
+
+
+def _show_graph(opened: Opened) -> None:
+    out(f"{opened.layout.run_id}  {_state_line(opened)}")
+    start = standing_decision(opened.repository, opened.layout, opened.state.run_commit)
+    passages = history(opened.repository, opened.state)
+    out_lines(graph_lines(passages, start, opened.state.shared))
 
 
 def diff(
@@ -103,6 +116,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("flow", found.flow),
         ("now", found.current_step or "-"),
         ("next", found.next_step or "-"),
+        ("within", "; ".join(map(_within, found.stack))),
         ("steps", f"{found.steps_completed} completed, {found.tokens} tokens, {money(found.cost_usd)}"),
         ("branch", found.branch),
         ("worktree", found.worktree or "gone (resume makes it again)"),
@@ -113,6 +127,10 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     for name, value in rows:
         if value:
             out(f"  {name:<9} {value}")
+
+
+def _within(interruption: OpenInterruption) -> str:
+    return f"{interruption.id} (back to {interruption.back_to or 'the end of its flow'})"
 
 
 def list_runs(as_json: JsonFlag = False) -> None:

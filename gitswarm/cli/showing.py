@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue
 
-from gitswarm.cli.console import duration, money, out, out_bytes, out_json
+from gitswarm.cli.console import duration, money, out, out_bytes, out_json, out_lines
+from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import (
     JsonFlag,
     Opened,
@@ -21,8 +22,10 @@ from gitswarm.cli.opened import (
     stored_file,
     understood,
 )
+from gitswarm.cli.routing_view import entry_lines
 from gitswarm.errors import UsageError
-from gitswarm.ledger.reading import decisions, find_step
+from gitswarm.ledger.history import ends_after
+from gitswarm.ledger.reading import decisions, find_step, routing_entries
 from gitswarm.ledger.steps import StepRecord
 
 
@@ -171,17 +174,18 @@ def _show_prompt(opened: Opened, record: StepRecord) -> None:
 
 
 def _show_routing(opened: Opened, record: StepRecord, *, as_json: bool) -> None:
-    taken = decisions(opened.repository, opened.layout, record.commit)
+    """The decisions after the step; for a person also those that took the run on when it had ended there."""
     if as_json:
+        taken = decisions(opened.repository, opened.layout, record.commit)
         out_json([decision.to_plain() for decision in taken])
         return
-    for decision in taken:
-        out(f"{decision.from_step} -> {decision.to_step or 'end'}: {decision.decision} ({decision.routing_source})")
-        out(f"  why       {decision.reason}")
-        if decision.loop_state:
-            out(f"  loop      {decision.loop_state.iteration} of {decision.loop_state.max_iterations}")
-        for trace in decision.explanation.conditions:
-            out(f"  if        {trace.expression} = {trace.error or trace.value}")
-        for candidate in decision.candidates:
-            mark = "*" if candidate.is_default else " "
-            out(f"  {mark} {candidate.priority:>3}   {candidate.candidate_id}: {candidate.reason}")
+    out(f"{step_name(record)}  {step_outcome(record)}  (#{record.number})")
+    entries = routing_entries(opened.repository, opened.layout, record.commit)
+    if not entries:
+        out("   this run has no decision after it")
+    for entry in entries:
+        out_lines(entry_lines(entry))
+    for end in ends_after(opened.repository, opened.state, record):
+        out_lines(hanging(f"the run {end.status}: ", end.reason))
+        for entry in routing_entries(opened.repository, opened.layout, end.commit):
+            out_lines(entry_lines(entry))

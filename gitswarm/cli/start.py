@@ -43,8 +43,8 @@ class Asked:
     engines: CommandLine
     script: str | None
     allow_stub: bool
-    routing: RoutingMode
-    human: HumanPolicy
+    routing: RoutingMode | None = None
+    autopilot: bool = False
     first: str | None = None
     until: str | None = None
 
@@ -68,7 +68,9 @@ def start(
     economy: Annotated[bool, typer.Option("--economy", help="The cheapest tier of models for every step.")] = False,
     script: Annotated[str | None, typer.Option(help="A script for the stub to play.")] = None,
     allow_stub: Annotated[bool, typer.Option("--allow-stub", help="A stub run may land.")] = False,
-    routing: Annotated[RoutingMode, typer.Option(help="How next steps are chosen.")] = RoutingMode.ASSIST,
+    routing: Annotated[
+        RoutingMode | None, typer.Option(help="Who chooses next steps; assist unless configured.")
+    ] = None,
     autopilot: Annotated[
         bool, typer.Option("--autopilot", help="Nobody is there: a pause becomes a detour to the clarifier.")
     ] = False,
@@ -88,16 +90,16 @@ def start(
     repository = repository_here()
     played = script or os.environ.get("SWARM_STUB_SCRIPT") or None
     asked = Asked(
-        wanted,
-        _task(message, issue),
-        base,
-        CommandLine(engine, mode, model, economy),
-        played,
-        allow_stub,
-        routing,
-        HumanPolicy.AUTOPILOT if autopilot else HumanPolicy.SUPERVISED,
-        _step_name(first, wanted[0]),
-        until,
+        flows=wanted,
+        task=_task(message, issue),
+        base=base,
+        engines=CommandLine(engine, mode, model, economy),
+        script=played,
+        allow_stub=allow_stub,
+        routing=routing,
+        autopilot=autopilot,
+        first=_step_name(first, wanted[0]),
+        until=until,
     )
     if dry_run:
         show_forecast(_plan(repository, asked)[0], as_json=as_json)
@@ -148,8 +150,8 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         base=base,
         base_ref=repository.head_branch() if asked.base == "HEAD" else asked.base,
         task=asked.task,
-        routing_mode=asked.routing,
-        human=asked.human,
+        routing_mode=asked.routing or config.routing.mode,
+        human=HumanPolicy.AUTOPILOT if asked.autopilot else config.policy.human,
         allow_stub=asked.allow_stub,
         scripted=script is not None,
         initiator="cli",

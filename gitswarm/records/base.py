@@ -52,6 +52,11 @@ def shorten(text: str, limit: int) -> str:
     return line[:fitting].rstrip() + "…"
 
 
+def columns(text: str) -> int:
+    """How wide a terminal shows a text."""
+    return sum(_columns(letter) for letter in text)
+
+
 def _columns(letter: str) -> int:
     if unicodedata.combining(letter):
         return 0

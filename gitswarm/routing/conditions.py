@@ -20,6 +20,7 @@ Context = Mapping[str, JsonValue]
 
 _POSITION = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|map|filter)\(\s*(\w+)\s*,")
+_CHAIN = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?: *\. *[A-Za-z_]\w*)*")
 _MACHINERY = re.compile(r"[@_!?\W]")
 _TYPES = frozenset(
     {"int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type", "duration", "timestamp"}
@@ -55,12 +56,42 @@ def condition_problem(expression: str) -> str | None:
 def evaluate(expression: str, target: str, context: Context) -> ConditionTrace:
     """What the expression says. Only `true` counts as true: null, numbers and errors do not."""
     try:
-        value = _compile(expression).execute(dict(context))
+        value = _compile(expression).execute(_used(expression, context))
     except (LookupError, ArithmeticError, RuntimeError, ValueError, TypeError) as error:
         said = f"no field {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
         return ConditionTrace(expression=expression, target=target, error=said)
     plain = value if isinstance(value, bool | int | float | str) or value is None else str(value)
     return ConditionTrace(expression=expression, target=target, value=plain)
+
+
+def _used(expression: str, context: Context) -> dict[str, JsonValue]:
+    """The part of the context that the expression can reach: what is handed over is converted, value by value."""
+    used: dict[str, JsonValue] = {}
+    for chain in _chains(expression):
+        if chain[0] in context:
+            _carry_over(chain, context, used)
+    return used
+
+
+def _carry_over(chain: tuple[str, ...], source: Mapping[str, JsonValue], target: dict[str, JsonValue]) -> None:
+    """Puts the value at the end of the chain, or as far as it leads through mappings, where it is in the source."""
+    name, rest = chain[0], chain[1:]
+    value = source[name]
+    if not rest or not isinstance(value, dict):
+        target[name] = value
+        return
+    inner = target.setdefault(name, {})
+    if inner is value or not isinstance(inner, dict):
+        return  # all of it is there already
+    if rest[0] in value:
+        _carry_over(rest, value, inner)
+
+
+@cache
+def _chains(expression: str) -> tuple[tuple[str, ...], ...]:
+    """Every `name.field.field` in an expression, the shortest first, so that a longer one adds nothing to it."""
+    found = (tuple(match[0].replace(" ", "").split(".")) for match in _CHAIN.finditer(expression))
+    return tuple(sorted(dict.fromkeys(found), key=len))
 
 
 @cache

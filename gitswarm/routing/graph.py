@@ -45,7 +45,8 @@ def onward(situation: Situation, reason: str) -> Option:
 
 def _failed(situation: Situation) -> Ways:
     repeated, dropped = _repeating(situation, "resume retries a failed step")
-    default = on_failure(situation) or end(f"{situation.step_id} failed", priority=100, failed=True)
+    ended = end(f"{situation.step_id} failed", priority=100, failed=True)
+    default = on_failure(situation) or replace(ended, stack=situation.stack)
     return Ways(default, (default, *repeated), f"{situation.step_id} failed", dropped=dropped)
 
 

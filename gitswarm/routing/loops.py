@@ -41,23 +41,26 @@ def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> Loo
     if not isinstance(routing, Microloop | Branch):
         return None
     body = flow.loop_body(step_id) or frozenset({step_id})
-    return LoopState(iteration=_passes(body, step_id, history), max_iterations=routing.max_iterations)
+    most = routing.max_iterations
+    return LoopState(iteration=_passes(body, step_id, history, most), max_iterations=most)
 
 
 def way_state(flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]) -> LoopState | None:
     """Where one way back of a branch stands; None for a way that leads on."""
     body = flow.way_back(step_id, target)
-    return LoopState(iteration=_passes(body, step_id, history), max_iterations=limit) if body else None
+    return LoopState(iteration=_passes(body, step_id, history, limit), max_iterations=limit) if body else None
 
 
-def _passes(body: frozenset[str], step_id: str, history: Sequence[ExecutedStep]) -> int:
-    """How often the step was executed since its loop was entered."""
+def _passes(body: frozenset[str], step_id: str, history: Sequence[ExecutedStep], most: int) -> int:
+    """How often the step was executed since its loop was entered, looked at until it is `most`."""
     count = 0
     for executed in reversed(history):
         if executed.step not in body:
             break
         if executed.step == step_id and executed.result is not Result.FAILED:
             count += 1
+            if count >= most:
+                break
     return count
 
 

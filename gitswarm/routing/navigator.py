@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import JsonValue, ValidationError
 
@@ -142,6 +143,7 @@ def asked(verdict: Verdict) -> Asked:
     )
 
 
+@cache
 def answer_schema() -> Mapping[str, JsonValue]:
     schema: dict[str, JsonValue] = RoutingSignal.model_json_schema()
     return schema

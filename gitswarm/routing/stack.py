@@ -116,8 +116,11 @@ def _push_event(frame: Frame, depth: int) -> RoutingEvent:
 
 
 def _popped(option: Option, frame: Frame) -> Option:
-    payload: dict[str, JsonValue] = {"frame": frame.token, "depth": len(option.stack)}
-    return replace(option, events=(RoutingEvent(kind=EventKind.STACK_POP, payload=payload), *option.events))
+    return replace(option, events=(_pop_event(frame, len(option.stack)), *option.events))
+
+
+def _pop_event(frame: Frame, depth: int) -> RoutingEvent:
+    return RoutingEvent(kind=EventKind.STACK_POP, payload={"frame": frame.token, "depth": depth})
 
 
 def after_aside(situation: Situation) -> Ways:
@@ -163,8 +166,8 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
     if mode == "halt":
         return _popped(pause(f"{frame.id} says to stop here", stack, resume_at=frame.back), frame)
     if mode == "bounce_to" and target is not None and inside and flow.has_step(target):
-        way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
-    elif mode == "advance" and inside and frame.step is not None and flow.has_step(frame.step):
+        return _bounced(situation, flow, target, reason)
+    if mode == "advance" and inside and frame.step is not None and flow.has_step(frame.step):
         following = flow.following(frame.step)
         way = Way(
             decision=Action.ADVANCE if following else Action.TERMINATE,
@@ -176,6 +179,17 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
     else:
         way = frame.back
     return _popped(_on(way, situation, stack, reason), frame)
+
+
+def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Option:
+    """To a step of the flow's own graph: out of every sidequest that lies around this one too."""
+    way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
+    entered = [index for index, frame in enumerate(situation.stack, start=1) if frame.kind == "flow"]
+    kept = situation.stack[: max(entered, default=0)]
+    option = option_of(way, situation, kept, reason)
+    for depth, frame in enumerate(situation.stack[len(kept) :], start=len(kept)):
+        option = replace(option, events=(_pop_event(frame, depth), *option.events))
+    return option
 
 
 def _on(way: Way, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Option:
@@ -192,8 +206,8 @@ def flow_is_over(situation: Situation) -> Option:
 
 
 def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Option:
-    following = situation.rules.flows.get(flow.on_complete or "")
-    if following is not None and done != following.id and not _is_open(following.id, stack) and not is_full(stack):
+    following = _follow_up(flow.on_complete, situation, stack)
+    if following is not None and done != following.id:
         why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")
         ended = Way(
             decision=Action.TERMINATE,
@@ -228,8 +242,8 @@ def _retry(frame: Frame) -> Way:
 
 def on_failure(situation: Situation) -> Option | None:
     """The flow to run when a step of this one has failed, before the run ends as failed."""
-    following = situation.rules.flows.get(situation.flow.on_failure or "")
-    if following is None or _is_open(following.id, situation.stack) or is_full(situation.stack):
+    following = _follow_up(situation.flow.on_failure, situation, situation.stack)
+    if following is None:
         return None
     why = WhyNow(trigger=f"{situation.step_id} failed", relevance_to_charter=f"on_failure of {situation.flow.id}")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
@@ -245,5 +259,10 @@ def on_failure(situation: Situation) -> Option | None:
     return inject_flow(situation, following, failed, why, priority=100)
 
 
-def _is_open(flow: str, stack: Sequence[Frame]) -> bool:
-    return any(frame.kind == "flow" and frame.id == flow for frame in stack)
+def _follow_up(name: str | None, situation: Situation, stack: Sequence[Frame]) -> Flow | None:
+    """A flow that another one names to be executed after it; none that is open, or that the run enters anyway."""
+    rules = situation.rules
+    is_open = any(frame.kind == "flow" and frame.id == name for frame in stack)
+    if name is None or is_open or is_full(stack) or name in rules.sequence:
+        return None
+    return rules.flows.get(name)

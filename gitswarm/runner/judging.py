@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.evidence.claims import read_claims
+from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases
 from gitswarm.evidence.test_report import read_report
 from gitswarm.evidence.verdict import Check, Facts, judge, merge_verdicts
@@ -56,6 +57,8 @@ def verdict_of(session: Session, plan: StepPlan, result: StepResult, left: Left,
     :param now: what this step's own test run found; None for a step that ran none.
     """
     before = plan.before
+    if result.check is not None and result.check.reason == "no_tests":
+        return _verdict_on_no_tests(session, before, left)
     if plan.station is None:
         return _verdict_on_tested(session, before, left, now) if now is not None else None
     if result.status is Result.FAILED:
@@ -70,6 +73,19 @@ def verdict_of(session: Session, plan: StepPlan, result: StepResult, left: Left,
         artifacts=_names(session.layout, left.artifacts | frozenset(left.written)),
     )
     return judge(read_claims(result.handoff or Handoff()), facts)
+
+
+def _verdict_on_no_tests(session: Session, state: RunState, left: Left) -> Verdict | None:
+    """No test ran. Where the run began with some, that is a finding, whoever deleted them; else there is nothing."""
+    base = _code(session, session.repository.objects.commit(state.base).tree)
+    now = _code(session, left.tree)
+    since = replace(left, diff=scan(session.repository.diffs, base, now), tree=now)
+    verdict = judge(
+        read_claims(Handoff()),
+        Facts(diff=since.diff, cases=_cases(session, base, since)),
+        only=frozenset({"tests_deleted"}),
+    )
+    return verdict if verdict.flags else None
 
 
 def _names(layout: RunLayout, paths: frozenset[str]) -> frozenset[str]:

@@ -12,11 +12,20 @@ from gitswarm.ledger.reading import decisions, live_journals, run_spec, standing
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Record
 from gitswarm.records.outcome import Result, RunStatus
+from gitswarm.records.routing import Decision, Frame
 from gitswarm.worktree.shadow import find_shadow
 
 
+class OpenInterruption(Record):
+    """What the next step belongs to. `back_to`: `flow/step`; None when the flow is at its end then."""
+
+    kind: str
+    id: str
+    back_to: str | None
+
+
 class RunOverview(Record):
-    """`status --json` (design section 8). `worktree` is None when it is gone."""
+    """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first."""
 
     run_id: str
     state: RunStatus
@@ -32,6 +41,7 @@ class RunOverview(Record):
     tokens: int
     last_error: str | None
     hint: str
+    stack: tuple[OpenInterruption, ...] = ()
 
 
 def overview(repository: Repository, layout: RunLayout) -> RunOverview:
@@ -44,13 +54,14 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
     executing = live and (state.end is None or journals)
     status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
     decided = standing_decision(repository, layout, state.tip)
+    coming = _coming(repository, state, decided)
     shadow = find_shadow(repository, layout.branch)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
         flow=state.steps[-1].flow if state.steps else run_spec(repository, state).flows[0],
         current_step=journals[-1].step if journals else None,
-        next_step=_next_step(repository, state, decided.to_step if decided else None),
+        next_step=coming.step,
         steps_completed=len({(r.flow, r.step) for r in state.steps if r.result is not Result.FAILED}),
         branch=layout.branch.removeprefix("refs/heads/"),
         base=state.base,
@@ -60,6 +71,7 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
         tokens=state.tokens,
         last_error=_last_error(state),
         hint=_hint(layout, status),
+        stack=tuple(map(_interruption, coming.stack)),
     )
 
 
@@ -84,17 +96,45 @@ def overviews(repository: Repository, runs: list[RunLayout]) -> Listed:
     return Listed(tuple(found), tuple(unreadable))
 
 
-def _next_step(repository: Repository, state: RunState, decided: str | None) -> str | None:
-    """What would be executed next; of a run that ended on the way or was rolled back, what `resume` would execute."""
-    last = state.last_step
-    if decided is not None or state.end is RunStatus.SUCCEEDED:
-        return decided
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    """What would be executed next, and the interruptions that it belongs to."""
+
+    step: str | None
+    stack: tuple[Frame, ...] = ()
+
+
+def _coming(repository: Repository, state: RunState, decided: Decision | None) -> _Coming:
+    """Of a run that ended on the way or was rolled back: what `resume` would execute."""
+    if state.end is RunStatus.SUCCEEDED or (decided is not None and decided.to_step is not None):
+        return _after(decided)
     if state.end is None:
-        taken_back = decisions(repository, state.layout, state.tip)
-        return taken_back[-1].to_step if taken_back else None
-    before = decisions(repository, state.layout, repository.objects.commit(state.tip).parents[0])
-    pending = before[-1].to_step if before else None
-    return pending or (last.step if last else None)
+        return _after(_newest(repository, state, state.tip))
+    last = state.last_step
+    before = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
+    if last is None or (before is not None and (before.to_step or before.resume_at)):
+        return _after(before)
+    led = _newest(repository, state, last.parent)
+    return _Coming(last.step, led.stack if led else ())
+
+
+def _newest(repository: Repository, state: RunState, commit_id: str) -> Decision | None:
+    """The last decision after a commit, also one that was taken back."""
+    taken = decisions(repository, state.layout, commit_id)
+    return taken[-1] if taken else None
+
+
+def _after(decision: Decision | None) -> _Coming:
+    if decision is None:
+        return _Coming(None)
+    if decision.to_step is None and decision.resume_at is not None:
+        return _Coming(decision.resume_at.step, decision.stack)
+    return _Coming(decision.to_step, decision.stack if decision.to_step else ())
+
+
+def _interruption(frame: Frame) -> OpenInterruption:
+    back = frame.back
+    return OpenInterruption(kind=frame.kind, id=frame.id, back_to=f"{back.flow}/{back.step}" if back.step else None)
 
 
 def _last_error(state: RunState) -> str | None:

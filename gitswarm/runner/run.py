@@ -163,7 +163,7 @@ def _reason(state: RunState, ending: Ending) -> str:
     record = state.last_step
     if ending.partial is not None:
         return ending.partial.summary
-    if status is RunStatus.FAILED and record is not None:
+    if status is RunStatus.FAILED and record is not None and record.result is Result.FAILED:
         return f"{record.flow}/{record.step} failed: {record.summary}"
     if status is RunStatus.STOPPED:
         return f"stopped before {decision.next_flow}/{decision.to_step}"

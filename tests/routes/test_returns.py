@@ -18,7 +18,8 @@ def look(after: str = "a", status: str = "PARTIAL", uses: int = 3, **returns: An
 
 
 def depends(condition: str, then: str, otherwise: str) -> list[dict[str, Any]]:
-    return look(mode="conditional", otherwise=otherwise, then=then, **{"if": condition})
+    returns = {"mode": "conditional", "if": condition, "then": then, "otherwise": otherwise}
+    return [quest("look", fires_after("a"), returns=returns)]
 
 
 TO_B = """

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+from unittest import mock
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from gitswarm.records.routing import ConditionTrace
+from gitswarm.routing import conditions
 from gitswarm.routing.conditions import condition_problem, evaluate
 
 CONTEXT: dict[str, JsonValue] = {
@@ -115,3 +122,34 @@ def test_what_is_not_cel_names_the_column(expression: str) -> None:
     problem = condition_problem(expression)
     assert problem is not None
     assert problem.startswith("column ")
+
+
+# --- only the part of the context that an expression can reach is handed over ---
+
+TREE = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 2) | st.sampled_from(["a", "b"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3),
+    max_leaves=8,
+)
+PATHS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=0, max_size=3).map(
+    lambda names: ".".join(["run", *names])
+)
+ASKED = st.one_of(
+    PATHS.map(lambda path: f"{path} == 1"),
+    PATHS.filter(lambda path: "." in path).map(lambda path: f"has({path})"),
+    PATHS.map(lambda path: f"size({path}) > 1"),
+    PATHS.map(lambda path: f"{path}['a'] == 'b'"),
+    PATHS.map(lambda path: f"'a' in {path}"),
+    PATHS.map(lambda path: f"{path}.exists(x, x == 1)"),
+    st.tuples(PATHS, PATHS).map(lambda two: f"{two[0]} == {two[1]}"),
+    st.tuples(PATHS, PATHS).map(lambda two: f"{two[0]} == 1 || {two[1]}.a == 2"),
+)
+
+
+@given(run=st.dictionaries(st.sampled_from(["a", "b", "c"]), TREE, max_size=3), expression=ASKED)
+def test_a_condition_says_the_same_of_a_part_as_of_the_whole(run: dict[str, Any], expression: str) -> None:
+    whole = json.loads(json.dumps(run))
+    found = evaluate(expression, "x", {"run": run, "receipt": {"a": 1}})
+    with mock.patch.object(conditions, "_used", lambda _expression, context: dict(context)):
+        assert found == evaluate(expression, "x", {"run": whole, "receipt": {"a": 1}})
+    assert run == whole

@@ -1,0 +1,242 @@
+"""A run drawn downwards: a line per step, interruptions in columns of their own, and every turn with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from gitswarm.cli.lines import WIDTH, padded
+from gitswarm.cli.turns import Turn, turn_of, where_to
+from gitswarm.ledger.history import Passage, RunEnd
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.base import columns, shorten
+from gitswarm.records.event import EventKind
+from gitswarm.records.outcome import Result, RunStatus
+from gitswarm.records.routing import Action, Decision
+
+_NAME_WIDTH = 32
+_LEAD_WIDTH = 9
+_LEGEND = {
+    "○": "○ before the first step",
+    "●": "● a step",
+    "✗": "✗ a step that failed",
+    "◌": "◌ a step skipped by hand",
+    "◆": "◆ done by a person",
+    "↺": "↺ back to an earlier step",
+    "→": "→ not simply the next step",
+    "(": "(name) who decided, if not the flow's rules",
+    "├": "├─┐ ├─┘ an interruption begins, is over",
+    "┌": "┌ └ side by side",
+    "■": "■ the run ends or waits",
+    "▶": "▶ it was resumed",
+    "◇": "◇ this run was forked off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """`lead` are the columns on the left; a row without a number is a mark between steps."""
+
+    lead: str
+    text: str
+    number: str = ""
+    name: str = ""
+    outcome: str = ""
+    bracket: str = " "
+    is_heading: bool = False
+
+
+@dataclass
+class _Drawing:
+    """What is drawn so far. `within`: the interruptions that are open; `flow`: the flow that they interrupt;
+    `flows`: all that it was in; `executed`: steps since it was entered, as (flow, step)."""
+
+    rows: list[_Row] = field(default_factory=list)
+    signs: set[str] = field(default_factory=set)
+    within: tuple[str, ...] = ()
+    flow: str = ""
+    flows: list[str] = field(default_factory=list)
+    executed: list[tuple[str, str]] = field(default_factory=list)
+
+    def mark(self, sign: str, text: str) -> None:
+        self.signs.add(sign)
+        self.rows.append(_Row("│ " * len(self.within) + sign, text))
+
+    def enter(self, flow: str) -> None:
+        """A heading, when the run gets into another flow."""
+        if flow == self.flow:
+            return
+        self.flow = flow
+        self.flows.append(flow)
+        times = self.flows.count(flow)
+        again = f", round {times}" if times > 1 else ""
+        self.executed.clear()
+        self.rows.append(_Row("", f"── {flow}{again} ──", is_heading=True))
+
+    def interrupt(self, within: tuple[str, ...], led: Decision | None) -> None:
+        """Closes and opens columns, until `within` are the ones that are open."""
+        kept = 0
+        while kept < len(within) and within[: kept + 1] == self.within[: kept + 1]:
+            kept += 1
+        for depth in range(len(self.within), kept, -1):
+            way = f", on to {where_to(led)}" if depth == kept + 1 and led is not None else ""
+            self._border(depth, "├─┘", f"{_spoken(self.within[depth - 1])} is over{way}")
+        for depth in range(kept + 1, len(within) + 1):
+            self._border(depth, "├─┐", _spoken(within[depth - 1]))
+        self.within = within
+
+    def _border(self, depth: int, sign: str, text: str) -> None:
+        self.signs.add("├")
+        self.rows.append(_Row("│ " * (depth - 1) + sign, text))
+
+
+def graph_lines(passages: Sequence[Passage], start: Decision | None, shared: int = 0) -> list[str]:
+    """
+    :param start: the decision before the first step.
+    :param shared: how many of the first passages belong to the run that this one was forked from.
+    """
+    drawing = _Drawing()
+    led = start
+    if start is not None:
+        drawing.enter(start.flow_key)
+        _tell_start(drawing, start)
+    for index, passage in enumerate(passages):
+        if index == shared > 0:
+            drawing.mark("◇", "forked here: the steps above are those of the run that it comes from")
+        what = passage.what
+        if isinstance(what, RunEnd):
+            _draw_end(drawing, what, led)
+            led = passage.decision or led
+            if passage.decision is not None or index + 1 < len(passages):
+                drawing.mark("▶", f"resumed, on to {where_to(led)}" if led else "resumed")
+        else:
+            _draw_step(drawing, passages, index, led)
+            led = passage.decision
+    return [*_laid_out(drawing.rows), "", *_legend(drawing.signs)]
+
+
+def _tell_start(drawing: _Drawing, start: Decision) -> None:
+    by_hand = "by hand" in start.reason
+    turn = Turn("→", f"{where_to(start)}: {start.reason}") if by_hand else turn_of(start)
+    if turn is not None:
+        drawing.signs |= _turn_signs(turn)
+        drawing.mark("○", f"start {turn.sign} {turn.text}")
+
+
+def _draw_step(drawing: _Drawing, passages: Sequence[Passage], index: int, led: Decision | None) -> None:
+    record = passages[index].what
+    if not isinstance(record, StepRecord):
+        raise TypeError("no step")
+    drawing.interrupt(record.stack, led)
+    if not record.stack:
+        drawing.enter(record.flow)
+    drawing.executed.append((record.flow, record.step))
+    sign = _sign(record)
+    turn = _turn(drawing, record, passages[index].decision, is_last=index + 1 == len(passages))
+    bracket = _bracket(passages, index)
+    drawing.signs |= {sign, *_turn_signs(turn), *({"┌"} if bracket != " " else ())}
+    iteration = record.execution.iteration
+    drawing.rows.append(
+        _Row(
+            lead="│ " * len(record.stack) + sign,
+            text=f"{turn.sign} {turn.text}" if turn else "",
+            number=str(record.number),
+            name=record.step + (f"@{iteration}" if iteration > 1 else ""),
+            outcome=record.status.value if record.result is Result.SUCCEEDED else record.result.value,
+            bracket=bracket,
+        )
+    )
+
+
+def _turn_signs(turn: Turn | None) -> set[str]:
+    return {turn.sign, *("(" if turn.who else "")} if turn else set()
+
+
+def _turn(drawing: _Drawing, record: StepRecord, decision: Decision | None, *, is_last: bool) -> Turn | None:
+    """What is told behind a step. Where the run ends, the end itself says why, but not what was proposed."""
+    if decision is None or (decision.to_step is None and decision.proposal is None and not is_last):
+        return None
+    if record.fork is not None and decision.decision is Action.FORK:
+        return None
+    if decision.to_flow is not None:
+        is_behind = _is_behind(drawing.flows, decision.to_flow, drawing.flow)
+    else:
+        is_behind = _is_behind(drawing.executed, (record.flow, decision.to_step), (record.flow, record.step))
+    return turn_of(decision, is_behind=is_behind)
+
+
+def _is_behind(been: Sequence[object], target: object, here: object) -> bool:
+    """Whether the run first came to the target not later than here."""
+    return target in been and been.index(target) <= been.index(here)
+
+
+def _draw_end(drawing: _Drawing, end: RunEnd, led: Decision | None) -> None:
+    if end.status is RunStatus.SUCCEEDED:
+        drawing.interrupt((), None)
+    elif led is not None and led.to_step is None and not led.failed:
+        drawing.interrupt(tuple(frame.token for frame in led.stack), led)
+    elif led is not None:
+        over = {event.payload.get("frame") for event in led.events if event.kind is EventKind.STACK_POP}
+        drawing.interrupt(tuple(token for token in drawing.within if token not in over), led)
+    drawing.mark("■", f"{end.status}: {' '.join(end.reason.split())}")
+
+
+def _sign(record: StepRecord) -> str:
+    if record.result is Result.SKIPPED:
+        return "◌"
+    if record.result is Result.FAILED:
+        return "✗"
+    return "◆" if record.by_human else "●"
+
+
+def _bracket(passages: Sequence[Passage], index: int) -> str:
+    """Siblings of a fork are held together, whatever comes between them."""
+    fork = _fork(passages[index])
+    if fork is None:
+        return " "
+    others = [place for place, passage in enumerate(passages) if _fork(passage) == fork]
+    if index == others[0]:
+        return "┌"
+    return "└" if index == others[-1] else "│"
+
+
+def _fork(passage: Passage) -> str | None:
+    return passage.what.fork if isinstance(passage.what, StepRecord) else None
+
+
+def _spoken(token: str) -> str:
+    """`sidequest clarifier` for `sidequest:clarifier@7`."""
+    kind, _colon, name = token.partition(":")
+    name = name.rpartition("@")[0]
+    return f"injected {kind} {name}" if kind != "sidequest" else f"{kind} {name}"
+
+
+def _laid_out(rows: Sequence[_Row]) -> list[str]:
+    lead = min(_LEAD_WIDTH, max((columns(row.lead) for row in rows), default=0))
+    steps = [row for row in rows if row.number]
+    number = max((len(row.number) for row in steps), default=1)
+    name = min(_NAME_WIDTH, max((columns(row.name) for row in steps), default=0))
+    outcome = max((len(row.outcome) for row in steps), default=0)
+    forked = any(row.bracket != " " for row in rows)
+    lines = []
+    for row in rows:
+        left = padded(row.lead, lead) + (f" {row.bracket}" if forked else "")
+        if row.is_heading:
+            line = row.text
+        elif row.number:
+            line = f"{left} {row.number:>{number}}  {padded(row.name, name)}  {row.outcome:<{outcome}}  {row.text}"
+        else:
+            line = f"{left} {'':>{number}}  {row.text}"
+        lines.append(shorten(line, WIDTH))
+    return lines
+
+
+def _legend(signs: set[str]) -> list[str]:
+    """Only the signs that occur, as many in a line as fit."""
+    lines: list[str] = []
+    for sign, meaning in _LEGEND.items():
+        if sign in signs and lines and columns(f"{lines[-1]}   {meaning}") <= WIDTH:
+            lines[-1] += f"   {meaning}"
+        elif sign in signs:
+            lines.append(meaning)
+    return [*lines, "all about one of these turns: git swarm show NUMBER --routing"]

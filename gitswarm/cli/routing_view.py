@@ -1,0 +1,281 @@
+"""A decision told to a person: where the run went, what else there was, and why it was not taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from gitswarm.cli.console import plural
+from gitswarm.cli.lines import FIELD, hanging, labelled, padded
+from gitswarm.records.base import columns
+from gitswarm.records.event import EventKind
+from gitswarm.records.routing import (
+    Action,
+    Asked,
+    Candidate,
+    Decision,
+    Elimination,
+    Fork,
+    Frame,
+    JoinOutcome,
+    Proposal,
+    RoutingEvent,
+    SkipJustification,
+    StallState,
+    Superseded,
+    Way,
+    WhyNow,
+)
+
+_ID_WIDTH = 30
+_TRUTH = {True: "true", False: "false", None: "null"}
+
+
+def entry_lines(entry: Decision | Superseded) -> list[str]:
+    """One entry of a routing note."""
+    if isinstance(entry, Decision):
+        return decision_lines(entry)
+    said = f"what is above was taken back: {entry.reason}"
+    kept = [] if entry.superseded_by in entry.reason else labelled("kept in", entry.superseded_by)
+    return [*hanging(f"{entry.seq}. ", said), *labelled("at", entry.ts), *kept]
+
+
+def decision_lines(decision: Decision) -> list[str]:
+    """Everything that was recorded of it, in 80 columns; what it does not have is left out."""
+    why = decision.explanation
+    return [
+        *hanging(f"{decision.seq}. ", f"{_from(decision)} -> {_to(decision)}: {decision.decision}"),
+        *labelled("because", decision.reason),
+        *labelled("decided", _how(decision)),
+        *labelled("at", decision.ts),
+        *_ways(decision),
+        *_not_taken(why.eliminated, decision.reason),
+        *_conditions(decision),
+        *_loop(decision),
+        *_stall(why.stall),
+        *_navigator(why.navigator, decision.reason),
+        *_why_now(decision.why_now),
+        *_skipped(decision.skip_justification),
+        *_proposal(decision.proposal),
+        *_fork(decision.fork),
+        *_join(decision.join),
+        *_stack(decision.stack),
+        *_resumes(decision.resume_at),
+        *_events(decision),
+        *_replaces(decision),
+    ]
+
+
+def _from(decision: Decision) -> str:
+    if decision.from_step is None:
+        return f"start of {decision.flow_key}"
+    again = f"@{decision.iteration}" if decision.iteration and decision.iteration > 1 else ""
+    return f"{decision.flow_key}/{decision.from_step}{again}"
+
+
+def _to(decision: Decision) -> str:
+    if decision.to_step is not None:
+        return f"{decision.next_flow}/{decision.to_step}"
+    if decision.decision in (Action.PAUSE, Action.ESCALATE):
+        return "a person"
+    return "end, as failed" if decision.failed else "end"
+
+
+def _how(decision: Decision) -> str:
+    took = "" if decision.elapsed_us is None else f", in {_time(decision.elapsed_us)}"
+    return f"{decision.routing_source}, mode {decision.routing_mode}{took}"
+
+
+def _time(microseconds: int) -> str:
+    return f"{microseconds / 1000:.1f}ms" if microseconds < 1_000_000 else f"{microseconds / 1_000_000:.1f}s"
+
+
+def _ways(decision: Decision) -> list[str]:
+    """The candidates as a table; an id that is wider than its column has its reason below it."""
+    if not decision.candidates:
+        return []
+    room = min(_ID_WIDTH, max(columns(candidate.candidate_id) for candidate in decision.candidates))
+    lines = labelled("ways", "> taken, * taken when nobody else decides; priority, id, reason")
+    for candidate in decision.candidates:
+        lines += _way_row(candidate, room, is_taken=candidate.candidate_id == decision.candidate_id)
+    return lines
+
+
+def _way_row(candidate: Candidate, room: int, *, is_taken: bool) -> list[str]:
+    marks = f"{'>' if is_taken else ' '}{'*' if candidate.is_default else ' '}"
+    first = f"{'':<{FIELD}}{marks} {candidate.priority:>3}  "
+    if columns(candidate.candidate_id) <= room:
+        return hanging(f"{first}{padded(candidate.candidate_id, room)}  ", candidate.reason)
+    indent = " " * (columns(first) + room + 2)
+    return [*hanging(first, candidate.candidate_id), *hanging(indent, candidate.reason)]
+
+
+def _not_taken(eliminated: Sequence[Elimination], reason: str) -> list[str]:
+    """Those against which nothing speaks are named together: the table has their ids."""
+    plain = f"not taken: {reason}"
+    told = [(one.candidate_id, one.reason.removesuffix(f": {reason}")) for one in eliminated if one.reason != plain]
+    others = [one.candidate_id for one in eliminated if one.reason == plain]
+    if others:
+        told.append((others[0] if len(others) == 1 else "the others", "another one was taken"))
+    return _pairs("not taken", told)
+
+
+def _pairs(label: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """`label  name  text`: names in a column, as far as they are short."""
+    room = min(_ID_WIDTH, max((columns(name) for name, _text in pairs), default=0))
+    lines: list[str] = []
+    for name, text in pairs:
+        first = labelled("" if lines else label, padded(name, room))
+        if len(first) == 1 and columns(name) <= room:
+            lines += hanging(f"{padded(first[0], FIELD + room)}  ", text)
+        else:
+            lines += [*first, *hanging(" " * (FIELD + 2), text)]
+    return lines
+
+
+def _conditions(decision: Decision) -> list[str]:
+    lines: list[str] = []
+    for trace in decision.explanation.conditions:
+        found = f"cannot be evaluated: {trace.error}" if trace.error is not None else f"is {_plain(trace.value)}"
+        lines += labelled("" if lines else "if", trace.expression, f"{found} (for {trace.target})")
+    return lines
+
+
+def _loop(decision: Decision) -> list[str]:
+    state = decision.loop_state
+    return labelled("loop", f"pass {state.iteration} of at most {state.max_iterations}") if state else []
+
+
+def _stall(stall: StallState | None) -> list[str]:
+    if stall is None:
+        return []
+    same = "the same failing tests" if stall.same_failure else "the same work"
+    said = "stalled" if stall.is_stalled else "no stall"
+    passes = "1 pass" if stall.passes == 1 else f"{stall.passes} passes in a row"
+    return labelled("stall", f"{said}: {passes} with {same}, {stall.window} are a stall ({stall.signature})")
+
+
+def _navigator(asked: Asked | None, reason: str) -> list[str]:
+    if asked is None:
+        return []
+    none = "chose none of the ways" if asked.problem else "proposed steps of its own"
+    said = [f"chose {asked.chosen}" if asked.chosen else none]
+    if asked.reasoning and asked.reasoning != reason:
+        said.append(f"because {asked.reasoning}")
+    if asked.problem:
+        said.append(f"its answer does not count: {asked.problem}")
+    return labelled("navigator", *said)
+
+
+def _why_now(why: WhyNow | None) -> list[str]:
+    if why is None:
+        return []
+    told = [("trigger", why.trigger), ("relevance", why.relevance_to_charter), ("analysis", why.analysis)]
+    told += [("instead of", alternative) for alternative in why.alternatives_considered]
+    told += [("expected", why.expected_outcome)]
+    return _pairs("why now", [(name, text) for name, text in told if text])
+
+
+def _skipped(skip: SkipJustification | None) -> list[str]:
+    if skip is None:
+        return []
+    told = [
+        ("reason", skip.skip_reason),
+        ("not needed", skip.why_not_needed_for_exit),
+        ("instead", skip.replacement_assurance),
+    ]
+    return _pairs("skip", told)
+
+
+def _proposal(proposal: Proposal | None) -> list[str]:
+    if proposal is None:
+        return []
+    nodes = [f"{node.id} (station {node.station}): {node.objective}" for node in proposal.nodes]
+    return [
+        *labelled("proposal", f"{proposal.id}: behind {proposal.flow_key}/{proposal.after_step}", *nodes),
+        *labelled("", *([f"because {proposal.reasoning}"] if proposal.reasoning else [])),
+    ]
+
+
+def _fork(fork: Fork | None) -> list[str]:
+    if fork is None:
+        return []
+    said = [f"{', '.join(fork.targets)} side by side, then {fork.join}"]
+    if fork.commit:
+        said.append(f"all of them start from {fork.commit[:12]}")
+    if fork.pending != fork.targets:
+        said.append(f"still to come: {', '.join(fork.pending) or 'none'}")
+    if fork.void:
+        said.append(f"taken back: {', '.join(commit[:12] for commit in fork.void)}")
+    return labelled("fork", *said)
+
+
+def _join(join: JoinOutcome | None) -> list[str]:
+    if join is None:
+        return []
+    met = "met" if join.is_met else "not met"
+    statuses = ", ".join(f"{step} {status}" for step, status in join.statuses.items())
+    return labelled("join", f"{join.strategy} is {met}: {join.reason}", f"{statuses}; worst: {join.worst}")
+
+
+def _stack(stack: Sequence[Frame]) -> list[str]:
+    if not stack:
+        return []
+    open_ones = f"{plural(len(stack), 'interruption')} {'is' if len(stack) == 1 else 'are'} open then"
+    return labelled("within", open_ones, *(f"{number}. {_frame(frame)}" for number, frame in enumerate(stack, 1)))
+
+
+def _frame(frame: Frame) -> str:
+    nodes = f" ({', '.join(node.id for node in frame.nodes)})" if frame.nodes else ""
+    after = f"after {frame.flow}/{frame.step}" if frame.step else f"before {frame.flow}"
+    return f"{frame.kind} {frame.id}{nodes}, begun {after}; leads back to {way_text(frame.back)}"
+
+
+def way_text(way: Way) -> str:
+    """Where a way leads, for a person."""
+    if way.step is not None:
+        return f"{way.flow}/{way.step}"
+    if way.decision in (Action.PAUSE, Action.ESCALATE):
+        return "a person"
+    return f"the end of {way.flow}" + (", as failed" if way.failed else "")
+
+
+def _resumes(way: Way | None) -> list[str]:
+    return labelled("resume", f"goes on at {way_text(way)} ({way.decision}): {way.reason}") if way else []
+
+
+def _events(decision: Decision) -> list[str]:
+    lines: list[str] = []
+    for event in decision.events:
+        lines += labelled("" if lines else "events", f"{event.kind}: {_event(event, decision)}")
+    return lines
+
+
+def _event(event: RoutingEvent, decision: Decision) -> str:
+    """What it says beyond what stands above."""
+    told = event.payload
+    if event.kind in (EventKind.STACK_PUSH, EventKind.STACK_POP):
+        return _plain(told.get("frame"))
+    if event.kind is EventKind.ROUTING_OFFROAD:
+        return f"instead of {_plain(told.get('instead_of'))}"
+    if event.kind is EventKind.ROUTING_REJECTED:
+        asked = decision.explanation.navigator
+        is_told = told.get("from") == "navigator" and asked is not None and asked.problem == told.get("problem")
+        problem = "" if is_told else f": {_plain(told.get('problem'))}"
+        return f"from {_plain(told.get('from'))}, {told.get('candidate_id') or 'none of the ways'}{problem}"
+    return ", ".join(f"{name} {_plain(value)}" for name, value in told.items())
+
+
+def _plain(value: JsonValue) -> str:
+    if isinstance(value, bool) or value is None:
+        return _TRUTH[value]
+    if isinstance(value, list):
+        return " ".join(_plain(item) for item in value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _replaces(decision: Decision) -> list[str]:
+    replaced = decision.supersedes
+    return labelled("replaces", f"decision {replaced.seq} after {replaced.commit[:12]}") if replaced else []

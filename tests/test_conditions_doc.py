@@ -1,0 +1,89 @@
+"""Every example of docs/conditions.md works on a real step, and every field that there is has one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from gitswarm.git.repository import open_repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.records.base import Record
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.receipt import Receipt
+from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.observer import SilentObserver
+from gitswarm.runner.session import Surroundings
+from gitswarm.runner.situation import situation_of
+from gitswarm.worktree.shadow import Placement
+from tests.projects import new_project
+from tests.routed import CRITIC, Case, command, drive, flow, step
+
+DOC = (Path(__file__).parent.parent / "docs" / "conditions.md").read_text(encoding="utf-8")
+ROW = re.compile(r"^\| (?:`(\w+)`[^|]*\| )?`((?:[^`|]|\\\|)+)` \|", re.MULTILINE)
+EXAMPLES = [expression.replace("\\|", "|") for _field, expression in ROW.findall(DOC)]
+
+CASE = Case(
+    "every field",
+    [
+        flow(
+            "talk",
+            step("write"),
+            step("critique", CRITIC, kind="microloop", loop_target="write", max_iterations=2),
+            command("test", kind="branch", when=[("evidence.tests.passed == true", "done")], default="write"),
+            step("done"),
+        )
+    ],
+    {"critique": {"status": "UNVERIFIED", "concerns": ["one"]}},
+    (),
+    bundled_sidequests=True,
+)
+
+
+@pytest.fixture(scope="module")
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> list[Mapping[str, JsonValue]]:
+    """What conditions see after each step of a run."""
+    project = new_project(tmp_path_factory.mktemp("conditions"))
+    run = drive(project, CASE)
+    repository = open_repository(project.root, project.env)
+    around = Surroundings(
+        project.env, lambda: datetime.now(UTC), Placement(None, project.root.parent / "state"), SilentObserver()
+    )
+    with hold_run(repository, RunLayout(run), around) as held:
+        return [situation_of(held.session, held.state, record).context for record in held.state.steps]
+
+
+def fields_of(name: str, contexts: list[Mapping[str, JsonValue]]) -> set[str]:
+    models: dict[str, type[Record]] = {"receipt": Receipt, "envelope": Envelope, "evidence": Evidence}
+    if name in models:
+        return set(models[name].model_fields)
+    seen = contexts[-1][name]
+    return set(seen) if isinstance(seen, dict) else set()
+
+
+def section(name: str) -> str:
+    return DOC.split(f"\n## `{name}`")[1].split("\n## ")[0]
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) > 60
+
+
+@pytest.mark.parametrize("expression", EXAMPLES)
+def test_an_example_can_be_asked(expression: str, contexts: list[Mapping[str, JsonValue]]) -> None:
+    assert condition_problem(expression) is None
+    answers = [evaluate(expression, "x", context) for context in contexts]
+    assert [answer.error for answer in answers if answer.error] == []
+    assert {type(answer.value) for answer in answers} == {bool}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_has_an_example(name: str, contexts: list[Mapping[str, JsonValue]]) -> None:
+    documented = {field for field, _expression in ROW.findall(section(name)) if field}
+    assert documented == fields_of(name, contexts)

@@ -1,4 +1,4 @@
-"""What a navigator and an agent may choose, and what becomes of what they may not."""
+"""What a navigator may choose, and what becomes of what it may not."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from tests.routed import CLEANUP, CRITIC, Case, checked, fires_after, flow, prob
 from tests.routes.common import BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_name, chooses, critic_loop
 
 OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
+
 AUTHORITATIVE = ("--routing", "authoritative")
+
 DETERMINISTIC = ("--routing", "deterministic_only")
+
 QUEST = quest("look", fires_after("a"))
+
 OTHER = quest("aside", fires_after("a"), priority=40)
+
 CALM = quest("calm", {"kind": "condition", "if": "false"})
+
 JUSTIFIED = {
     "skip_justification": {
         "skip_reason": "done already",
@@ -23,34 +29,32 @@ JUSTIFIED = {
         "replacement_assurance": "the tests of c",
     }
 }
+
 DETOURED = """
     f/a PARTIAL > detour:look (deterministic)
       f/sq-look-look VERIFIED > advance:b (deterministic)
     f/b VERIFIED > advance:c (fast_path)
     f/c VERIFIED > terminate (fast_path)
 """
+
 AGAIN = """
     f/a PARTIAL > repeat:a (navigator)
     f/a@2 VERIFIED > advance:b (fast_path)
     f/b VERIFIED > advance:c (fast_path)
     f/c VERIFIED > terminate (fast_path)
 """
+
 SKIPPED = """
     f/a VERIFIED > skip:b (navigator)
     f/c VERIFIED > terminate (fast_path)
 """
+
 JUDGE = flow(
     "f",
     step("judge", CRITIC, kind="branch", when=[("envelope.observations[0] == 'go'", "c")]),
     step("b"),
     step("c", CLEANUP),
 )
-
-
-def wishes(candidate: str, **more: Any) -> dict[str, Any]:
-    """What an agent's own envelope asks for."""
-    return {"routing": {"chosen_candidate_id": candidate, "reasoning": "I know it", **more}}
-
 
 TAKEN = [
     Case("the same step once more", [LINE], {"a": [{**HALF, **chooses("repeat:a")}, {}]}, AGAIN, no_events=True),
@@ -262,106 +266,6 @@ BOUNDED = [
     ),
 ]
 
-MODES = {"a": [{**HALF, **chooses("repeat:a")}, chooses("skip:b", **JUSTIFIED)]}
-BY_MODE = [
-    Case("deterministic_only asks nobody", [LINE], MODES, OPEN, options=DETERMINISTIC, no_events=True),
-    Case("assist asks where something is open", [LINE], MODES, AGAIN, no_events=True),
-    Case(
-        "authoritative asks everywhere",
-        [LINE],
-        MODES,
-        """
-        f/a PARTIAL > repeat:a (navigator)
-        f/a@2 VERIFIED > skip:b (navigator)
-        f/c VERIFIED > terminate (fast_path)
-        """,
-        options=AUTHORITATIVE,
-    ),
-    Case(
-        "deterministic_only takes what is called for",
-        [LINE],
-        {"a": {**HALF, **chooses("advance:b")}},
-        DETOURED,
-        options=DETERMINISTIC,
-        sidequests=[QUEST],
-    ),
-    Case("without an answer authoritative goes on by itself", [LINE], {}, STRAIGHT, options=AUTHORITATIVE),
-]
-
-WISHES = [
-    Case(
-        "an agent's wish",
-        [LINE],
-        {"a": [{**HALF, **wishes("repeat:a")}, {}]},
-        AGAIN.replace("navigator", "envelope_fallback"),
-        no_events=True,
-    ),
-    Case(
-        "an agent's wish for a detour needs its reasons too",
-        [LINE],
-        {"a": {**HALF, **wishes("detour:aside")}},
-        DETOURED,
-        sidequests=[QUEST, OTHER],
-        events="""
-        stack_push frame=sidequest:look@1 depth=1 interrupted=f/a back_to=f/b
-        routing_rejected from=envelope candidate_id=detour:aside problem=NEEDS
-        routing_offroad candidate_id=detour:look from_step=a instead_of=advance:b why_now=[WHEN]
-        stack_pop frame=sidequest:look@1 depth=0
-        """.replace("NEEDS", "detour:aside needs why_now (trigger, relevance_to_charter)").replace(
-            "WHEN", str(fires_after("a")["if"])
-        ),
-    ),
-    Case(
-        "an agent's wish for a detour, with its reasons",
-        [LINE],
-        {"a": {**HALF, **wishes("detour:look", why_now=WHY)}},
-        DETOURED.replace("look (deterministic)", "look (envelope_fallback)"),
-        sidequests=[QUEST],
-    ),
-    Case(
-        "a wish outside of the candidates",
-        [LINE],
-        {"a": {**HALF, **wishes("advance:c")}},
-        OPEN,
-        events="routing_rejected from=envelope candidate_id=advance:c problem='advance:c' is none of the candidates",
-    ),
-    Case(
-        "a wish is not heard in deterministic_only",
-        [LINE],
-        {"a": {**HALF, **wishes("repeat:a")}},
-        OPEN,
-        options=DETERMINISTIC,
-        no_events=True,
-    ),
-    Case("a wish is not heard where nothing is open", [LINE], {"a": wishes("repeat:a")}, STRAIGHT, no_events=True),
-    Case(
-        "the navigator's answer comes before the wish",
-        [LINE],
-        {"a": {**HALF, **wishes("repeat:a"), **chooses("advance:b")}},
-        OPEN.replace("b (fast_path)", "b (navigator)"),
-        no_events=True,
-    ),
-    Case(
-        "the wish counts when the navigator's answer does not",
-        [LINE],
-        {"a": [{**HALF, **wishes("repeat:a"), **chooses("advance:zoo")}, {}]},
-        AGAIN.replace("navigator", "envelope_fallback"),
-        events="""
-        routing_rejected from=navigator candidate_id=advance:zoo problem='advance:zoo' is none of the candidates
-        """,
-    ),
-    Case(
-        "a wish decides a branch that no condition decides",
-        [JUDGE],
-        {"judge": wishes("branch:b")},
-        """
-        f/judge VERIFIED > branch:b (envelope_fallback)
-        f/b VERIFIED > advance:c (fast_path)
-        f/c VERIFIED > terminate (fast_path)
-        """,
-    ),
-]
-
 
 @by_name(TAKEN)
 def test_taken(project: Project, case: Case) -> None:
@@ -370,16 +274,6 @@ def test_taken(project: Project, case: Case) -> None:
 
 @by_name(BOUNDED)
 def test_bounded(project: Project, case: Case) -> None:
-    checked(project, case)
-
-
-@by_name(BY_MODE)
-def test_mode(project: Project, case: Case) -> None:
-    checked(project, case)
-
-
-@by_name(WISHES)
-def test_wish(project: Project, case: Case) -> None:
     checked(project, case)
 
 
@@ -449,3 +343,19 @@ def test_only_a_linear_step_can_be_skipped(project: Project) -> None:
     )
     run = checked(project, case)
     assert problems(project, run) == ["'skip:critique' is none of the candidates"]
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "told"),
+    [pytest.param(5000, ["no answer within 0.2 s"], id="too late"), pytest.param(1, [], id="in time")],
+)
+def test_an_answer_counts_when_it_is_in_time(project: Project, delay_ms: int, told: list[str]) -> None:
+    case = Case(
+        "",
+        [LINE],
+        {"a": [{**HALF, **chooses("repeat:a"), "route_delay_ms": delay_ms}, {}]},
+        OPEN if told else AGAIN,
+        files={".swarm/config.yaml": "routing: {navigator_timeout: 0.2}\n"},
+    )
+    run = checked(project, case)
+    assert problems(project, run) == told

@@ -14,7 +14,6 @@ OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
 
 AUTHORITATIVE = ("--routing", "authoritative")
 
-DETERMINISTIC = ("--routing", "deterministic_only")
 
 QUEST = quest("look", fires_after("a"))
 

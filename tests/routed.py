@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import yaml
@@ -21,7 +23,7 @@ AUTHOR, CRITIC, CLEANUP = "code-implementer", "code-critic", "build-cleanup"
 
 
 def step(name: str, station: str = AUTHOR, **routing: Any) -> dict[str, Any]:
-    """A step of a flow; routing `when=[(condition, target), …]` is spelled out."""
+    """A step of a flow; routing `when=[(condition, target), …]` is spelled out; a way's own maximum comes third."""
     found: dict[str, Any] = {"id": name, "station": station}
     return {**found, "routing": _routing(routing)} if routing else found
 
@@ -34,7 +36,8 @@ def command(name: str = "test", run: str = "true", **routing: Any) -> dict[str, 
 def _routing(said: Mapping[str, Any]) -> dict[str, Any]:
     whole = dict(said)
     if "when" in whole:
-        whole["when"] = [{"if": condition, "next": target} for condition, target in whole["when"]]
+        names = ("if", "next", "max_iterations")
+        whole["when"] = [dict(zip(names, way, strict=False)) for way in whole["when"]]
     return whole
 
 
@@ -56,12 +59,13 @@ def fires_after(name: str, status: str = "PARTIAL") -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A run to drive, and what has to come of it. `steps` is the stub's script; `route` one line per commit."""
+    """A run to drive, and what has to come of it. `steps` is the stub's script; `route` one line per commit, as a
+    list or as one indented text; `events` the same for what routing tells, "" when it is not compared."""
 
     name: str
     flows: Sequence[dict[str, Any]]
     steps: Mapping[str, Any]
-    route: Sequence[str]
+    route: Sequence[str] | str
     end: str = "succeeded"
     options: Sequence[str] = ()
     sidequests: Sequence[dict[str, Any]] = ()
@@ -69,6 +73,8 @@ class Case:
     """Commands that follow when the run has ended, each without the run's id: `("resume", "-m", "go")`."""
     bundled_sidequests: bool = False
     files: Mapping[str, str] = field(default_factory=dict)
+    events: str = ""
+    no_events: bool = False
 
 
 def set_up(project: Project, case: Case) -> str:
@@ -143,9 +149,83 @@ def ended(project: Project, run: str) -> str:
     return state.end.value if state.end else "running"
 
 
+def lines(text: str | Sequence[str]) -> str:
+    """A route as one text: from a list of lines, or without the margin and the gaps that it has in the source."""
+    if not isinstance(text, str):
+        return "\n".join(text)
+    return "\n".join(line for line in dedent(text).splitlines() if line)
+
+
+ROUTING_EVENTS = ("routing_", "stack_", "flow_injected", "node_injected", "graph_extended")
+
+
+def told_by_events(project: Project, run: str) -> list[str]:
+    """One line per event that routing tells, in order: `kind name=value …`."""
+    answer = ask(project, "events", run, "--json")
+    assert answer.code == 0, answer.stderr
+    events = [json.loads(line) for line in answer.stdout.splitlines()]
+    return [_event(event) for event in events if event["kind"].startswith(ROUTING_EVENTS)]
+
+
+def _event(event: Mapping[str, Any]) -> str:
+    payload = {name: _plain(value) for name, value in event["payload"].items()}
+    return " ".join([event["kind"], *(f"{name}={value}" for name, value in payload.items())])
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"[{value['trigger']}]"
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def taken(project: Project, run: str) -> list[Decision]:
+    """Every decision of a run in the order of its commits."""
+    repository = open_repository(project.root, project.env)
+    layout = RunLayout(run)
+    state = replay(repository, layout)
+    chain = [state.tip]
+    while chain[-1] != state.run_commit:
+        chain.append(repository.objects.commit(chain[-1]).parents[0])
+    return [decision for commit in reversed(chain) for decision in decisions(repository, layout, commit)]
+
+
+def problems(project: Project, run: str) -> list[str]:
+    """Why answers of the navigator did not count, as the routing notes say."""
+    asked = [decision.explanation.navigator for decision in taken(project, run)]
+    return [said.problem for said in asked if said is not None and said.problem is not None]
+
+
+def eliminated(project: Project, run: str, candidate: str) -> list[str]:
+    """Why a candidate was not taken, once per decision that says so."""
+    return [
+        way.reason
+        for decision in taken(project, run)
+        for way in decision.explanation.eliminated
+        if way.candidate_id == candidate
+    ]
+
+
 def checked(project: Project, case: Case) -> str:
-    """Drives a case and compares: the route, the end, and that the run is whole."""
+    """Drives a case and compares: the route, the end, the events, and that notes and events tell the same."""
     run = drive(project, case)
-    assert "\n".join(routed(project, run)) == "\n".join(case.route)
+    assert "\n".join(routed(project, run)) == lines(case.route)
     assert ended(project, run) == case.end
+    told = told_by_events(project, run)
+    if case.events or case.no_events:
+        assert "\n".join(told) == lines(case.events)
+    check_stack(told, whole=case.end == "succeeded")
+    rejected = [line.partition(" problem=")[2] for line in told if line.startswith("routing_rejected from=navigator")]
+    assert rejected == problems(project, run)
     return run
+
+
+def check_stack(told: Sequence[str], *, whole: bool) -> None:
+    """Interruptions end in the opposite order of their beginning, each once; all of them in a run that succeeded."""
+    open_frames: list[str] = []
+    for line in told:
+        frame = line.partition("frame=")[2].split(" ")[0]
+        if line.startswith("stack_push"):
+            open_frames.append(frame)
+        elif line.startswith("stack_pop"):
+            assert open_frames.pop() == frame
+    assert not (whole and open_frames)

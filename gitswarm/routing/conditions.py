@@ -1,4 +1,4 @@
-"""Conditions of branches: CEL over receipt, envelope, evidence and run."""
+"""Conditions of branches and sidequests: CEL over receipt, envelope, evidence, run and history."""
 
 from __future__ import annotations
 

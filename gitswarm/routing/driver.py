@@ -133,6 +133,7 @@ def decide(situation: Situation) -> Choice:
     whole = replace(
         ways,
         options=options,
+        is_obvious=ways.is_obvious and not called.dropped,
         conditions=(*ways.conditions, *called.conditions),
         dropped=(*ways.dropped, *called.dropped),
     )

@@ -47,10 +47,10 @@ def onward(situation: Situation, reason: str) -> Option:
 
 
 def _failed(situation: Situation) -> Ways:
-    repeated = again(situation.step_id, "resume retries a failed step", situation.stack)
+    repeated, dropped = _repeating(situation, "resume retries a failed step")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
     default = on_failure(situation) or replace(ended, stack=situation.stack)
-    return Ways(default, (default, repeated), f"{situation.step_id} failed")
+    return Ways(default, (default, *repeated), f"{situation.step_id} failed", dropped=dropped)
 
 
 def _blocked(situation: Situation) -> Ways:
@@ -67,15 +67,19 @@ def _blocked(situation: Situation) -> Ways:
 
 def _repeating(situation: Situation, reason: str) -> tuple[tuple[Option, ...], tuple[Elimination, ...]]:
     """The step once more, as long as it was not executed too often in a row; else why not."""
-    in_a_row = 0
-    for executed in reversed(situation.history):
-        if executed.step != situation.step_id:
-            break
-        in_a_row += 1
+    in_a_row = _in_a_row(situation)
     option = again(situation.step_id, reason, situation.stack)
     if in_a_row < MAX_REPEATS:
         return (option,), ()
     return (), (Elimination(candidate_id=option.id, reason=f"executed {in_a_row} times in a row"),)
+
+
+def _in_a_row(situation: Situation) -> int:
+    """Executions of the step with nothing between them; of a step of no flow's graph all that the run had."""
+    if situation.is_aside:
+        return situation.progress.iteration
+    others = (at for at, executed in enumerate(reversed(situation.history)) if executed.step != situation.step_id)
+    return next(others, len(situation.history))
 
 
 def _straight_on(situation: Situation) -> Ways:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -76,7 +76,8 @@ def _verdict(situation: Situation) -> Verdict | None:
 def _after_gate(situation: Situation) -> Option | None:
     verdict = _verdict(situation)
     if verdict is Verdict.BLOCK:
-        return end("the gate says BLOCK", priority=100, failed=True)
+        blocked = end("the gate says BLOCK", priority=100, failed=True)
+        return replace(blocked, candidate=blocked.candidate.model_copy(update={"source": "macro"}))
     if verdict is Verdict.ESCALATE:
         return pause("the gate says ESCALATE: a person has to decide", (), "gate/merge_decision.json")
     if verdict not in _BOUNCES:

@@ -69,7 +69,7 @@ def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workp
     place = Workplace.of(session, shadow)
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
-    plan = _plan(session, state, decision, ADOPT)
+    plan = _plan(session, state, decision.model_copy(update={"events": ()}), ADOPT)
     return place, _execute(session, place, plan, StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff))
 
 

@@ -159,8 +159,13 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
             flow_key=decision.flow_key,
             payload=dict(event.payload),
         )
-        for seq, event in enumerate((route_event(decision), *told_events(decision), last), start=1)
+        for seq, event in enumerate((route_event(decision), *_told(decision), last), start=1)
     ]
+
+
+def _told(decision: Decision) -> list[Event]:
+    """What a decision brings with it, unless a step is still to be executed: that one tells it then."""
+    return told_events(decision) if decision.to_step is None else []
 
 
 def _reason(state: RunState, ending: Ending) -> str:

@@ -47,8 +47,8 @@ class Teaching(Record):
 
 
 class Condition(Record):
-    """`if` is a CEL expression over receipt, envelope, evidence and run. `max_iterations` bounds this way when it
-    leads back; None: as the branch says."""
+    """`if` is a CEL expression over receipt, envelope, evidence, run and history. `max_iterations` bounds this way
+    when it leads back; None: as the branch says."""
 
     if_: str = Field(alias="if")
     next: str

@@ -1,0 +1,65 @@
+"""What the tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.routed import CLEANUP, CRITIC, Case, command, flow, step
+
+LINE = flow("f", step("a"), step("b"), step("c", CLEANUP))
+WHY = {"trigger": "the map is old", "relevance_to_charter": "the goal needs it"}
+DOUBT: dict[str, Any] = {"status": "UNVERIFIED", "concerns": ["thin"]}
+HALF: dict[str, Any] = {"status": "PARTIAL"}
+BLOCKED: dict[str, Any] = {"status": "BLOCKED", "blockers": ["which colour?"]}
+FAILING = (Path(__file__).parent.parent / "evidence/recorded/pytest-9.2.0/failing.txt").read_text(encoding="utf-8")
+"""What pytest said about two tests that failed."""
+
+OTHER_FAILING = FAILING.replace("test_discount", "test_rebate")
+STRAIGHT = """
+    f/a VERIFIED > advance:b (fast_path)
+    f/b VERIFIED > advance:c (fast_path)
+    f/c VERIFIED > terminate (fast_path)
+"""
+
+
+def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:
+    """One test per case, named after what it shows."""
+    names = [case.name for case in cases]
+    assert len(set(names)) == len(names)
+    return pytest.mark.parametrize("case", cases, ids=names)
+
+
+def critic_loop(most: int, **more: Any) -> dict[str, Any]:
+    routing = {"kind": "microloop", "loop_target": "write", "max_iterations": most, **more}
+    return flow("f", step("write"), step("critique", CRITIC, **routing), step("done", CLEANUP))
+
+
+def back_from_tests(
+    most: int = 5, when: Sequence[tuple[Any, ...]] = (("evidence.tests.passed", "done"),)
+) -> dict[str, Any]:
+    """An author, and the tests that send it back."""
+    back = command(kind="branch", when=when, default="write", max_iterations=most)
+    return flow("f", step("write"), back, step("done", CLEANUP))
+
+
+def exits(*codes: int) -> list[dict[str, Any]]:
+    """What a command ends with, execution by execution."""
+    return [{"run": [f"exit {code}"]} for code in codes]
+
+
+def writes(*names: str) -> dict[str, Any]:
+    return {"write": dict.fromkeys(names, "1\n")}
+
+
+def edits(most: int) -> list[dict[str, Any]]:
+    """An author that leaves other code behind each time."""
+    return [{"write": {"src/app.py": f"print({number})\n"}} for number in range(most)]
+
+
+def chooses(candidate: str, **more: Any) -> dict[str, Any]:
+    """A navigator's answer."""
+    return {"route": {"chosen_candidate_id": candidate, "reasoning": "as I see it", **more}}

@@ -267,7 +267,8 @@ def _choose(
             return _chosen(wish, ways, default, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
         if wish is not None:
             rejected.append(_rejection("envelope", wish))
-    return _by_default(ways, default).model_copy(update={"proposal": proposal}), asked, rejected
+    choice = _by_default(ways if asked is None else replace(ways, is_obvious=False), default)
+    return choice.model_copy(update={"proposal": proposal}), asked, rejected
 
 
 def _with(default: Option, options: tuple[Option, ...]) -> tuple[Option, ...]:

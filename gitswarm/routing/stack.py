@@ -178,6 +178,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
         )
     else:
         way = frame.back
+        reason = reason if mode == "resume" else f"{reason} leads nowhere from here, so on as before"
     return _popped(_on(way, situation, stack, reason), frame)
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from pydantic import JsonValue
 
@@ -128,9 +129,15 @@ def compile_prompt(role: Role, fragments: Fragments, briefing: Briefing) -> Prom
 
 def handoff_schema(required: Sequence[str]) -> Mapping[str, JsonValue]:
     """JSON schema of a handoff in which these fields have to stand."""
-    schema: dict[str, JsonValue] = Handoff.model_json_schema()
     needed: list[JsonValue] = [*sorted({*required, "status", "summary"})]
-    return {**schema, "required": needed}
+    return {**_any_handoff(), "required": needed}
+
+
+@cache
+def _any_handoff() -> Mapping[str, JsonValue]:
+    """10 ms, and a prompt is compiled for every step."""
+    schema: Mapping[str, JsonValue] = Handoff.model_json_schema()
+    return schema
 
 
 class _Texts:

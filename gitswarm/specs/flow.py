@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gitswarm.records.base import Record
 
@@ -117,7 +117,15 @@ class Terminal(Record):
     kind: Literal["terminal"]
 
 
-Routing = Annotated[Linear | Microloop | Branch | Fork | Join | Terminal, Field(discriminator="kind")]
+def _straight_on(value: object) -> object:
+    """A `next` alone says enough."""
+    return {"kind": "linear", **value} if isinstance(value, dict) and set(value) == {"next"} else value
+
+
+Routing = Annotated[
+    Annotated[Linear | Microloop | Branch | Fork | Join | Terminal, Field(discriminator="kind")],
+    BeforeValidator(_straight_on),
+]
 
 
 class ShellCommand(Record):

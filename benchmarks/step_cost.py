@@ -27,8 +27,8 @@ from gitswarm.records.routing import RoutingMode
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec, new_run_id
 from gitswarm.resources import bundled
 from gitswarm.runner.begin import NewRun, create_run
+from gitswarm.runner.deciding.route import decide_next
 from gitswarm.runner.observer import SilentObserver
-from gitswarm.runner.route import decide_next
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Surroundings, Workplace
 from gitswarm.runner.specs import freeze, user_files

@@ -17,10 +17,10 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from gitswarm.routing.conditions import NAMES, condition_problem, evaluate
+from gitswarm.runner.deciding.situation import situation_of
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.runner.session import Surroundings
-from gitswarm.runner.situation import situation_of
 from gitswarm.worktree.shadow import Placement
 from tests.projects import new_project
 from tests.routed import CRITIC, Case, command, drive, flow, step

@@ -23,12 +23,12 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.by_hand import ResumeOptions
 from gitswarm.runner.control import Request, Requests, Wish, interrupt
-from gitswarm.runner.discard import discard_run, purge, restore_run
-from gitswarm.runner.fork import ForkOptions, plan_fork
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.overview import overview
-from gitswarm.runner.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.runner.stop import end_unowned
+from gitswarm.runner.undo.discard import discard_run, purge, restore_run
+from gitswarm.runner.undo.fork import ForkOptions, plan_fork
+from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
 
 START = ("0", "start")

@@ -20,8 +20,8 @@ from gitswarm.records.base import shorten, timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.control import Requests
+from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.engines import build_engines, refuse_impossible
-from gitswarm.runner.route import decide_next, enter_at
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files

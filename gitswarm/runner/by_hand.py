@@ -13,11 +13,11 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.plan import Resumption, StepPlan
-from gitswarm.runner.recovery import look, take_place
-from gitswarm.runner.route import decide_skip, decision_by_hand, repeat_decision
+from gitswarm.runner.deciding.route import decide_skip, decision_by_hand, repeat_decision
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step import execute_step
+from gitswarm.runner.step.execute import execute_step
+from gitswarm.runner.step.plan import Resumption, StepPlan
+from gitswarm.runner.undo.recovery import look, take_place
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.specs.flow import Step
 

@@ -20,9 +20,9 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.orphans import end_orphans
-from gitswarm.runner.rolled_back import keep_rolled_back
 from gitswarm.runner.session import Session, Surroundings
 from gitswarm.runner.specs import read_frozen
+from gitswarm.runner.undo.rolled_back import keep_rolled_back
 from gitswarm.worktree.shadow import checked_out_elsewhere
 
 _ID = re.compile(r"[0-9a-f]{40}")

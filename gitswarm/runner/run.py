@@ -12,17 +12,17 @@ from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
-from gitswarm.runner.branching import execute_fork
 from gitswarm.runner.control import STATUS
+from gitswarm.runner.deciding.position import route_event, told_events
+from gitswarm.runner.deciding.route import decide_next, end_of
+from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.orphans import end_orphans
-from gitswarm.runner.papers import proposal_file
-from gitswarm.runner.partial import PartialHandoff, keep_partial, partial_fork, partial_path
-from gitswarm.runner.plan import Resumption, plan_step
-from gitswarm.runner.position import route_event, told_events
-from gitswarm.runner.recovery import take_place
-from gitswarm.runner.route import decide_next, end_of
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step import execute_step
+from gitswarm.runner.step.execute import execute_step
+from gitswarm.runner.step.papers import proposal_file
+from gitswarm.runner.step.plan import Resumption, plan_step
+from gitswarm.runner.undo.partial import PartialHandoff, keep_partial, partial_fork, partial_path
+from gitswarm.runner.undo.recovery import take_place
 
 _END_KINDS = {
     RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,

@@ -7,9 +7,9 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.control import STATUS, Wish
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.recovery import take_place
 from gitswarm.runner.run import end_run, ending_at
 from gitswarm.runner.session import Surroundings
+from gitswarm.runner.undo.recovery import take_place
 
 
 def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings, wish: Wish) -> RunState:

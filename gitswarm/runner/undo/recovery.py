@@ -13,8 +13,8 @@ from gitswarm.ledger.layout import RUNS_FOLDER, Execution
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.state import RunState
-from gitswarm.runner.examine import quarantine_nested
 from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.examine import quarantine_nested
 from gitswarm.runner.workplace import opened_side, prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.index_watch import IndexWatch

@@ -8,8 +8,8 @@ from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
-from gitswarm.runner.recovery import Reason, drop_journals, journal_files, look, set_aside
 from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.undo.recovery import Reason, drop_journals, journal_files, look, set_aside
 from gitswarm.worktree import snapshot
 
 

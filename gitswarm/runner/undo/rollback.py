@@ -11,9 +11,9 @@ from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
-from gitswarm.runner.recovery import Reason, Restoring, look, lost_to, retire_sides, set_aside_before
-from gitswarm.runner.rolled_back import ROLLED_BACK
 from gitswarm.runner.session import Session
+from gitswarm.runner.undo.recovery import Reason, Restoring, look, lost_to, retire_sides, set_aside_before
+from gitswarm.runner.undo.rolled_back import ROLLED_BACK
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow

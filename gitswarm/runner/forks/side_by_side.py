@@ -15,9 +15,9 @@ from gitswarm.ledger.journal import Journal
 from gitswarm.processes import end_processes_with
 from gitswarm.records.base import Clock
 from gitswarm.records.event import Event
-from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import SIBLING_MARKER, Workplace
-from gitswarm.runner.step import ask
+from gitswarm.runner.step.execute import ask
+from gitswarm.runner.step.plan import StepPlan
 
 _ENDING_S = 20.0
 _POLL_S = 0.05

@@ -15,10 +15,10 @@ from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
-from gitswarm.runner.acceptance import artifact_problems, count_after
-from gitswarm.runner.judging import Left, check_of, report_of, verdict_of
-from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.acceptance import artifact_problems, count_after
+from gitswarm.runner.step.judging import Left, check_of, report_of, verdict_of
+from gitswarm.runner.step.plan import StepPlan
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
 from gitswarm.worktree.shadow import reattach

@@ -15,9 +15,9 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
-from gitswarm.runner.leftovers import TRASH, leftovers, remove
-from gitswarm.runner.recovery import Reason, look, retire_sides, set_aside
 from gitswarm.runner.session import Session
+from gitswarm.runner.undo.leftovers import TRASH, leftovers, remove
+from gitswarm.runner.undo.recovery import Reason, look, retire_sides, set_aside
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, put_away
 
 

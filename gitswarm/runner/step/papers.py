@@ -19,8 +19,8 @@ from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
 from gitswarm.routing.joins import cap_of, worse
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
-from gitswarm.runner.examine import Worked
-from gitswarm.runner.plan import StepPlan
+from gitswarm.runner.step.examine import Worked
+from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Join, Microloop
 
 

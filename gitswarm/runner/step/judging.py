@@ -17,8 +17,8 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Flag, TestReport, Verdict
 from gitswarm.records.outcome import Result
-from gitswarm.runner.plan import StepPlan
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.stored import envelope_of, evidence_of
 
 _REPORT_BYTES = 8_000_000

@@ -1,0 +1,1 @@
+"""What a decision is taken from, and how it is recorded."""

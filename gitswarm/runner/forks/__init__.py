@@ -1,0 +1,1 @@
+"""Steps that are executed at the same time."""

@@ -1,0 +1,1 @@
+"""One step: planned, executed, looked at, written down."""

@@ -1,0 +1,1 @@
+"""Taking back, setting aside, branching off, cleaning up."""

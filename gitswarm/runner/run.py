@@ -13,7 +13,6 @@ from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS
-from gitswarm.runner.deciding.position import route_event, told_events
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.orphans import end_orphans
@@ -21,6 +20,7 @@ from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.papers import proposal_file
 from gitswarm.runner.step.plan import Resumption, plan_step
+from gitswarm.runner.step.position import route_event, told_events
 from gitswarm.runner.undo.partial import PartialHandoff, keep_partial, partial_fork, partial_path
 from gitswarm.runner.undo.recovery import take_place
 

@@ -12,11 +12,11 @@ from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded, Supersedes
 from gitswarm.routing import driver
-from gitswarm.runner.deciding.position import led_by
 from gitswarm.runner.deciding.preflight import preflight
 from gitswarm.runner.deciding.situation import rules_of, situation_of
 from gitswarm.runner.forks.siblings import has_begun, taken_back
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.position import led_by
 
 
 def decide_next(session: Session, state: RunState) -> Decision:

@@ -17,11 +17,11 @@ from gitswarm.records.routing import Choice, Fork, StallState
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import Ask, Branch, Progress, Question, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
-from gitswarm.runner.deciding.position import led_by
-from gitswarm.runner.forks.branches import branch_of, newest_at
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.branches import branch_of, newest_at
 from gitswarm.runner.step.plan import declared_artifacts
+from gitswarm.runner.step.position import led_by
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.sidequest import StallTrigger

@@ -13,15 +13,15 @@ from gitswarm.records.routing import Decision, Fork
 from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
 from gitswarm.routing.situation import Branch
-from gitswarm.runner.deciding.position import step_at
-from gitswarm.runner.forks.branches import branch_of, newest_at
 from gitswarm.runner.forks.onto_branch import bring_onto_branch
 from gitswarm.runner.forks.siblings import finished, fork_commit, state_at
 from gitswarm.runner.forks.side_by_side import Done, Sibling, SideBySide
 from gitswarm.runner.session import Session, Workplace, off_branch
+from gitswarm.runner.step.branches import branch_of, newest_at
 from gitswarm.runner.step.examine import Answer, Shared, declared_paths, examine
 from gitswarm.runner.step.execute import announce, open_journal, write_papers
 from gitswarm.runner.step.plan import Beside, Resumption, plan_step, step_request
+from gitswarm.runner.step.position import step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.artifacts import CodePattern, parse_artifact

@@ -8,8 +8,8 @@ from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.records.routing import Fork
-from gitswarm.runner.deciding.position import led_by
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.position import led_by
 
 
 def fork_commit(fork: Fork) -> str:

@@ -10,9 +10,9 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.routing.joins import said
-from gitswarm.runner.forks.branches import branch_of, joined
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import AC_MATRIX, read_matrix, read_status
+from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role

@@ -13,11 +13,11 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import Draft
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
-from gitswarm.runner.deciding.position import route_event, told_events
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import Answer, Worked, examine
 from gitswarm.runner.step.papers import draft_commit, kernel_files, said_events, write_envelope, write_receipt
 from gitswarm.runner.step.plan import StepPlan, step_request
+from gitswarm.runner.step.position import route_event, told_events
 from gitswarm.worktree import snapshot
 
 

@@ -14,10 +14,10 @@ from gitswarm.ledger.state import RunState
 from gitswarm.processes import agent_environment
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.deciding.position import step_at
-from gitswarm.runner.forks.branches import outcome_at
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
+from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
+from gitswarm.runner.step.position import step_at
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, ShellCommand, Step

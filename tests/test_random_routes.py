@@ -83,6 +83,26 @@ def flows(draw: st.DrawFn, name: str) -> dict[str, Any]:
 
 
 @st.composite
+def forked(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    """A flow with a fork, now and then in a loop; which branch ends first must not matter, so no first_complete."""
+    strategy = draw(st.sampled_from(["all_complete", "all_verified", "any_verified", "quorum"]))
+    join: dict[str, Any] = {"kind": "join", "join_from": ["x", "y"], "join_strategy": strategy}
+    if strategy == "quorum":
+        join["join_quorum"] = draw(st.integers(1, 2))
+    loop = {"kind": "microloop", "loop_target": "a", "max_iterations": 2}
+    return {
+        "id": name,
+        "steps": [
+            {"id": "a", "station": "code-implementer", "routing": {"kind": "fork", "fork_targets": ["x", "y"]}},
+            {"id": "x", "station": draw(st.sampled_from(["code-critic", "code-implementer"]))},
+            {"id": "y", "station": draw(st.sampled_from(["context-loader", "code-implementer"]))},
+            {"id": "b", "station": "code-implementer", "routing": join},
+            {"id": "c", "station": "code-critic", **({"routing": loop} if draw(st.booleans()) else {})},
+        ],
+    }
+
+
+@st.composite
 def quests(draw: st.DrawFn, name: str) -> dict[str, Any]:
     status = draw(st.sampled_from(["VERIFIED", "UNVERIFIED", "PARTIAL", "BLOCKED"]))
     triggers = [
@@ -140,12 +160,16 @@ def entries(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     tool = {"id": "tool", "utility": True, "steps": [{"id": "t", "station": "context-loader"}]}
-    names = [*STEPS, "t", "sq-q1-s0", "sq-q1-s1", "sq-q2-s0", "node-n", "node-m"]
+    names = [*STEPS, "x", "y", "t", "sq-q1-s0", "sq-q1-s1", "sq-q2-s0", "node-n", "node-m"]
     played = {
         name: draw(st.lists(entries(), min_size=1, max_size=3)) for name in draw(st.sets(st.sampled_from(names)))
     }
     return Story(
-        flows=(draw(flows("one")), *([draw(flows("two"))] if draw(st.booleans()) else []), tool),
+        flows=(
+            draw(st.one_of(flows("one"), forked("one"))),
+            *([draw(flows("two"))] if draw(st.booleans()) else []),
+            tool,
+        ),
         quests=(draw(quests("q1")), draw(quests("q2"))),
         script={"steps": played},
         mode=draw(st.sampled_from(list(RoutingMode))),
@@ -287,8 +311,9 @@ def check_answers(stage: Stage, state: RunState) -> None:
 
 
 def _plain(choice: dict[str, Any]) -> dict[str, Any]:
-    """Without what only the place adds: the flow, when it is the same."""
-    return {**choice, "to_flow": None}
+    """Without what only the place adds: the flow, when it is the same, and the commit that a fork starts from."""
+    fork = choice["fork"]
+    return {**choice, "to_flow": None, "fork": fork and {**fork, "commit": None, "void": None}}
 
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]

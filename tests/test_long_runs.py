@@ -18,7 +18,11 @@ steps:
     station: code-critic
     routing: {kind: microloop, loop_target: write, max_iterations: 5}
 """
-SCRIPT = 'steps: {critique: {status: UNVERIFIED, can_further_iteration_help: "yes"}}\n'
+SCRIPT = """\
+steps:
+  write: [{write: {x: "1"}}, {write: {x: "2"}}, {write: {x: "3"}}, {write: {x: "4"}}, {write: {x: "5"}}]
+  critique: {status: UNVERIFIED, can_further_iteration_help: "yes"}
+"""
 
 
 def test_a_tree_keeps_the_events_of_the_newest_executions(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from tests.routes.common import BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_na
 
 AUTHORITATIVE = ("--routing", "authoritative")
 OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
+ASKED = OPEN.replace("b (fast_path)", "b (deterministic)")
 TOOL = flow("tool", step("t1"), step("t2"), utility=True)
 LOOPING = flow(
     "tool",
@@ -224,7 +225,7 @@ NODES = [
         "autopilot: proposed, and on",
         [LINE],
         {"a": nodes(X, Y)},
-        OPEN,
+        ASKED,
         options=("--autopilot",),
         events="""
         routing_rejected from=navigator candidate_id=None problem=PROBLEM
@@ -329,7 +330,7 @@ def test_nodes(project: Project, case: Case) -> None:
 def test_what_may_not_be_injected(
     project: Project, wanted: dict[str, Any], problem: str, options: tuple[str, ...]
 ) -> None:
-    run = checked(project, Case("", [LINE, TOOL], {"a": wanted}, OPEN, options=options))
+    run = checked(project, Case("", [LINE, TOOL], {"a": wanted}, ASKED, options=options))
     assert problems(project, run) == [problem]
 
 

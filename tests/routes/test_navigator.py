@@ -11,6 +11,7 @@ from tests.routed import CLEANUP, CRITIC, Case, checked, fires_after, flow, prob
 from tests.routes.common import BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_name, chooses, critic_loop
 
 OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
+ASKED = OPEN.replace("b (fast_path)", "b (deterministic)")
 
 AUTHORITATIVE = ("--routing", "authoritative")
 
@@ -257,7 +258,7 @@ BOUNDED = [
         """
         f/a VERIFIED > detour:calm (navigator:detour)
           f/sq-calm-look VERIFIED > advance:b (deterministic)
-        f/b VERIFIED > advance:c (fast_path)
+        f/b VERIFIED > advance:c (deterministic)
         f/c VERIFIED > terminate (fast_path)
         """,
         options=AUTHORITATIVE,
@@ -313,7 +314,7 @@ def test_bounded(project: Project, case: Case) -> None:
 def test_an_answer_that_does_not_count_leaves_the_run_its_way(
     project: Project, answer: Any, options: tuple[str, ...], problem: str
 ) -> None:
-    case = Case("", [LINE], {"a": {**HALF, "route": answer}}, OPEN, options=options, sidequests=[CALM])
+    case = Case("", [LINE], {"a": {**HALF, "route": answer}}, ASKED, options=options, sidequests=[CALM])
     run = checked(project, case)
     (said,) = problems(project, run)
     assert said.startswith(problem)
@@ -334,7 +335,7 @@ def test_only_a_linear_step_can_be_skipped(project: Project) -> None:
         [critic_loop(1)],
         {"write": chooses("skip:critique", **JUSTIFIED)},
         """
-        f/write VERIFIED > advance:critique (fast_path)
+        f/write VERIFIED > advance:critique (deterministic)
         f/critique VERIFIED > advance:done (deterministic)
         f/done VERIFIED > terminate (fast_path)
         """,
@@ -353,7 +354,7 @@ def test_an_answer_counts_when_it_is_in_time(project: Project, delay_ms: int, to
         "",
         [LINE],
         {"a": [{**HALF, **chooses("repeat:a"), "route_delay_ms": delay_ms}, {}]},
-        OPEN if told else AGAIN,
+        ASKED if told else AGAIN,
         files={".swarm/config.yaml": "routing: {navigator_timeout: 0.2}\n"},
     )
     run = checked(project, case)

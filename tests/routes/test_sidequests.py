@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Project
-from tests.routed import Case, checked, eliminated, fires_after, quest
+from tests.routed import Case, checked, drive, eliminated, fires_after, quest
 from tests.routes.common import BLOCKED, DOUBT, HALF, LINE, STRAIGHT, by_name, critic_loop, edits, writes
 
 PARTIAL = {"kind": "condition", "if": 'envelope.status == "PARTIAL"'}
@@ -368,3 +368,13 @@ def test_a_detour_that_is_used_up_says_so(project: Project) -> None:
     case = next(case for case in CHOICE if case.name == "used up in this run")
     run = checked(project, case)
     assert eliminated(project, run, "detour:look") == ["used up: 1 of 1 in this run"]
+
+
+def test_a_sidequest_says_which_tier_and_how_many_turns_its_steps_have(project: Project) -> None:
+    steps = [{"id": "look", "station": "context-loader", "tier": "elite", "max_turns": 3}]
+    hashes = []
+    for more in ({}, {}, {"steps": steps}):
+        run = drive(project, Case("", [LINE], {"a": HALF}, (), sidequests=[look(**more)]))
+        hashes.append(project.json("show", "sq-look-look", "--receipt", "--run", run)["prompt_hash"])
+        project.swarm("discard", run, "--force")
+    assert hashes[0] == hashes[1] != hashes[2]

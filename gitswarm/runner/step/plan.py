@@ -17,7 +17,7 @@ from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
-from gitswarm.runner.step.position import step_at
+from gitswarm.runner.step.position import station_at, step_at
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, ShellCommand, Step
@@ -89,11 +89,11 @@ def plan_step(
     step = step_at(session, flow.id, decision.to_step or "", decision.stack)
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
     execution = Execution(session.layout, flow.id, step.id, iteration, step.agent)
-    station = session.specs.stations.get(step.station or "")
+    station = station_at(session, step, decision.stack)
     choice = session.engine_choice(flow.id, step)
     prompts = None
     if station is not None:
-        role = session_role(session, flow, step, choice.engine)
+        role = session_role(session, flow, step, station, choice.engine)
         said = resumption or Resumption()
         briefing = brief(session, state, role, decision, (said.answer, said.partial))
         names = {**briefing.names, str(place.shadow.path): "{{worktree}}"}
@@ -103,10 +103,9 @@ def plan_step(
     return StepPlan(flow, step, execution, choice, prompts, state, decision, resumption, station, joins=joins)
 
 
-def session_role(session: Session, flow: Flow, step: Step, engine: str) -> Role:
+def session_role(session: Session, flow: Flow, step: Step, station: Station, engine: str) -> Role:
     """Who executes a station's step, and with which model."""
     specs, settings = session.specs, session.spec.settings
-    station = specs.stations[step.station or ""]
     wish = ModelWish(settings.model, settings.economy)
     model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
     return Role(flow, step, station, specs.templates[template_id(flow, step)], model)

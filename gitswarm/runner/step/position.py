@@ -9,7 +9,8 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.routing import Choice, Decision, Frame
 from gitswarm.runner.session import Session
 from gitswarm.specs.flow import Step
-from gitswarm.specs.sidequest import NODE_PREFIX
+from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep
+from gitswarm.specs.station import Station
 
 _TOLD = (
     "to_step",
@@ -63,7 +64,22 @@ def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) ->
     if frame.kind == "nodes":
         node = next(node for node in frame.nodes if NODE_PREFIX + node.id == step)
         return Step(id=step, station=node.station, objective=node.objective)
+    found = _quest_step(session, frame, step)
+    return Step(id=step, station=found.station, objective=found.objective)
+
+
+def station_at(session: Session, step: Step, stack: tuple[Frame, ...]) -> Station | None:
+    """Who executes the step: its station, with what a sidequest says about tier and turns; None for a command."""
+    station = session.specs.stations.get(step.station or "")
+    frame = stack[-1] if stack else None
+    if station is None or frame is None or frame.kind != "sidequest":
+        return station
+    found = _quest_step(session, frame, step.id)
+    said = {"tier": found.tier, "max_turns": found.max_turns}
+    return station.model_copy(update={name: value for name, value in said.items() if value is not None})
+
+
+def _quest_step(session: Session, frame: Frame, step: str) -> SidequestStep:
     quest = session.specs.sidequests[frame.id]
     names = [quest.step_name(index) for index in range(len(quest.steps))]
-    found = quest.steps[names.index(step)]
-    return Step(id=step, station=found.station, objective=found.objective)
+    return quest.steps[names.index(step)]

@@ -18,6 +18,7 @@ from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.errors import RunInterruptedError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
+from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
@@ -141,6 +142,8 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
         last = state.last_step
         if last is not None and status is not RunStatus.STOPPED:
             out(f"last step  {last.flow}/{last.step}: {last.summary.splitlines()[0]}")
+            why = parse_message(repository.objects.commit(state.tip).message)
+            out(f"because    {why.body if why else ''}")
         out(f"go on      git swarm resume {run}")
     out(f"look       git swarm log {run}")
     out(f"review     git swarm diff {run}")

@@ -67,14 +67,14 @@ def show(
 def validate(
     names: Annotated[list[str] | None, typer.Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
 ) -> None:
-    """Check flows, and what belongs to them; without names also stations, sidequests, templates, policy."""
+    """Check flows and the sidequests that every run brings along; without names also stations, templates, policy."""
     library = library_here()
     chosen = names or library.flow_ids
     checks: list[Callable[[], object]] = [partial(checked_flow, library, flow_id) for flow_id in chosen]
+    checks += [partial(checked_sidequest, library, name) for name in library.sidequest_ids]
     if not names:
         checks += [partial(library.station, name) for name in library.station_ids]
         checks += [partial(library.template, name) for name in library.template_ids]
-        checks += [partial(checked_sidequest, library, name) for name in library.sidequest_ids]
         checks.append(library.policy)
     problems = problems_of(checks)
     if problems:

@@ -29,7 +29,7 @@ from gitswarm.runner.session import Surroundings
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.library import load_library
+from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.yaml_source import did_you_mean
 
 
@@ -139,6 +139,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     for name in asked.flows:
         _refuse_uncommitted_flow(repository, tree, name)
     library = load_library(bundled("flows"), user_files(repository, tree))
+    _refuse_missing(library, asked.flows)
     specs = freeze(library, asked.flows)
     script = parse_script(asked.script, read_text(asked.script), specs) if asked.script else None
     config = config_at(repository, tree)
@@ -161,6 +162,16 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     new = NewRun(spec, replace(specs, script=script), first_step=asked.first)
     refuse_run(repository, new)
     return new, config
+
+
+def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
+    """`all` names flows that the user did not type."""
+    missing = [flow for flow in flows if flow not in library.flow_ids]
+    if flows == ALL and missing:
+        there = " ".join(flow for flow in ALL if flow not in missing)
+        raise NotFoundError(
+            f"`all` is {', '.join(ALL)}, and there is no {', '.join(missing)} here", hint=f"git swarm start {there}"
+        )
 
 
 def _refuse_bounds(asked: Asked, flows: list[Flow]) -> None:

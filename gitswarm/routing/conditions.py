@@ -38,8 +38,15 @@ class Program(Protocol):
     def functions(self) -> list[str]: ...
 
 
+MOST_LOOPS = 4
+"""`all`, `exists`, `map` and `filter` in one expression: nested ones multiply, and nothing can stop them."""
+
+
 def condition_problem(expression: str) -> str | None:
     """Why an expression can never work, with its column; None when it can."""
+    loops = len(_BOUND.findall(expression))
+    if loops > MOST_LOOPS:
+        return f"{loops} of all, exists, map and filter: at most {MOST_LOOPS} in one expression"
     try:
         program = _compile(expression)
     except ValueError as error:

@@ -292,7 +292,8 @@ def _chosen(verdict: navigator.Verdict, ways: Ways, default: Option, source: Rou
         raise ValueError("a verdict without an option chooses nothing")
     if option.candidate.action is Action.DETOUR and source is RoutingSource.NAVIGATOR:
         source = RoutingSource.NAVIGATOR_DETOUR
-    reason = signal.reasoning or option.candidate.reason
+    own = option.candidate.action is Action.PAUSE and verdict.proposal is not None
+    reason = option.candidate.reason if own else signal.reasoning or option.candidate.reason
     whole = replace(ways, options=_with(option, ways.options))
     choice = take(option, whole, source, reason, default=default)
     justified = signal.skip_justification if option.candidate.action is Action.SKIP else None

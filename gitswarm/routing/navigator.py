@@ -102,8 +102,9 @@ def _judge_nodes(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situ
     if situation.rules.human is HumanPolicy.AUTOPILOT:
         return Verdict(None, signal, "proposed, not executed: nobody is there to approve", proposal)
     way: Way = way_of(ways.default, situation)
+    names = ", ".join(node.id for node in nodes)
     waiting = pause(
-        f"the navigator proposes {', '.join(node.id for node in nodes)}: resume --approve, or resume without",
+        f"the navigator proposes {names}: `resume --approve` has that executed, `resume` goes on without it",
         ways.default.stack,
         f"routing/proposals/{proposal.id}.json",
         resume_at=way,

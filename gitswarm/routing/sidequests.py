@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ from gitswarm.specs.sidequest import (
 @dataclass(frozen=True, slots=True)
 class Called:
     """What the triggers say: detours that may be taken, the highest priority first; what stands in the way of the
-    others that fired; the conditions that hold; events that tell of a stack that is full."""
+    others that fired; the conditions that hold, or that could not be evaluated; events of a stack that is full."""
 
     detours: tuple[Option, ...] = ()
     dropped: tuple[Elimination, ...] = ()
@@ -42,7 +43,8 @@ def called_for(situation: Situation, before: Option) -> Called:
     events: list[RoutingEvent] = []
     for quest in sorted(situation.rules.sidequests.values(), key=lambda quest: (-quest.priority, quest.id)):
         found = [_fires(trigger, quest, situation) for trigger in quest.triggers]
-        hits = [hit for hit in found if hit is not None]
+        traces += [hit.trace for hit in found if hit is not None and hit.trace is not None and hit.trace.error]
+        hits = [hit for hit in found if hit is not None and hit.what]
         if not hits or (quest.match == "all" and len(hits) < len(found)):
             continue
         traces += [hit.trace for hit in hits if hit.trace is not None]
@@ -64,7 +66,8 @@ def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> s
     used = situation.progress.uses.get(quest.id, 0)
     if used >= quest.max_uses_per_run:
         return f"used up: {used} of {quest.max_uses_per_run} in this run"
-    under_way = next((frame.id for frame in stack if frame.kind == "sidequest"), None)
+    around = (*stack, *situation.stack)  # its last step belongs to a sidequest too, though that is over then
+    under_way = next((frame.id for frame in around if frame.kind == "sidequest"), None)
     if under_way is not None and not quest.nested:
         return f"not inside the sidequest {under_way}"
     return f"{len(stack)} interruptions are open: no more" if is_full(stack) else None
@@ -85,7 +88,7 @@ def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Hit | N
     if isinstance(trigger, ConditionTrigger):
         trace = evaluate(trigger.if_, f"detour:{quest.id}", situation.context)
         if trace.value is not True:
-            return None
+            return _Hit("", (), trace) if trace.error is not None else None
         return _Hit(trace.expression, ("explanation.conditions",), trace)
     if isinstance(trigger, IterationTrigger) and situation.progress.iteration >= trigger.at_least:
         return _Hit(f"{situation.step_id} was executed {situation.progress.iteration} times", ("receipt.iteration",))
@@ -110,3 +113,14 @@ def _stall(trigger: StallTrigger, stall: StallState | None) -> _Hit | None:
         return None
     what = "the same failing tests" if stall.same_failure else "nothing new"
     return _Hit(f"{stall.passes} passes in a row left {what}", ("explanation.stall",))
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Why a pattern can never match; None when it can."""
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - as above
+
+    try:
+        GitIgnoreSpec.from_lines([pattern]).match_file("a/b")
+    except (ValueError, re.error) as error:
+        return str(error)
+    return None if pattern.strip() and not pattern.startswith("#") else "it names nothing"

@@ -57,11 +57,12 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Branch:
     """A target of a fork that has been executed. `commit`: its own, made beside its siblings; or, where it has none,
-    that on the branch."""
+    that on the branch. `waived`: a person skipped it; that is their word for it."""
 
     result: Result
     status: Status
     commit: str = ""
+    waived: bool = False
 
 
 @dataclass(frozen=True, slots=True)

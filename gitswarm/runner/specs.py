@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
 from gitswarm.ledger.reading import parsed
 from gitswarm.records.base import pretty_json
 from gitswarm.routing.conditions import condition_problem
+from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
@@ -18,10 +20,10 @@ from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
-from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, Sidequest
+from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, PathTrigger, Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import ASIDE_TEMPLATE, StepTemplate, template_id
-from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
+from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 _POLICY = "policy/models.json"
 
@@ -61,9 +63,32 @@ def checked_sidequest(library: Library, sidequest_id: str) -> Sidequest:
         if problem:
             what = f"not a CEL expression: {condition!r}: {problem}"
             problems.append(library.sidequest_problem(sidequest_id, location, what))
+    for location, what in (*_pattern_problems(found), *_target_problems(library, found)):
+        problems.append(library.sidequest_problem(sidequest_id, location, what))
     if problems:
         raise SpecError(problems, hint="git swarm flows validate")
     return found
+
+
+def _pattern_problems(quest: Sidequest) -> Iterator[tuple[Location, str]]:
+    for index, trigger in enumerate(quest.triggers):
+        for number, pattern in enumerate(trigger.patterns if isinstance(trigger, PathTrigger) else ()):
+            problem = pattern_problem(pattern)
+            if problem:
+                yield ("triggers", index, "patterns", number), f"not a pattern of paths: {pattern!r}: {problem}"
+
+
+def _target_problems(library: Library, quest: Sidequest) -> Iterator[tuple[Location, str]]:
+    """A step to bounce to has to be in some flow; which one is interrupted shows in the run."""
+    target = quest.returns.target
+    if target is None:
+        return
+    known: set[str] = set()
+    for flow_id in library.flow_ids:
+        with contextlib.suppress(SpecError):  # told where that flow is looked at
+            known |= {step.id for step in library.flow(flow_id).flow.steps}
+    if target not in known:
+        yield ("returns", "target"), f"no flow has a step '{target}'{did_you_mean(target, sorted(known))}"
 
 
 def freeze(library: Library, flow_ids: tuple[str, ...]) -> FrozenSpecs:

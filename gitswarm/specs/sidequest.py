@@ -101,7 +101,7 @@ class Sidequest(Record):
     match: Literal["any", "all"] = "any"
     priority: int = Field(default=50, ge=0, le=100)
     cost: Literal["low", "medium", "high"] = "medium"
-    max_uses_per_run: int = Field(default=3, ge=1)
+    max_uses_per_run: int = Field(default=3, ge=1, le=100)
     steps: tuple[SidequestStep, ...] = Field(min_length=1)
     returns: Return = Return()
     nested: bool = False

@@ -13,13 +13,14 @@ from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import Ask, Branch, Progress, Question, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.branches import branch_of, newest_at
+from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.plan import declared_artifacts
 from gitswarm.runner.step.position import led_by
 from gitswarm.runner.stored import evidence_of
@@ -54,7 +55,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         context=context,
         history=state.tally.entered.get(record.flow, ()),
         stack=led.stack,
-        changed=tuple(_changed(evidence)),
+        changed=tuple(dict.fromkeys([*_changed(evidence), *_changed_by_branches(session, state, record, flow)])),
         rules=rules,
         progress=progress,
         ask=_navigator(session, state, record),
@@ -142,6 +143,15 @@ def _changed(evidence: JsonValue) -> Iterator[str]:
     for file in files if isinstance(files, list) else ():
         if isinstance(file, dict):
             yield str(file["path"])
+
+
+def _changed_by_branches(session: Session, state: RunState, record: StepRecord, flow: Flow) -> Iterator[str]:
+    """At a join: what its branches brought along, for which nobody could leave the fork."""
+    if record.is_aside or not flow.has_step(record.step):
+        return
+    for branch in joined(state, flow, flow.step(record.step)).values():
+        evidence = evidence_of(session, branch) if branch.result is not Result.FAILED else None
+        yield from (file.path for file in evidence.diff.files) if evidence else ()
 
 
 def _verdict(session: Session, state: RunState) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.outcome import Result
 from gitswarm.records.routing import JoinOutcome
 from gitswarm.routing.joins import judge
 from gitswarm.routing.situation import Branch
@@ -19,7 +20,8 @@ def newest_at(state: RunState, flow: str, targets: Iterable[str], fork: str) -> 
 
 
 def branch_of(record: StepRecord) -> Branch:
-    return Branch(record.result, record.status, record.sibling or record.commit)
+    waived = record.by_human and record.result is Result.SKIPPED
+    return Branch(record.result, record.status, record.sibling or record.commit, waived)
 
 
 def joined(state: RunState, flow: Flow, step: Step) -> dict[str, StepRecord]:

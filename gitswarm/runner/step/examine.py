@@ -12,6 +12,7 @@ from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.state import RunState
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
@@ -109,7 +110,9 @@ def _look_beside_others(
         quarantined = _report_nested(session, place, journal)
         changes = place.folder.examine(shared.tree, shared.declared)
         artifacts = {path: content for path, content in changes.declared.items() if path in own}
-        tampered.extend(readable(path) for path in (*changes.tampered, *_put_code_back(session, place, shared.tree)))
+        tampered.extend(
+            readable(path) for path in (*changes.tampered, *_put_code_back(session, place, plan.before, shared.tree))
+        )
     else:
         artifacts = place.folder.peek(shared.tree, own)
     _report_tampering(journal, tampered)
@@ -122,15 +125,26 @@ def declared_paths(session: Session, plan: StepPlan) -> frozenset[str]:
     return frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)
 
 
-def _put_code_back(session: Session, place: Workplace, tree: str) -> list[str]:
-    """Makes the code what it was; the paths that had changed."""
+def _put_code_back(session: Session, place: Workplace, state: RunState, tree: str) -> list[str]:
+    """Makes the code what it was, and keeps what it had become; the paths that had changed."""
     objects = session.repository.objects
     code = objects.with_subtree(snapshot.stage(place.shadow), RUNS_FOLDER, None)
     clean = objects.with_subtree(tree, RUNS_FOLDER, None)
     changed = [delta.path for delta in session.repository.diffs.between(clean, code)]
     if changed:
+        kept = _keep_foreign_code(session, state, code)
+        session.around.observer.notice(
+            f"{len(changed)} files that nobody may change beside a fork are kept in {kept}"
+        )
         snapshot.restore(place.shadow, tree, session.layout.base)
     return changed
+
+
+def _keep_foreign_code(session: Session, state: RunState, code: str) -> str:
+    """It may be a person's. Returns the ref that keeps it."""
+    tree = session.store.with_run_files(code, state.tip_tree, {})
+    trailers = {"Swarm-Reason": "changed beside a fork"}
+    return session.store.set_aside(state, tree, "code that was changed beside a fork", trailers)
 
 
 def _report_tampering(journal: Journal, tampered: Sequence[str]) -> None:

@@ -66,8 +66,9 @@ def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> s
     used = situation.progress.uses.get(quest.id, 0)
     if used >= quest.max_uses_per_run:
         return f"used up: {used} of {quest.max_uses_per_run} in this run"
-    around = (*stack, *situation.stack)  # its last step belongs to a sidequest too, though that is over then
-    under_way = next((frame.id for frame in around if frame.kind == "sidequest"), None)
+    under_way = next((frame.id for frame in stack if frame.kind == "sidequest"), None)
+    if any(frame.kind == "sidequest" and frame.id == quest.id for frame in situation.stack) and not quest.nested:
+        return "not because of its own steps"
     if under_way is not None and not quest.nested:
         return f"not inside the sidequest {under_way}"
     return f"{len(stack)} interruptions are open: no more" if is_full(stack) else None

@@ -109,7 +109,6 @@ def _crossing_loops(flow: Flow, source: YamlSource, fork: Step, routing: Fork) -
     for index, step in enumerate(flow.steps):
         body = flow.loop_body(step.id)
         whole = inside | {join.id}
-        cuts = body & whole and not whole <= body
-        if cuts and not (body & whole == {join.id} and step.id == join.id):
+        if body & inside and not whole <= body:
             what = f"the loop of '{step.id}' cuts the fork '{fork.id}': it has to hold all of it, its join included"
             yield source.problem(("steps", index, "routing"), what)

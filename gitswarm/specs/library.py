@@ -210,6 +210,7 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
     """
     :param bundled: the folder of bundled flows, with the other kinds in folders of it.
     :param user_files: text by path, for every file below `USER_FOLDERS`; they come before bundled ones.
+    :raises SpecError: two files of a user have one id.
     """
     files = [
         SpecFile(path.relative_to(bundled).as_posix(), path.read_text(encoding="utf-8"), "bundled")
@@ -217,6 +218,7 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
         if path.is_file()
     ]
     files += [SpecFile(name, text, "user") for name, text in sorted(user_files.items())]
+    clashes: list[str] = []
     found: dict[str, dict[str, SpecFile]] = {kind: {} for kind in ("", *_FOLDERS)}
     for file in files:
         name = file.name.removeprefix(f"{USER_FLOWS}/").replace(f"{USER_SIDEQUESTS}/", "sidequests/", 1)
@@ -224,7 +226,13 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
         kind = path.parts[0] if len(path.parts) > 1 else ""
         at_its_place = kind == "fragments" or len(path.parts) <= 2
         if kind in found and at_its_place and path.suffix in _SUFFIXES_OF.get(kind, SUFFIXES):
-            found[kind][path.relative_to(kind).with_suffix("").as_posix()] = file
+            name = path.relative_to(kind).with_suffix("").as_posix()
+            other = found[kind].get(name)
+            if other is not None and other.origin == file.origin:
+                clashes.append(f"{file.name}: {other.name} has the same id")
+            found[kind][name] = file
+    if clashes:
+        raise SpecError(clashes, hint="keep one of the two files")
     return Library(
         SpecFiles(
             flows=found[""],

@@ -680,6 +680,7 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
     assert done.stdout == (
         f"{run} failed: 1 step, 0 tokens, $0.00\n"
         "last step  short/look: model overloaded\n"
+        "because    short/look failed: model overloaded\n"
         f"go on      git swarm resume {run}\n"
         f"look       git swarm log {run}\n"
         f"review     git swarm diff {run}\n"

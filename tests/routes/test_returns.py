@@ -139,7 +139,7 @@ MIDDLE = [
     ),
     Case(
         "bounce_to a step that this flow does not have is a resume",
-        [LINE],
+        [LINE, flow("g", step("elsewhere"))],
         {"a": HALF},
         TO_B,
         sidequests=look(mode="bounce_to", target="elsewhere"),

@@ -96,7 +96,7 @@ class Sidequest(Record):
     """
 
     id: Identifier
-    title: str
+    title: str = Field(min_length=1)
     triggers: tuple[Trigger, ...] = Field(min_length=1)
     match: Literal["any", "all"] = "any"
     priority: int = Field(default=50, ge=0, le=100)

@@ -111,6 +111,10 @@ def test_what_a_person_edits_beside_a_fork_is_kept(project: Project) -> None:
     assert "mine.txt" not in project.git("ls-tree", "--name-only", f"shadow/{run}")
 
 
+def test_a_sidequest_without_a_title_is_refused(project: Project) -> None:
+    assert "title: " in refusal(project, {**quest("mine", fires_after("a")), "title": ""})
+
+
 def test_two_files_with_one_id_are_refused(project: Project) -> None:
     text = (
         'id: mine\ntitle: t\ntriggers: [{kind: condition, if: "true"}]\nsteps: [{id: s, station: context-loader}]\n'

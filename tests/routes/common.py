@@ -25,6 +25,32 @@ STRAIGHT = """
     f/c VERIFIED > terminate (fast_path)
 """
 
+OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
+ASKED = OPEN.replace("b (fast_path)", "b (deterministic)")
+AUTHORITATIVE = ("--routing", "authoritative")
+DETERMINISTIC = ("--routing", "deterministic_only")
+JUSTIFIED = {
+    "skip_justification": {
+        "skip_reason": "done already",
+        "why_not_needed_for_exit": "c does it",
+        "replacement_assurance": "the tests of c",
+    }
+}
+
+DETOURED = """
+    f/a PARTIAL > detour:look (deterministic)
+      f/sq-look-look VERIFIED > advance:b (deterministic)
+    f/b VERIFIED > advance:c (fast_path)
+    f/c VERIFIED > terminate (fast_path)
+"""
+
+AGAIN = """
+    f/a PARTIAL > repeat:a (navigator)
+    f/a@2 VERIFIED > advance:b (fast_path)
+    f/b VERIFIED > advance:c (fast_path)
+    f/c VERIFIED > terminate (fast_path)
+"""
+
 
 def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:
     """One test per case, named after what it shows."""

@@ -10,11 +10,8 @@ import pytest
 from tests.conftest import Project
 from tests.projects import ask
 from tests.routed import CRITIC, Case, checked, drive, fires_after, flow, problems, quest, step
-from tests.routes.common import BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_name, chooses
+from tests.routes.common import ASKED, AUTHORITATIVE, BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_name, chooses
 
-AUTHORITATIVE = ("--routing", "authoritative")
-OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
-ASKED = OPEN.replace("b (fast_path)", "b (deterministic)")
 TOOL = flow("tool", step("t1"), step("t2"), utility=True)
 LOOPING = flow(
     "tool",

@@ -8,41 +8,29 @@ import pytest
 
 from tests.conftest import Project
 from tests.routed import CLEANUP, CRITIC, Case, checked, fires_after, flow, problems, quest, step, told_by_events
-from tests.routes.common import BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_name, chooses, critic_loop
-
-OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
-ASKED = OPEN.replace("b (fast_path)", "b (deterministic)")
-
-AUTHORITATIVE = ("--routing", "authoritative")
-
+from tests.routes.common import (
+    AGAIN,
+    ASKED,
+    AUTHORITATIVE,
+    BLOCKED,
+    DETOURED,
+    DOUBT,
+    HALF,
+    JUSTIFIED,
+    LINE,
+    OPEN,
+    STRAIGHT,
+    WHY,
+    by_name,
+    chooses,
+    critic_loop,
+)
 
 QUEST = quest("look", fires_after("a"))
 
 OTHER = quest("aside", fires_after("a"), priority=40)
 
 CALM = quest("calm", {"kind": "condition", "if": "false"})
-
-JUSTIFIED = {
-    "skip_justification": {
-        "skip_reason": "done already",
-        "why_not_needed_for_exit": "c does it",
-        "replacement_assurance": "the tests of c",
-    }
-}
-
-DETOURED = """
-    f/a PARTIAL > detour:look (deterministic)
-      f/sq-look-look VERIFIED > advance:b (deterministic)
-    f/b VERIFIED > advance:c (fast_path)
-    f/c VERIFIED > terminate (fast_path)
-"""
-
-AGAIN = """
-    f/a PARTIAL > repeat:a (navigator)
-    f/a@2 VERIFIED > advance:b (fast_path)
-    f/b VERIFIED > advance:c (fast_path)
-    f/c VERIFIED > terminate (fast_path)
-"""
 
 SKIPPED = """
     f/a VERIFIED > skip:b (navigator)

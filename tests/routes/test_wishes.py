@@ -8,39 +8,24 @@ import pytest
 
 from tests.conftest import Project
 from tests.routed import CLEANUP, CRITIC, Case, checked, fires_after, flow, quest, step
-from tests.routes.common import HALF, LINE, STRAIGHT, WHY, by_name, chooses
-
-OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
-
-AUTHORITATIVE = ("--routing", "authoritative")
-
-DETERMINISTIC = ("--routing", "deterministic_only")
+from tests.routes.common import (
+    AGAIN,
+    AUTHORITATIVE,
+    DETERMINISTIC,
+    DETOURED,
+    HALF,
+    JUSTIFIED,
+    LINE,
+    OPEN,
+    STRAIGHT,
+    WHY,
+    by_name,
+    chooses,
+)
 
 QUEST = quest("look", fires_after("a"))
 
 OTHER = quest("aside", fires_after("a"), priority=40)
-
-JUSTIFIED = {
-    "skip_justification": {
-        "skip_reason": "done already",
-        "why_not_needed_for_exit": "c does it",
-        "replacement_assurance": "the tests of c",
-    }
-}
-
-DETOURED = """
-    f/a PARTIAL > detour:look (deterministic)
-      f/sq-look-look VERIFIED > advance:b (deterministic)
-    f/b VERIFIED > advance:c (fast_path)
-    f/c VERIFIED > terminate (fast_path)
-"""
-
-AGAIN = """
-    f/a PARTIAL > repeat:a (navigator)
-    f/a@2 VERIFIED > advance:b (fast_path)
-    f/b VERIFIED > advance:c (fast_path)
-    f/c VERIFIED > terminate (fast_path)
-"""
 
 JUDGE = flow(
     "f",

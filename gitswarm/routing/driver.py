@@ -15,7 +15,6 @@ from gitswarm.records.routing import (
     Candidate,
     Choice,
     Decision,
-    Fork,
     Frame,
     HumanPolicy,
     Proposal,
@@ -35,6 +34,8 @@ from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
 from gitswarm.specs.flow import Flow, Linear
 
 DOCTOR = "env-doctor"
+"""The sidequest that comes first when a preflight finds something missing."""
+
 CLARIFIER = "clarifier"
 """The sidequest that a pause becomes when nobody is there to answer."""
 
@@ -89,18 +90,6 @@ def go_on(way: Way, stack: tuple[Frame, ...], reason: str) -> Choice:
         source="kernel",
     )
     return only(Option(candidate, stack=stack, fork=way.fork, failed=way.failed), RoutingSource.DETERMINISTIC)
-
-
-def repeat(flow: str, step: str, fork: Fork | None = None) -> Way:
-    """The step once more."""
-    return Way(
-        decision=Action.FORK if fork else Action.REPEAT,
-        flow=flow,
-        step=step,
-        candidate_id=f"repeat:{step}",
-        reason=f"{step} once more",
-        fork=fork,
-    )
 
 
 def approve(decision: Decision, steps: int) -> Choice:

@@ -58,10 +58,9 @@ def sequence_problem(flows: tuple[str, ...]) -> SequenceProblem | None:
 def after_flow(flow: Flow, situation: Situation) -> Option:
     """What comes after a flow that nothing interrupted."""
     sequence = situation.rules.sequence
-    if flow.id == GATE and _verdict(situation) is not None:
-        bounced = _after_gate(situation)
-        if bounced is not None:
-            return bounced
+    by_verdict = _after_gate(situation) if flow.id == GATE else None
+    if by_verdict is not None:
+        return by_verdict
     following = sequence[sequence.index(flow.id) + 1 :][:1] if flow.id in sequence else ()
     if not following:
         return end("the flow is complete", priority=80)

@@ -112,6 +112,17 @@ def advance(situation: Situation, target: str, reason: str) -> Option:
     )
 
 
+def once_more(flow: str, step: str) -> Way:
+    """The way to a step that is to be executed again."""
+    return Way(
+        decision=Action.REPEAT,
+        flow=flow,
+        step=step,
+        candidate_id=f"repeat:{step}",
+        reason=f"{step} once more",
+    )
+
+
 def way_of(option: Option, situation: Situation) -> Way:
     """Where the run goes on when an interruption before this option is over.
 

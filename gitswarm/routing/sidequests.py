@@ -43,16 +43,16 @@ def called_for(situation: Situation, before: Option) -> Called:
     events: list[RoutingEvent] = []
     for quest in sorted(situation.rules.sidequests.values(), key=lambda quest: (-quest.priority, quest.id)):
         found = [_fires(trigger, quest, situation) for trigger in quest.triggers]
-        traces += [hit.trace for hit in found if hit is not None and hit.trace is not None and hit.trace.error]
-        hits = [hit for hit in found if hit is not None and hit.what]
-        if not hits or (quest.match == "all" and len(hits) < len(found)):
+        traces += [one.trace for one in found if one.trace is not None and one.trace.error is not None]
+        fired = [one for one in found if one.what]
+        if not fired or (quest.match == "all" and len(fired) < len(found)):
             continue
-        traces += [hit.trace for hit in hits if hit.trace is not None]
+        traces += [one.trace for one in fired if one.trace is not None]
         reason = refusal(situation, quest, before.stack)
         if reason is None:
-            trigger = "; ".join(hit.what for hit in hits)
+            trigger = "; ".join(one.what for one in fired)
             why = WhyNow(trigger=trigger, relevance_to_charter=quest.title, expected_outcome=quest.steps[0].objective)
-            pointers = tuple(dict.fromkeys(pointer for hit in hits for pointer in hit.pointers))
+            pointers = tuple(dict.fromkeys(pointer for one in fired for pointer in one.pointers))
             detours.append(detour(situation, quest, before, why, pointers))
             continue
         dropped.append(Elimination(candidate_id=f"detour:{quest.id}", reason=reason))
@@ -75,13 +75,15 @@ def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class _Hit:
-    what: str
-    pointers: tuple[str, ...]
+class _Found:
+    """What a trigger found. `what` is empty when it does not fire; `trace`: its condition, if it has one."""
+
+    what: str = ""
+    pointers: tuple[str, ...] = ()
     trace: ConditionTrace | None = None
 
 
-def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Hit | None:
+def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Found:
     if isinstance(trigger, PathTrigger):
         return _paths(trigger, situation)
     if isinstance(trigger, StallTrigger):
@@ -89,31 +91,33 @@ def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Hit | N
     if isinstance(trigger, ConditionTrigger):
         trace = evaluate(trigger.if_, f"detour:{quest.id}", situation.context)
         if trace.value is not True:
-            return _Hit("", (), trace) if trace.error is not None else None
-        return _Hit(trace.expression, ("explanation.conditions",), trace)
+            return _Found(trace=trace)
+        return _Found(trace.expression, ("explanation.conditions",), trace)
     if isinstance(trigger, IterationTrigger) and situation.progress.iteration >= trigger.at_least:
-        return _Hit(f"{situation.step_id} was executed {situation.progress.iteration} times", ("receipt.iteration",))
-    return None
+        return _Found(
+            f"{situation.step_id} was executed {situation.progress.iteration} times", ("receipt.iteration",)
+        )
+    return _Found()
 
 
-def _paths(trigger: PathTrigger, situation: Situation) -> _Hit | None:
+def _paths(trigger: PathTrigger, situation: Situation) -> _Found:
     if situation.result is Result.FAILED or not situation.changed:
-        return None
+        return _Found()
     from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that a run without changes need not wait for
 
     spec = GitIgnoreSpec.from_lines(trigger.patterns)
     hits = [path for path in situation.changed if spec.match_file(path)]
     if not hits:
-        return None
+        return _Found()
     more = f" and {len(hits) - 3} more" if len(hits) > 3 else ""
-    return _Hit(f"changed {', '.join(hits[:3])}{more}", tuple(f"evidence.diff:{path}" for path in hits[:10]))
+    return _Found(f"changed {', '.join(hits[:3])}{more}", tuple(f"evidence.diff:{path}" for path in hits[:10]))
 
 
-def _stall(trigger: StallTrigger, stall: StallState | None) -> _Hit | None:
+def _stall(trigger: StallTrigger, stall: StallState | None) -> _Found:
     if stall is None or stall.passes < trigger.count or trigger.same_failure not in (None, stall.same_failure):
-        return None
+        return _Found()
     what = "the same failing tests" if stall.same_failure else "nothing new"
-    return _Hit(f"{stall.passes} passes in a row left {what}", ("explanation.stall",))
+    return _Found(f"{stall.passes} passes in a row left {what}", ("explanation.stall",))
 
 
 def pattern_problem(pattern: str) -> str | None:

@@ -12,7 +12,7 @@ from gitswarm.records.outcome import Status
 from gitswarm.records.routing import Action, Candidate, ConditionTrace, Frame, Node, RoutingEvent, Way, WhyNow
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.macro import after_flow
-from gitswarm.routing.options import Option, Ways, advance, end, option_of, pause, way_of, with_events
+from gitswarm.routing.options import Option, Ways, advance, end, once_more, option_of, pause, way_of, with_events
 from gitswarm.routing.situation import MAX_DEPTH, Situation
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.sidequest import NODE_PREFIX, Return, Sidequest
@@ -232,15 +232,9 @@ def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: st
 
 def _retry(frame: Frame) -> Way:
     """Where a run goes on that ended because of what the frame interrupted."""
-    fork = frame.back.fork
-    return Way(
-        decision=Action.FORK if fork else Action.REPEAT,
-        flow=frame.flow,
-        step=fork.pending[0] if fork else frame.step,
-        candidate_id=f"repeat:{frame.step}",
-        reason=f"{frame.step} once more",
-        fork=fork,
-    )
+    way, fork = once_more(frame.flow, frame.step or ""), frame.back.fork
+    into = {"decision": Action.FORK, "step": fork.pending[0], "fork": fork} if fork else {}
+    return way.model_copy(update=into)
 
 
 def on_failure(situation: Situation) -> Option | None:

@@ -17,8 +17,9 @@ from gitswarm.records.base import pretty_json
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
-from gitswarm.routing.driver import decide, go_on, repeat, start
+from gitswarm.routing.driver import decide, go_on, start
 from gitswarm.routing.loops import Executed
+from gitswarm.routing.options import once_more
 from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Branch, Flow, Microloop
 from gitswarm.specs.library import Library, load_library
@@ -233,7 +234,7 @@ def test_the_way_into_a_flow_is_its_first_step() -> None:
 
 
 def test_a_resumed_step_is_repeated() -> None:
-    assert gist(go_on(repeat("flow", "write"), (), "resumed after the run failed")) == (
+    assert gist(go_on(once_more("flow", "write"), (), "resumed after the run failed")) == (
         "repeat:write",
         "write",
         "deterministic",

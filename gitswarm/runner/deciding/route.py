@@ -12,6 +12,7 @@ from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded, Supersedes
 from gitswarm.routing import driver
+from gitswarm.routing.options import once_more
 from gitswarm.runner.deciding.preflight import preflight
 from gitswarm.runner.deciding.situation import rules_of, situation_of
 from gitswarm.runner.forks.siblings import has_begun, taken_back
@@ -116,7 +117,7 @@ def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) 
     if ended.resume_at is not None:
         # A branch of a fork goes on in what was open when it began; a run that ends has nothing open.
         return driver.go_on(ended.resume_at, led.stack if record.fork else ended.stack, reason)
-    return driver.go_on(driver.repeat(record.flow, record.step), led.stack, reason)
+    return driver.go_on(once_more(record.flow, record.step), led.stack, reason)
 
 
 def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -> Decision:

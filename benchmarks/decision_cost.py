@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from gitswarm.records.outcome import Result, Status
-from gitswarm.records.routing import Choice, RoutingMode
+from gitswarm.records.routing import Choice, Decision, RoutingMode
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
 from gitswarm.routing.loops import Executed
@@ -66,7 +66,7 @@ def main() -> None:
 def _row(kind: Kind, rules: Rules, decisions: int, rounds: int) -> str:
     early, late = _situation(kind, rules, 20), _situation(kind, rules, decisions)
     choice = decide(late)
-    note = _note(choice)
+    note = _note(kind, choice, decisions)
     ours, first, theirs = [], [], []
     for _round in range(rounds):
         first.append(_microseconds(lambda: decide(early)))
@@ -76,9 +76,17 @@ def _row(kind: Kind, rules: Rules, decisions: int, rounds: int) -> str:
     return f"| {kind.name} | {decided:.0f} | {dumped:.1f} | {decided / dumped:.1f} | {decided / began:.2f} |"
 
 
-def _note(choice: Choice) -> Mapping[str, JsonValue]:
-    plain: Mapping[str, JsonValue] = choice.model_dump(mode="json", exclude_defaults=True)
-    return plain
+def _note(kind: Kind, choice: Choice, executions: int) -> Mapping[str, JsonValue]:
+    """What is recorded of the decision."""
+    return Decision(
+        **choice.model_dump(),
+        seq=1,
+        ts="2026-01-01T00:00:00.000Z",
+        flow_key=FLOW,
+        from_step=kind.step,
+        iteration=executions // 5,
+        routing_mode=RoutingMode.ASSIST,
+    ).to_plain()
 
 
 def _microseconds(call: Callable[[], object], times: int = 50) -> float:

@@ -12,8 +12,10 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
+from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_spec import EngineChoice, FrozenSettings
+from gitswarm.records.run_spec import DeployRules, EngineChoice, FrozenSettings
+from gitswarm.records.secrets import SecretRules
 from gitswarm.specs.library import KNOWN_COMMANDS
 from gitswarm.specs.yaml_source import did_you_mean, parse_yaml, validate
 
@@ -24,6 +26,10 @@ _STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
 _PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
 _SHORT_KEYS = {"worktreedir": ("worktree", "dir")}
 """`git config swarm.worktreeDir` reads better than `swarm.worktree.dir`; both work."""
+
+
+_ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
+_TEAM_ONLY = (("secrets", "allow_paths"),)
 
 
 class EngineSection(Record):
@@ -68,7 +74,7 @@ class RoutingSection(Record):
     navigator_timeout: float = Field(default=120, gt=0)
 
 
-class PolicySection(Record):
+class PolicySection(PolicyRules):
     human: HumanPolicy = HumanPolicy.SUPERVISED
 
 
@@ -80,6 +86,9 @@ class Config(Record):
     worktree: WorktreeSection = WorktreeSection()
     routing: RoutingSection = RoutingSection()
     policy: PolicySection = PolicySection()
+    secrets: SecretRules = SecretRules()
+    hub: str | None = None
+    deploy: DeployRules = DeployRules()
     context: Literal["lean", "balanced", "heavy"] = "balanced"
     durability: Literal["fast", "full"] = "fast"
 
@@ -111,7 +120,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
             ) from error
         merged = source.data
     for name, value in git_config.items():
-        _put(merged, _path_of(name), _value(name, value))
+        _put_personal(merged, name, _value(name, value))
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
@@ -160,6 +169,9 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         setup=config.worktree.setup,
         setup_timeout_s=config.worktree.setup_timeout,
         navigator_timeout_s=config.routing.navigator_timeout,
+        policy=PolicyRules(deny=config.policy.deny, protected_paths=config.policy.protected_paths),
+        secrets=config.secrets,
+        deploy=config.deploy,
     )
 
 
@@ -207,6 +219,23 @@ def _path_of(name: str) -> tuple[str, ...]:
         annotation = field.annotation if field else None
         model = annotation if isinstance(annotation, type) and issubclass(annotation, Record) else None
     return tuple(path)
+
+
+def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
+    """What a person configured goes before what the team did; where safety is at stake it only adds to it.
+
+    :raises SpecError: the key is the team's alone.
+    """
+    path = _path_of(name)
+    if path in _TEAM_ONLY:
+        raise SpecError(
+            [f"git config: '{name}' would loosen what the team agreed on"],
+            hint=f"git config --unset {name}   (the place for it is {CONFIG_FILE})",
+        )
+    if path in _ADDED_UP:
+        team = merged.get(path[0], {}).get(path[1], [])
+        value = [*team, *(value if isinstance(value, list) else [value])]
+    _put(merged, path, value)
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

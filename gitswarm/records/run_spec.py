@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from gitswarm.records.base import Record
+from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
+from gitswarm.records.secrets import SecretRules
 
 RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
 
@@ -56,6 +58,18 @@ class EngineChoice(Record):
     model: str | None = None
 
 
+LandStrategy = Literal["squash", "merge", "evidence"]
+
+
+class DeployRules(Record):
+    """How approved code gets home. `target`: a local branch; None: the one that the run was started on."""
+
+    target: str | None = None
+    strategy: LandStrategy = "squash"
+    push: bool = False
+    require_signature: bool = False
+
+
 class FrozenSettings(Record):
     """What configuration said when the run was created; edits after that change nothing in it.
 
@@ -74,6 +88,9 @@ class FrozenSettings(Record):
     setup: str | None = None
     setup_timeout_s: int = 600
     navigator_timeout_s: float = 120
+    policy: PolicyRules = PolicyRules()
+    secrets: SecretRules = SecretRules()
+    deploy: DeployRules = DeployRules()
 
 
 class RunSpec(Record):

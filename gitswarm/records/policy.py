@@ -1,0 +1,49 @@
+"""What the tool policy answers. Values that safety decides, engines obey and receipts record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from gitswarm.records.base import Record
+
+
+class PolicyRules(Record):
+    """What a team or a person forbids on top of the built-in rules; it only ever tightens.
+
+    `deny`: beginnings of commands (`npm publish`, `terraform *`), compared word by word, with globs.
+    `protected_paths`: globs from the top of the worktree (`infra/**`) that no agent may change.
+    """
+
+    deny: tuple[str, ...] = ()
+    protected_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """`rule`: id of the class of the refusal (`git-push`). `instead`: what to do in its place, for the agent."""
+
+    rule: str
+    reason: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The call is carried out with another input."""
+
+    input: Mapping[str, JsonValue]
+    reason: str
+
+
+Verdict = Allow | Deny | Rewrite
+
+Decide = Callable[[str, Mapping[str, JsonValue]], Verdict]
+"""Answers for one tool call: name of the tool, its input."""

@@ -1,0 +1,1 @@
+"""What agents may do, and what may leave: pure decisions first, enforcement second."""

@@ -60,8 +60,8 @@ class CommandOutcome:
     error: str | None
 
 
-def agent_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` for commands of the project or of an agent: nothing of our own git calls, no prompt."""
+def project_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` for commands of the project: nothing of our own git calls, no prompt."""
     # GIT_DIR and friends would aim the command's git at another repository; GIT_CONFIG_COUNT and
     # GIT_CONFIG_PARAMETERS would hand it our own -c settings.
     clean = {name: value for name, value in env.items() if not name.startswith("GIT_")}

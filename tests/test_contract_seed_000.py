@@ -23,6 +23,7 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.stub import StubEngine
 from gitswarm.ledger.events import order_problems, read_lines
 from gitswarm.records.event import Event
+from gitswarm.records.policy import Allow
 from gitswarm.resources import bundled
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.library import load_library
@@ -628,6 +629,7 @@ def run_engine(engine: Engine, folder: Path, shell: str | None = None) -> tuple[
         prompt=Prompt("system", "user"),
         outputs=("RUN_BASE/build/notes.md",),
         env={"PATH": os.environ["PATH"]},
+        decide=lambda _tool, _given: Allow(),
         command=CommandOrder("test", shell, 20),
     )
     return engine.run(request, events.append), events
@@ -650,7 +652,6 @@ STUBS = [
     pytest.param(json.dumps({"summary": "y" * 200_000}), "succeeded", id="a long summary"),
     pytest.param('{"fail": "overloaded"}', "failed", id="a failure"),
     pytest.param('{"envelope": {"status": "GREAT"}}', "succeeded", id="an envelope that is not valid"),
-    pytest.param('{"write": {"../x": ""}}', "failed", id="a path outside"),
 ]
 
 COMMANDS = [
@@ -715,6 +716,7 @@ def test_a_command_that_takes_too_long_fails(tmp_path: Path) -> None:
         prompt=Prompt("", ""),
         outputs=(),
         env={"PATH": os.environ["PATH"]},
+        decide=lambda _tool, _given: Allow(),
         command=CommandOrder("test", "exec tail -f /dev/null", 0.2),
     )
     result = request_engine.run(request, lambda _event: None)

@@ -16,8 +16,8 @@ from gitswarm.processes import (
     CommandLimits,
     CommandOutcome,
     Ending,
-    agent_environment,
     end_processes_with,
+    project_environment,
     run_shell,
 )
 
@@ -316,11 +316,11 @@ def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:
     )
     env = {**ENV, MARKER: str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = f"'{sys.executable}' program.py; echo survived"
-    outcome = run_shell(command, cwd=tmp_path, env=agent_environment(env), limits=LIMITS)
+    outcome = run_shell(command, cwd=tmp_path, env=project_environment(env), limits=LIMITS)
     assert timeless(outcome) == exited(0, "0\nsurvived\n")
 
 
-def test_the_agent_environment_has_nothing_of_our_git_and_leaves_no_bytecode() -> None:
+def test_the_environment_of_commands_has_nothing_of_our_git_and_leaves_no_bytecode() -> None:
     env = {
         "PATH": "/bin",
         "GIT_DIR": "/elsewhere/.git",
@@ -329,7 +329,7 @@ def test_the_agent_environment_has_nothing_of_our_git_and_leaves_no_bytecode() -
         "GITHUB_TOKEN": "kept",
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    assert agent_environment(env) == {
+    assert project_environment(env) == {
         "PATH": "/bin",
         "GITHUB_TOKEN": "kept",
         "PYTHONDONTWRITEBYTECODE": "1",

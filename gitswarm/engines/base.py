@@ -14,6 +14,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.outcome import Result
+from gitswarm.records.policy import Decide
 from gitswarm.records.receipt import Tokens, ToolCall
 from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
@@ -44,8 +45,9 @@ class CommandOrder:
 @dataclass(frozen=True, slots=True)
 class StepRequest:
     """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
-    worktree (`RUN_BASE` spelled out) and without globs. `ended` is set when nobody waits for the step any more: who
-    waits inside an engine waits for that too."""
+    worktree (`RUN_BASE` spelled out) and without globs. `decide` is asked before every tool call; what it denies is
+    not carried out. `ended` is set when nobody waits for the step any more: who waits inside an engine waits for
+    that too."""
 
     run_id: str
     flow_key: str
@@ -60,6 +62,7 @@ class StepRequest:
     prompt: Prompt
     outputs: tuple[str, ...]
     env: Mapping[str, str]
+    decide: Decide
     command: CommandOrder | None = None
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Capabilities, CommandOrder, Emit, RouteQuestion, StepRequest, StepResult, capped
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.shell_line import run_line, wait_as_told
+from gitswarm.engines.shell_line import LineEnd, run_line, wait_as_told
 from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
@@ -36,7 +36,7 @@ class CommandEngine:
         order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
         wait_as_told(entry, request)
-        recorder = Recorder(self._clock, emit, "command")
+        recorder = Recorder(request, self._clock, emit, "command")
         lines = entry.run or ((order.shell,) if order.shell else ())
         if entry.fail is not None:
             check, error = CheckOutcome(), entry.fail
@@ -75,19 +75,28 @@ def _carry_out(
     """Runs the lines in order up to the first that does not end with 0."""
     command = " && ".join(lines)
     for line in lines:
-        ending, exit_code = run_line(line, request, recorder, timeout_s)
-        if ending is Ending.TIMED_OUT:
-            return CheckOutcome(command=command), f"{line}: no end after {timeout_s:g} s, ended"
-        if ending is Ending.NOT_STARTED or exit_code in NOT_EXECUTABLE:
-            return CheckOutcome(command=command, exit_code=exit_code), f"{line}: could not start"
-        if exit_code is None or exit_code < 0:
-            return CheckOutcome(command=command, exit_code=exit_code), f"{line}: killed by signal {exit_code}"
-        if exit_code != 0:
-            output = recorder.outputs[-1]
-            if no_tests_ran(line, exit_code, output):
-                return CheckOutcome(command=command, exit_code=exit_code, reason="no_tests"), None
-            return CheckOutcome(command=command, passed=False, exit_code=exit_code), None
+        ended = run_line(line, request, recorder, timeout_s)
+        error = _why_not(line, ended, recorder.outputs[-1], timeout_s)
+        if error is not None:
+            return CheckOutcome(command=command, exit_code=ended.exit_code), error
+        if ended.exit_code != 0:
+            no_tests = no_tests_ran(line, ended.exit_code or 0, recorder.outputs[-1])
+            reason, passed = ("no_tests", None) if no_tests else (None, False)
+            return CheckOutcome(command=command, passed=passed, exit_code=ended.exit_code, reason=reason), None
     return CheckOutcome(command=command, passed=True, exit_code=0), None
+
+
+def _why_not(line: str, ended: LineEnd, output: str, timeout_s: float) -> str | None:
+    """Why a line cannot be judged by its exit code; None: it can."""
+    if ended.blocked:
+        return f"{line}: {output.strip()}"
+    if ended.ending is Ending.TIMED_OUT:
+        return f"{line}: no end after {timeout_s:g} s, ended"
+    if ended.ending is Ending.NOT_STARTED or ended.exit_code in NOT_EXECUTABLE:
+        return f"{line}: could not start"
+    if ended.exit_code is None or ended.exit_code < 0:
+        return f"{line}: killed by signal {ended.exit_code}"
+    return None
 
 
 def _result(check: CheckOutcome, error: str | None) -> Result:

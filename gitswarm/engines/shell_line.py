@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gitswarm.engines.base import StepEndedError, StepRequest
-from gitswarm.engines.recorder import Recorder
+from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.specs.script import ScriptEntry
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnd:
+    """How a line ended; `blocked`: the policy did not let it begin."""
+
+    ending: Ending
+    exit_code: int | None
+    blocked: bool = False
+
 
 _OUTPUT_BYTES = 4_000_000  # of a long test run the report is read; transcripts keep less
 
@@ -22,13 +34,19 @@ def wait_as_told(entry: ScriptEntry, request: StepRequest) -> None:
         raise StepEndedError
 
 
-def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> tuple[Ending, int | None]:
+def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> LineEnd:
     """One shell line in the worktree, recorded as a tool call."""
-    with recorder.tool("Bash", {"command": line}) as call:
+    ended = LineEnd(Ending.NOT_STARTED, None, blocked=True)
+
+    def act(given: Given) -> ToolOutcome:
+        nonlocal ended
         limits = CommandLimits(timeout_s=timeout_s, output_bytes=_OUTPUT_BYTES)
-        done = run_shell(line, cwd=request.worktree, env=request.env, limits=limits)
-        call.success = done.ending is Ending.EXITED and done.exit_code == 0
+        done = run_shell(str(given["command"]), cwd=request.worktree, env=request.env, limits=limits)
+        ended = LineEnd(done.ending, done.exit_code)
         said = done.output if done.error is None else f"{done.output}{done.error}"
         # Evidence moves between machines: it names no folder of this one.
-        call.output = said.replace(str(request.worktree), "$WORKTREE")
-    return done.ending, done.exit_code
+        output = said.replace(str(request.worktree), "$WORKTREE")
+        return ToolOutcome(done.ending is Ending.EXITED and done.exit_code == 0, output)
+
+    recorder.call("Bash", {"command": line}, act)
+    return ended

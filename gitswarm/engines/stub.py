@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult, capped
-from gitswarm.engines.recorder import Recorder
+from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.engines.shell_line import run_line, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Clock
@@ -30,7 +31,6 @@ STUB_MATRIX = AcMatrix(
     ),
 )
 STUB_STATUS = AcStatus(stub=True, criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),))
-_RUN_BASE = "RUN_BASE/"
 
 
 class StubEngine:
@@ -45,7 +45,7 @@ class StubEngine:
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         started = time.monotonic()
-        recorder = Recorder(self._clock, emit, "script")
+        recorder = Recorder(request, self._clock, emit, "script")
         recorder.prompt(request.prompt)
         if self._script is None:
             entry = ScriptEntry(status=Status.VERIFIED, summary="stub: wrote its promised outputs")
@@ -88,34 +88,26 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
     """Carries an entry out; returns why the step failed, or None."""
     wait_as_told(entry, request)
     for name, content in entry.write.items():
-        with recorder.tool("Write", {"file_path": name}) as call:
-            path = _inside(request, name)
-            if path is None:
-                return f"the script writes outside the worktree: {name}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content, encoding="utf-8")
-            call.output = f"{len(content.encode())} bytes"
+        recorder.call("Write", {"file_path": name}, partial(_write, request, content.encode()))
     for name in entry.delete:
-        with recorder.tool("Delete", {"file_path": name}) as call:
-            path = _inside(request, name)
-            if path is None:
-                return f"the script deletes outside the worktree: {name}"
-            call.success = path.is_file() or path.is_symlink()
-            path.unlink(missing_ok=True)
+        recorder.call("Delete", {"file_path": name}, partial(_delete, request))
     for line in entry.run:
         run_line(line, request, recorder, RUN_LINE_TIMEOUT_S)
     return entry.fail
 
 
-def _inside(request: StepRequest, name: str) -> Path | None:
-    """Where a script's path lies; None when that is not in the worktree or in its `.git`."""
-    in_run_base = name.startswith(_RUN_BASE)
-    path = request.run_base / name.removeprefix(_RUN_BASE) if in_run_base else request.worktree / name
-    root = request.worktree.resolve()
-    parent = path.parent.resolve()
-    if ".." in Path(name).parts or not parent.is_relative_to(root) or path == request.worktree / ".git":
-        return None
-    return path
+def _write(request: StepRequest, content: bytes, given: Given) -> ToolOutcome:
+    path = request.worktree / str(given["file_path"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return ToolOutcome(output=f"{len(content)} bytes")
+
+
+def _delete(request: StepRequest, given: Given) -> ToolOutcome:
+    path = request.worktree / str(given["file_path"])
+    found = path.is_file() or path.is_symlink()
+    path.unlink(missing_ok=True)
+    return ToolOutcome(success=found)
 
 
 def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:

@@ -198,8 +198,7 @@ class RunStore:
                 "Swarm-Prev-Notes": self._prev_notes(parent),
             },
         ).render()
-        author = Person(draft.author, f"{draft.author}@{AGENT_DOMAIN}")
-        new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
+        new = NewCommit(tree, (parent,), message, agent_identity(draft.author), self._committer, self._clock())
         return self._objects.write_commit(new)
 
     def _prev_notes(self, parent: str) -> str:
@@ -222,6 +221,11 @@ class RunStore:
 
     def _note_events(self, commit_id: str, blob_id: str) -> None:
         self._events_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
+
+
+def agent_identity(agent: str) -> Person:
+    """Who an agent is to git."""
+    return Person(agent, f"{agent}@{AGENT_DOMAIN}")
 
 
 def _number(name: str) -> int:

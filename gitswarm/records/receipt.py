@@ -20,10 +20,15 @@ class Tokens(Record):
 
 
 class ToolCall(Record):
-    """One tool call of a step, the same shape for every transport (seed 003, PR7)."""
+    """One tool call of a step, the same shape for every transport (seed 003, PR7).
+
+    `input` is what was asked for; `executed_input` what the policy made of it, where that is something else. A call
+    that the policy denied is `blocked` and was not carried out.
+    """
 
     tool: str
     input: dict[str, JsonValue]
+    executed_input: dict[str, JsonValue] | None = None
     source: Literal["native", "script", "command"]
     success: bool
     blocked: bool = False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.process import Git
-from gitswarm.processes import CommandLimits, Ending, agent_environment, run_shell
+from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ def run_setup(command: str, worktree: Path, env: Mapping[str, str], timeout_s: i
     """
     :raises SetupFailedError: the command failed; the message has the end of its output.
     """
-    outcome = run_shell(command, cwd=worktree, env=agent_environment(env), limits=CommandLimits(timeout_s=timeout_s))
+    outcome = run_shell(
+        command, cwd=worktree, env=project_environment(env), limits=CommandLimits(timeout_s=timeout_s)
+    )
     if outcome.ending is Ending.EXITED and outcome.exit_code == 0:
         return
     why = outcome.error or {

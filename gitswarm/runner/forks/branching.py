@@ -20,8 +20,9 @@ from gitswarm.runner.session import Session, Workplace, off_branch
 from gitswarm.runner.step.branches import branch_of, newest_at
 from gitswarm.runner.step.examine import Answer, Shared, declared_paths, examine
 from gitswarm.runner.step.execute import announce, open_journal, write_papers
-from gitswarm.runner.step.plan import Beside, Resumption, plan_step, step_request
+from gitswarm.runner.step.plan import Beside, Resumption, plan_step
 from gitswarm.runner.step.position import step_at
+from gitswarm.runner.step.request import step_request
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.artifacts import CodePattern, parse_artifact

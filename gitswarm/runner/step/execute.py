@@ -16,8 +16,9 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import Answer, Worked, examine
 from gitswarm.runner.step.papers import draft_commit, kernel_files, said_events, write_envelope, write_receipt
-from gitswarm.runner.step.plan import StepPlan, step_request
+from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.position import route_event, told_events
+from gitswarm.runner.step.request import step_request
 from gitswarm.worktree import snapshot
 
 

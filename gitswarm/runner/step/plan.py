@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from gitswarm.engines.base import CommandOrder, StepRequest
-from gitswarm.engines.detect import detect_test_command
 from gitswarm.ledger.layout import Execution
 from gitswarm.ledger.state import RunState
-from gitswarm.processes import agent_environment
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
+from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
 from gitswarm.runner.step.position import station_at, step_at
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
-from gitswarm.specs.flow import Flow, ShellCommand, Step
+from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelWish, choose_model
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import template_id
@@ -109,50 +103,3 @@ def session_role(session: Session, flow: Flow, step: Step, station: Station, eng
     wish = ModelWish(settings.model, settings.economy)
     model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
     return Role(flow, step, station, specs.templates[template_id(flow, step)], model)
-
-
-def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
-    worktree = place.shadow.path
-    run_base = worktree / session.layout.base
-    env = agent_environment(session.around.env) | {
-        MARKER: session.layout.run_id,
-        **({SIBLING_MARKER: plan.beside.mark} if plan.beside else {}),
-        "RUN_ID": session.layout.run_id,
-        "RUN_BASE": str(run_base),
-        "SWARM_FLOW": plan.flow.id,
-        "SWARM_STEP": plan.step.id,
-        "SWARM_ITERATION": str(plan.execution.iteration),
-    }
-    return StepRequest(
-        run_id=session.layout.run_id,
-        flow_key=plan.flow.id,
-        step_id=plan.step.id,
-        iteration=plan.execution.iteration,
-        execution=plan.before.executions(plan.flow.id, plan.step.id),
-        agent_key=plan.step.agent,
-        mode=plan.choice.mode,
-        model=plan.choice.model or "none",
-        worktree=worktree,
-        run_base=run_base,
-        prompt=plan.session.prompt if plan.session else NO_PROMPT,
-        outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
-        env=env,
-        command=_command(session, plan.step, worktree, env),
-    )
-
-
-def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
-    settings = session.spec.settings
-    if isinstance(step.command, ShellCommand):
-        return CommandOrder(step.id, step.command.run, step.command.timeout_s or settings.command_timeout_s)
-    if step.command is None:
-        return None
-    configured = settings.commands.get(step.command)
-    if configured is None and step.command == "test":
-        found = detect_test_command(worktree, _available(env))
-        configured = found.command if found else None
-    return CommandOrder(step.command, configured, settings.command_timeout_s)
-
-
-def _available(env: Mapping[str, str]) -> Callable[[str], bool]:
-    return lambda program: shutil.which(program, path=env.get("PATH")) is not None

@@ -38,6 +38,10 @@ class PlainProgress(SilentObserver):
         err(f"{state.layout.run_id} on {state.layout.branch.removeprefix('refs/heads/')}")
         err(f"worktree {worktree}")
 
+    def event(self, event: LoggedEvent) -> None:
+        if event.payload.get("blocked"):
+            self.say(shorten_line(f"    denied {event.payload['tool']}: {event.payload['blocked_reason']}"))
+
     def committed(self, state: RunState) -> None:
         record = state.steps[-1]
         name = f"{record.flow}/{record.step}@{record.execution.iteration}"
@@ -85,6 +89,7 @@ class LiveProgress(PlainProgress):
         self._live.stop()
 
     def event(self, event: LoggedEvent) -> None:
+        super().event(event)
         if event.kind is EventKind.STEP_START:
             self._step = f"{event.flow_key}/{event.step_id}@{event.iteration}"
             self._since = time.monotonic()

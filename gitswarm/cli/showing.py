@@ -27,6 +27,7 @@ from gitswarm.errors import UsageError
 from gitswarm.ledger.history import ends_after
 from gitswarm.ledger.reading import decisions, find_step, routing_entries
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.base import shorten
 
 
 def show(
@@ -114,11 +115,22 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
             items = envelope.get(kind)
             for item in items if isinstance(items, list) else ():
                 out(f"  {kind[:-1]:<9} {item}")
+    _show_denied(whole["receipt"])
     if isinstance(evidence, dict):
         _show_evidence(evidence)
     for decision in decisions(opened.repository, opened.layout, record.commit):
         out(f"  led to    {decision.to_step or 'the end'}: {decision.reason} ({decision.routing_source})")
     out(f"  changes   git swarm diff {record.number} --run {opened.layout.run_id}")
+
+
+def _show_denied(receipt: JsonValue) -> None:
+    """What the agent wanted to do, and the policy did not let it."""
+    calls = receipt.get("tool_calls") if isinstance(receipt, dict) else None
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict) and call.get("blocked") and isinstance(call["input"], dict):
+            wanted = next((str(value) for value in call["input"].values()), "")
+            out(f"  denied    {call['tool']} {shorten(wanted, 60)}")
+            out(f"  {'':<9} {call['blocked_reason']}")
 
 
 def _show_evidence(evidence: dict[str, JsonValue]) -> None:

@@ -1,0 +1,41 @@
+"""Brings shell lines past the tool policy, as an agent can: written into a file first, and run then.
+
+For tests of the layers behind the policy.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def unseen(script: str) -> str:
+    """A stub script in which each shell line of a `run` has become `sh FILE`."""
+    return yaml.safe_dump(_hidden(yaml.safe_load(script)))
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: [_in_a_file(line) for line in inner] if key == "run" else _hidden(inner)
+            for key, inner in value.items()
+        }
+    return [_hidden(inner) for inner in value] if isinstance(value, list) else value
+
+
+_folders: list[Path] = []
+
+
+def _in_a_file(line: str) -> str:
+    if not _folders:
+        _folders.append(Path(tempfile.mkdtemp(prefix="unseen-")))
+        atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
+    path = _folders[0] / f"{hashlib.sha256(line.encode()).hexdigest()[:16]}.sh"
+    path.write_text(f"{line}\n", encoding="utf-8")
+    return f"sh {path}"

@@ -1,0 +1,1 @@
+"""Which tool calls of an agent are carried out: decisions only, from values only."""

@@ -1,0 +1,90 @@
+"""The verdict on one tool call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+
+from pydantic import JsonValue
+
+from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.safety.policy.classes import deny
+from gitswarm.safety.policy.judge import Judge
+from gitswarm.safety.policy.paths import first, read_problem, write_problem
+from gitswarm.safety.policy.scope import Scope
+from gitswarm.safety.policy.values import Word
+
+_RUN_BASE = "RUN_BASE/"
+_WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Delete": "Write"}
+"""Tools that change files, and the station's tool that each counts as."""
+_READING = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
+_ALWAYS = frozenset({"TodoWrite", "TodoRead", "ExitPlanMode", "BashOutput", "KillShell", "KillBash", "Skill"})
+"""Tools that touch nothing but the session itself."""
+_SHELL = frozenset({"Bash", "run_shell_command", "shell"})
+_NAMES = {"write_file": "Write", "replace": "Edit", "read_file": "Read", "read_many_files": "Read", "glob": "Glob", "search_file_content": "Grep", "list_directory": "LS", "run_shell_command": "Bash", "web_fetch": "WebFetch", "google_web_search": "WebSearch"}
+"""Gemini's names of the same tools."""
+_PATH_KEYS = frozenset({"file_path", "notebook_path", "path", "absolute_path", "filename", "file", "dir_path", "directory", "target", "destination", "source", "paths", "files"})
+_READS = ("read", "get", "list", "search", "find", "view", "query", "fetch", "describe", "show", "grep", "glob")
+_FREE = frozenset({"BashOutput", "TodoWrite"})
+
+
+def decide(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Verdict:
+    """Never raises: what cannot be judged is denied."""
+    name = _NAMES.get(tool, tool)
+    if scope.tools and not _is_given(name, scope.tools):
+        return deny("tool", tool, f"the station's tools: {', '.join(scope.tools)}")
+    if name == "Bash":
+        command = given.get("command")
+        if not isinstance(command, str):
+            return deny("unparsed", "a shell command that is no text")
+        try:
+            return Judge(scope).line(command) or Allow()
+        except RecursionError:  # what the limits of depth did not foresee
+            return deny("too-complex", "the command line")
+    writes = name in _WRITING or not (name in _READING or _seems_to_read(name))
+    return _judge_paths(given, scope, writes=writes, deletes=name == "Delete")
+
+
+def _is_given(name: str, tools: tuple[str, ...]) -> bool:
+    """LS belongs to Glob; a station's `mcp__server` gives every tool of that server."""
+    wanted = _WRITING.get(name, {"LS": "Glob", "NotebookRead": "Read"}.get(name, name))
+    return name in _ALWAYS or wanted in tools or name in tools or any(name.startswith(f"{each}__") for each in tools)
+
+
+def _seems_to_read(name: str) -> bool:
+    """An MCP tool whose name begins with a verb of reading; built-in ones of the net name no path."""
+    last = name.rpartition("__")[2].lower()
+    return last.startswith(_READS) or name in _ALWAYS or name in ("WebFetch", "WebSearch", "Task", "Agent")
+
+
+def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, deletes: bool) -> Verdict:
+    top = frozenset({str(scope.worktree)})
+    changed: dict[str, JsonValue] = {}
+    problems: list[Deny | None] = []
+    for key, path in _paths(given):
+        real = _real(path, scope)
+        if real != path and given.get(key) == path:
+            changed[key] = real
+        word = Word(real)
+        problems.append(write_problem(word, top, scope, deletes=deletes) if writes else read_problem(word, top, scope))
+    problem = first(problems)
+    if problem is not None:
+        return problem
+    return Rewrite({**given, **changed}, "RUN_BASE is the folder of the run") if changed else Allow()
+
+
+def _real(path: str, scope: Scope) -> str:
+    if path.startswith(_RUN_BASE):
+        return str(scope.worktree / scope.run_base / PurePosixPath(path.removeprefix(_RUN_BASE)))
+    return path
+
+
+def _paths(given: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    """Every path that an input names, with the key that it stands under."""
+    for key, value in given.items():
+        if key not in _PATH_KEYS:
+            continue
+        if isinstance(value, str) and "://" not in value:
+            yield key, value
+        elif isinstance(value, list):
+            yield from ((key, each) for each in value if isinstance(each, str))

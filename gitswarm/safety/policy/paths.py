@@ -1,0 +1,200 @@
+"""Which places may be written, deleted and read."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+
+from gitswarm.records.policy import Deny
+from gitswarm.safety.policy.classes import deny
+from gitswarm.safety.policy.scope import Scope
+from gitswarm.safety.policy.values import Word
+
+DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"})
+_SOCKETS = ("/dev/tcp/", "/dev/udp/")
+KEYS_AT_HOME = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".git-credentials", ".pgpass", ".pypirc", ".npmrc"),
+    *(".docker/config.json", ".config/gh", ".config/hub", ".config/glab-cli", ".config/gcloud", ".config/git/credentials"),
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties"),
+    *(".claude/.credentials.json", ".claude.json", ".gemini", ".codex", ".vault-token", ".terraform.d", ".password-store"),
+    *(".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".config/rclone", ".my.cnf"),
+    *(".anthropic", ".config/anthropic", ".config/op", ".bash_history", ".zsh_history", ".python_history"),
+)
+KEYS_OF_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/root/.ssh", "/run/secrets")
+_KEY_NAMES = re.compile(r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys")
+_STARTUP = re.compile(
+    r"\.(bash|zsh|k?sh|csh|tcsh|fish|input|vim|emacs|screen|tmux|git|hg|curl|wget)(_?(profile|login|logout|aliases|env))?(rc|\.conf|config)?"
+    r"|\.profile|\.zlogin|\.pam_environment|\.gitconfig|\.gitattributes|\.gitignore"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path as it will be found. `path` is resolved up to its first glob; `rest` is what follows."""
+
+    path: Path
+    rest: str = ""
+
+    @property
+    def whole(self) -> PurePosixPath:
+        return PurePosixPath(self.path, self.rest) if self.rest else PurePosixPath(self.path)
+
+
+def places(
+    word: Word, folders: frozenset[str] | None, scope: Scope, *, follows: bool = True
+) -> list[Place] | None:
+    """Where `word` may lead from each of the folders; None: nobody can know. `follows`: a symlink at its end too."""
+    text = word.text
+    if text is None or "\0" in text:
+        return None
+    starts = frozenset({"/"}) if text.startswith("/") else folders
+    if starts is None:
+        return None
+    fixed, rest = _split(text) if word.pattern else (text, "")
+    if ".." in rest.split("/"):
+        return None
+    found = []
+    for start in starts:
+        try:
+            found.append(Place(_resolved(os.path.join(start, fixed), scope, follows=follows or bool(rest)), rest))  # noqa: PTH118 - keeps `..`
+        except (OSError, ValueError, RuntimeError):
+            return None
+    return found
+
+
+def _resolved(path: str, scope: Scope, *, follows: bool) -> Path:
+    folder, name = os.path.split(path)
+    if follows or name in ("", ".", ".."):
+        return scope.resolve(Path(path))
+    return scope.resolve(Path(folder)) / name
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The folder in front of the first part with a glob, and the rest."""
+    parts = text.split("/")
+    first = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
+    fixed = "/".join(parts[:first])
+    return (fixed or ("/" if text.startswith("/") else "."), "/".join(parts[first:]))
+
+
+def write_problem(word: Word, folders: frozenset[str] | None, scope: Scope, *, deletes: bool = False) -> Deny | None:
+    """Why this may not be written; None: it may. `deletes`: with everything below it."""
+    if (word.text or "").startswith(_SOCKETS) or word.start.startswith(_SOCKETS):
+        return deny("reverse-shell", word.shown)
+    if word.text in DEVICES or (word.text or "").startswith("/dev/fd/"):
+        return None
+    found = places(word, folders, scope, follows=not deletes)
+    if found is None:
+        return deny("unknown-target", word.shown)
+    problems = (_place_problem(place, word.shown, scope, deletes=deletes) for place in found)
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _place_problem(place: Place, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
+    if not place.path.is_relative_to(scope.worktree):
+        return _outside_problem(place, shown, scope)
+    relative = place.whole.relative_to(scope.worktree)
+    if deletes and (str(relative) == "." or place.rest and place.path == scope.worktree and place.rest.strip("*") == ""):
+        return deny("delete-everything", shown)
+    return inside_problem(relative, shown, scope, deletes=deletes)
+
+
+def inside_problem(relative: PurePosixPath, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
+    """
+    :param relative: to the worktree; may hold globs.
+    """
+    parts = relative.parts
+    if any(_may_be(part, ".git") for part in parts):
+        return deny("git-internals", shown)
+    own = str(relative) in scope.artifacts and not deletes
+    if parts and _may_be(parts[0], ".swarm") and not own:
+        return deny("swarm-files", shown)
+    if protects(scope, relative, below=deletes):
+        return deny("protected-path", shown)
+    if not scope.writes_code and not own:
+        return deny("read-only", shown)
+    return None
+
+
+def _may_be(part: str, name: str) -> bool:
+    """Whether a part of a path with globs can be `name`; a leading dot matches no `*`."""
+    part = part.lower()
+    return part == name or (part[:1] in (".", "[") and fnmatchcase(name, part))
+
+
+def protects(scope: Scope, relative: PurePosixPath, *, below: bool) -> bool:
+    """Whether the project protects this path, or with `below` anything under it."""
+    patterns = scope.rules.protected_paths
+    if not patterns:
+        return False
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most need not wait for
+
+    path = str(relative)
+    spec = GitIgnoreSpec.from_lines(patterns)
+    if spec.match_file(path) or (below and (path == "." or spec.match_file(f"{path}/x"))):
+        return True
+    plain = [pattern.strip("/") for pattern in patterns if not pattern.startswith("!")]
+    return any(fnmatchcase(pattern, path) or (below and pattern.startswith(f"{path}/")) for pattern in plain)
+
+
+def _outside_problem(place: Place, shown: str, scope: Scope) -> Deny | None:
+    if is_key(place, scope):
+        return deny("key-file", shown)
+    if any(place.path.is_relative_to(folder) for folder in scope.temp) and not _is_ours(place.path, scope):
+        return deny("git-internals", shown) if ".git" in place.whole.parts else None
+    if place.path.is_relative_to("/dev"):
+        return deny("disk", shown)
+    if place.path.parent == scope.home and _STARTUP.fullmatch(place.path.name):
+        return deny("shell-startup", shown)
+    return deny("outside-write", shown)
+
+
+def _is_ours(path: Path, scope: Scope) -> bool:
+    """Whether a path in a folder for temporary files belongs to the repository, which lies there too."""
+    for folder in scope.temp:
+        if scope.worktree.is_relative_to(folder) and path.is_relative_to(folder) and path != folder:
+            mine = scope.worktree.relative_to(folder).parts[0]
+            return path.relative_to(folder).parts[0] in (mine, mine.removesuffix(".swarm"))
+    return False
+
+
+def read_problem(word: Word, folders: frozenset[str] | None, scope: Scope) -> Deny | None:
+    """Why this may not be read; what cannot be known may."""
+    text = word.text or word.start
+    if not text:
+        return None
+    found = places(Word(text, word.pattern), folders, scope) or []
+    return deny("key-file", word.shown) if any(is_key(place, scope) for place in found) else None
+
+
+def is_key(place: Place, scope: Scope) -> bool:
+    """Keys and credentials. The project's own `.env` and test certificates are none."""
+    if place.path.is_relative_to(scope.worktree):
+        return False
+    whole = place.whole
+    keys = [*(scope.home / name for name in KEYS_AT_HOME), *(Path(name) for name in KEYS_OF_SYSTEM)]
+    if any(_within(whole, PurePosixPath(key)) for key in keys) or (whole.parts[1:2] == ("proc",) and whole.name == "environ"):
+        return True
+    names = [_KEY_NAMES.fullmatch(whole.name) is not None, ".ssh" in whole.parts]
+    in_system = any(whole.is_relative_to(folder) for folder in ("/usr", "/opt", "/etc/ssl", "/nix", "/var"))
+    return any(names) and not in_system
+
+
+def _within(path: PurePosixPath, key: PurePosixPath) -> bool:
+    """Whether `path`, which may hold globs, is `key` or lies in it."""
+    if len(path.parts) < len(key.parts):
+        return False
+    return all(mine == its or fnmatchcase(its, mine) for mine, its in zip(path.parts, key.parts, strict=False))
+
+
+def holds_keys(place: Place, scope: Scope) -> bool:
+    """Whether a folder is one of those that keys lie in or below: the home, or above it."""
+    return place.path in (scope.home, *scope.home.parents)
+
+
+def first(problems: Iterable[Deny | None]) -> Deny | None:
+    return next((problem for problem in problems if problem is not None), None)

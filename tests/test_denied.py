@@ -54,7 +54,7 @@ def test_a_denied_call_stands_in_events_transcript_and_on_the_screen(project: Pr
     project.commit({FLOW_FILE: yaml.safe_dump(flow("one", step("work")))})
     script = project.script(yaml.safe_dump({"steps": {"work": {"run": ["git stash"]}}}))
     done = project.swarm("start", "one", "--script", script)
-    assert [line for line in done.stderr.splitlines() if "denied" in line][0].startswith("    denied Bash: git-stash: ")
+    assert "\n    denied Bash: git-stash: " in done.stderr
     ends = [event["payload"] for event in project.json("events") if event["kind"] == "tool_end"]
     assert [(end["success"], end["blocked"], end["blocked_reason"].split(":")[0]) for end in ends] == [
         (False, True, "git-stash")
@@ -74,7 +74,7 @@ def test_a_critic_changes_no_code(project: Project) -> None:
 def test_a_command_step_whose_line_is_denied_fails_and_says_what_to_do(project: Project) -> None:
     project.commit({FLOW_FILE: yaml.safe_dump(flow("one", command("work", "git push --force")))})
     done = project.swarm("start", "one", code=4)
-    assert "denied (git-push)" in done.stderr
+    assert "    denied Bash: git-push: " in done.stderr
     receipt = project.json("show", "work")["receipt"]
     assert (receipt["status"], receipt["tool_calls"][0]["blocked"]) == ("failed", True)
 

@@ -1,4 +1,4 @@
-"""What the agent of one step may do."""
+"""What the agent of one step may do: its station's capabilities, on the ground that it works on."""
 
 from __future__ import annotations
 
@@ -6,17 +6,31 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from gitswarm.records.policy import Allow, Decide, Rewrite, Verdict
+from gitswarm.records.policy import Decide, Verdict
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
+from gitswarm.safety.policy.decide import decide
+from gitswarm.safety.policy.scope import Ground, Role, make_scope
 
 
-def permissions(session: Session, place: Workplace, plan: StepPlan) -> Decide:
-    def decide(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
-        path = str(given.get("file_path", ""))
-        if path.startswith("RUN_BASE/"):
-            real = place.shadow.path / session.layout.base / path.removeprefix("RUN_BASE/")
-            return Rewrite({**given, "file_path": str(real)}, "x")
-        return Allow()
+def permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping[str, str]) -> Decide:
+    """
+    :param env: the agent's.
+    """
+    ground = Ground(
+        worktree=place.shadow.path,
+        run_base=session.layout.base,
+        git_config=session.repository.config("alias."),
+        env=env,
+    )
+    role = Role(
+        artifacts=frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts),
+        writes_code=plan.station is None or plan.station.writes_code,
+        tools=plan.station.tools if plan.station is not None else (),
+    )
+    scope = make_scope(ground, role, session.spec.settings.policy)
 
-    return decide
+    def decided(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
+        return decide(tool, given, scope)
+
+    return decided

@@ -43,7 +43,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         prompt=plan.session.prompt if plan.session else NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
-        decide=permissions(session, place, plan),
+        decide=permissions(session, place, plan, env),
         command=_command(session, plan.step, worktree, env),
     )
 

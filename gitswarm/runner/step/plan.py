@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gitswarm.engines.base import CommandOrder, StepRequest
 from gitswarm.engines.detect import detect_test_command
+from gitswarm.git.objects import NewCommit
 from gitswarm.ledger.layout import Execution
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import agent_environment
@@ -45,6 +46,13 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """Of a step that somebody typed, beside the way of the flow. `make`: makes its commit, when that is signed."""
+
+    make: Callable[[NewCommit], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
     """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
 
@@ -63,6 +71,7 @@ class StepPlan:
     station: Station | None
     beside: Beside | None = None
     joins: JoinOutcome | None = None
+    apart: Apart | None = None
 
     @property
     def branch_tip(self) -> str:
@@ -137,11 +146,11 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         prompt=plan.session.prompt if plan.session else NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
-        command=_command(session, plan.step, worktree, env),
+        command=command_order(session, plan.step, worktree, env),
     )
 
 
-def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
+def command_order(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
     settings = session.spec.settings
     if isinstance(step.command, ShellCommand):
         return CommandOrder(step.id, step.command.run, step.command.timeout_s or settings.command_timeout_s)

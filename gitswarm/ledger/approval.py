@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gitswarm.git.repository import Repository
@@ -37,10 +37,11 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class LandedAs:
-    """A landing as the run records it: the commit on the target, the branch's full name."""
+    """A landing: the commit on the target, the branch's full name; `step`: the commit of the run that records it."""
 
     commit: str
     target: str
+    step: str = field(default="", compare=False)
 
 
 def code_tree(repository: Repository, state: RunState, tree: str | None = None) -> str:
@@ -70,7 +71,7 @@ def last_landing(repository: Repository, state: RunState) -> LandedAs | None:
     for record in _kernel_steps(state):
         commit, _blank, target = _trailers(repository, record).get(LANDING, "").partition(" ")
         if target:
-            return LandedAs(commit, target)
+            return LandedAs(commit, target, record.commit)
     return None
 
 

@@ -19,6 +19,7 @@ from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.landing.apart import ApartStep, execute_apart
 from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.overview import is_played
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
 from gitswarm.runner.undo.partial import standing_partial
@@ -67,13 +68,13 @@ def subject_of(session: Session, state: RunState) -> Subject:
         code=code,
         diff=scan(repository.diffs, base, code),
         tests=_tests(session, state, code),
-        played=is_played(session, state),
+        played=was_played(session, state),
     )
 
 
-def is_played(session: Session, state: RunState) -> bool:
+def was_played(session: Session, state: RunState) -> bool:
     """Whether something in the run is not what a model or the project itself did."""
-    return session.spec.scripted or any(record.mode == "stub" for record in state.steps)
+    return session.spec.scripted or is_played(state)
 
 
 def approve_run(session: Session, state: RunState, note: str = "") -> Approval | Refused:

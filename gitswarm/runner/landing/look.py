@@ -11,7 +11,7 @@ from gitswarm.ledger.approval import Spoken, last_word, standing_approval
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.state import RunState
 from gitswarm.records.run_spec import BRANCH_PREFIX
-from gitswarm.runner.landing.approve import is_played
+from gitswarm.runner.landing.approve import was_played
 from gitswarm.runner.landing.plan import HEADS, Facts, Way, Wish
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.session import Session
@@ -31,7 +31,7 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
         run=session.layout.run_id,
         standing=standing,
         word=last_word(repository, state),
-        played=is_played(session, state),
+        played=was_played(session, state),
         allow_stub=session.spec.allow_stub,
         unsigned=_unsigned(session, standing),
         target=target,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.objects import Commit
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
@@ -62,19 +63,21 @@ def repeat_decision(session: Session, state: RunState, decision: Decision) -> De
 def decision_at_end(session: Session, end: str) -> Decision:
     """The decision that stands before or after the `end` commit of a run: what an approval or a landing there leaves
     as it is. What it brought with it was told then."""
-    repository, layout = session.repository, session.layout
+    repository = session.repository
     commit = repository.objects.commit(end)
+    message = parse_message(commit.message)
+    said = message.trailers if message is not None else {}
+    layout = RunLayout(said.get("Swarm-Run", session.layout.run_id))  # of a fork: the run that it came from
     recorded = standing_decision(repository, layout, end)
     taken = [recorded] if recorded else decisions(repository, layout, commit.parents[0])
-    decision = taken[-1] if taken else _told_at_end(session, commit)
+    events = layout.end_events(int(said.get("Swarm-Iteration", "0")))
+    decision = taken[-1] if taken else _told_at_end(session, commit, events)
     return decision.model_copy(update={"events": ()})
 
 
-def _told_at_end(session: Session, end: Commit) -> Decision:
+def _told_at_end(session: Session, end: Commit, events: str) -> Decision:
     """Somebody removed the note: the `end` commit tells the decision too."""
-    message = parse_message(end.message)
-    number = int(message.trailers["Swarm-Iteration"]) if message is not None else 0
-    told = ended_by(session, end.tree, session.layout.end_events(number))
+    told = ended_by(session, end.tree, events)
     if told is None:
         raise SwarmError(f"{end.id[:12]} lost its decision", hint=f"git swarm log {session.layout.run_id}")
     flow, choice = told

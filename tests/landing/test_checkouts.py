@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.landing.common import Run, code_of, ready, refusal, tidy
+from tests.landing.common import code_of, hook, ready, refusal, tidy
 
 HOME = {"README.md": "# hello", "src/app.py": "print('changed')", "src/new.py": "print('new')"}
 
@@ -47,10 +47,28 @@ def test_a_target_that_nobody_stands_on_moves_and_nothing_else(project: Project)
     assert project.git("reflog", "-1", "--format=%gs", "main") == f"git-swarm: land {run.id}"
 
 
-DIRTY: dict[str, Callable[[Project], object]] = {
-    "edited": lambda project: project.write({"README.md": "mine\n"}),
-    "staged": lambda project: (project.write({"README.md": "mine\n"}), project.git("add", "README.md")),
-    "untracked": lambda project: project.write({"notes.txt": "mine\n"}),
+def edit(path: str, text: str, *, stage: bool = False, back_to: str | None = None) -> Callable[[Project], None]:
+    """Work of the user's: a file written, and maybe staged, and maybe written back."""
+
+    def make(project: Project) -> None:
+        project.write({path: text})
+        if stage:
+            project.git("add", path)
+        if back_to is not None:
+            project.write({path: back_to})
+
+    return make
+
+
+def ignore(pattern: str, path: str) -> Callable[[Project], None]:
+    """A file that git ignores in this clone only."""
+    return lambda project: project.write({path: "mine\n", ".git/info/exclude": f"{pattern}\n"})
+
+
+DIRTY: dict[str, Callable[[Project], None]] = {
+    "edited": edit("README.md", "mine\n"),
+    "staged": edit("README.md", "mine\n", stage=True),
+    "untracked": edit("notes.txt", "mine\n"),
     "deleted": lambda project: (project.root / "README.md").unlink(),
 }
 
@@ -71,33 +89,17 @@ def test_work_elsewhere_stays_as_it_is(project: Project, how: str) -> None:
     assert code_of(project, "main") == HOME
 
 
-IN_THE_WAY: dict[str, tuple[Callable[[Project], object], str]] = {
-    "edited": (lambda project: project.write({"src/app.py": "mine\n"}), "src/app.py"),
-    "staged": (
-        lambda project: (project.write({"src/app.py": "mine\n"}), project.git("add", "src/app.py")),
-        "src/app.py",
-    ),
+IN_THE_WAY: dict[str, tuple[Callable[[Project], None], str]] = {
+    "edited": (edit("src/app.py", "mine\n"), "src/app.py"),
+    "staged": (edit("src/app.py", "mine\n", stage=True), "src/app.py"),
     "staged and put back": (
-        lambda project: (
-            project.write({"src/app.py": "mine\n"}),
-            project.git("add", "src/app.py"),
-            project.write({"src/app.py": "print('hello')\n"}),
-        ),
+        edit("src/app.py", "mine\n", stage=True, back_to="print('hello')\n"),
         "src/app.py",
     ),
-    "untracked": (lambda project: project.write({"src/new.py": "mine\n"}), "src/new.py"),
-    "a folder of untracked files": (lambda project: project.write({"src/new.py/mine.txt": "mine\n"}), "src/new.py"),
-    "ignored": (
-        lambda project: (
-            project.write({"src/new.py": "mine\n", ".git/info/exclude": "new.py\n"}),
-            project.git("check-ignore", "src/new.py"),
-        ),
-        "src/new.py",
-    ),
-    "in an ignored folder": (
-        lambda project: project.write({"build/out.txt": "mine\n", ".git/info/exclude": "build/\n"}),
-        "build/out.txt",
-    ),
+    "untracked": (edit("src/new.py", "mine\n"), "src/new.py"),
+    "a folder of untracked files": (edit("src/new.py/mine.txt", "mine\n"), "src/new.py"),
+    "ignored": (ignore("new.py", "src/new.py"), "src/new.py"),
+    "in an ignored folder": (ignore("build/", "build/out.txt"), "build/out.txt"),
     "deleted": (lambda project: (project.root / "src/app.py").unlink(), "src/app.py"),
 }
 
@@ -207,10 +209,8 @@ def test_a_checkout_in_the_middle_of_something_is_left_alone(project: Project, w
 
 
 def test_hooks_of_a_merge_do_not_run(project: Project) -> None:
-    from tests.landing.common import hook  # noqa: PLC0415
-
     hook(project, "post-merge", ["echo merged > $GIT_DIR/../merged.txt"])
-    run: Run = ready(project)
+    run = ready(project)
     run.landed()
     assert not (project.root / "merged.txt").exists()
     tidy(run)

@@ -72,9 +72,7 @@ def test_evidence_of_the_same_run_on_the_target_is_brought_up_to_date(project: P
     run = ready(project)
     run.landed("--strategy", "evidence")
     first = project.git("rev-parse", f"main:.swarm/runs/{run.id}")
-    from tests.landing.test_again import go_on  # noqa: PLC0415
-
-    again = go_on(run)
+    again = make_run(project, {"make": {"write": {"again.txt": "1\n"}}})
     again.landed("--strategy", "evidence")
     assert runs_on(project) == sorted([f".swarm/runs/{run.id}", f".swarm/runs/{again.id}"])
     assert project.git("rev-parse", f"main:.swarm/runs/{run.id}") == first

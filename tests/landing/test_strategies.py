@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Project
-from tests.landing.common import WRITES, code_of, make_run, ready, tidy
+from tests.landing.common import TWO_STEPS, WRITES, code_of, make_run, ready, tidy, with_flow
+from tests.projects import ask
 
 HOME = {"README.md": "# hello", "src/app.py": "print('changed')", "src/new.py": "print('new')"}
 STRATEGIES = ("squash", "merge", "evidence")
@@ -69,13 +70,14 @@ def test_evidence_that_came_to_the_target_meanwhile_stays(project: Project) -> N
 
 
 def test_evidence_of_the_same_run_on_the_target_is_brought_up_to_date(project: Project) -> None:
-    run = ready(project)
+    steps = {"make": {"write": WRITES}, "more": {"write": {"again.txt": "1\n"}}}
+    run = make_run(with_flow(project, TWO_STEPS), steps, "--until", "make")
     run.landed("--strategy", "evidence")
     first = project.git("rev-parse", f"main:.swarm/runs/{run.id}")
-    again = make_run(project, {"make": {"write": {"again.txt": "1\n"}}})
-    again.landed("--strategy", "evidence")
-    assert runs_on(project) == sorted([f".swarm/runs/{run.id}", f".swarm/runs/{again.id}"])
-    assert project.git("rev-parse", f"main:.swarm/runs/{run.id}") == first
+    assert ask(project, "resume", run.id).code == 0
+    run.landed("--strategy", "evidence")
+    second = project.git("rev-parse", f"main:.swarm/runs/{run.id}")
+    assert first != second == project.git("rev-parse", f"{run.approved}:.swarm/runs/{run.id}")
 
 
 CHANGES = {

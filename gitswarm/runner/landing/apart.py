@@ -21,8 +21,9 @@ from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Apart, StepPlan
 from gitswarm.runner.undo.partial import standing_partial
-from gitswarm.runner.undo.recovery import take_place
+from gitswarm.runner.undo.recovery import drop_journals, take_place, tidy_index
 from gitswarm.specs.flow import Step
+from gitswarm.worktree.land import remove_landing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,14 @@ class ApartStep:
 
 
 def settled(session: Session, state: RunState) -> RunState:
-    """The run with the `end` that a killed process did not come to after such a step.
+    """The run with the `end` that a killed process did not come to after such a step, and without what it left.
 
     :raises SwarmError: the run has not ended: its own steps are still to come.
     """
     if state.end is not None:
+        drop_journals(session, state)
+        remove_landing(session.repository, session.layout.run_id, session.locks)
+        tidy_index(session, state)
         return state
     newest = state.steps[-1] if state.steps else None
     if newest is None or not newest.by_command or newest.commit != state.tip:

@@ -50,7 +50,7 @@ def merge_bases(repository: Repository, one: str, other: str) -> tuple[str, ...]
         raise GitFailedError(
             f"git merge-base failed: {done.stderr.decode(errors='replace').strip()}", hint="git fsck --full"
         )
-    return tuple(done.stdout.decode().split())
+    return tuple(sorted(done.stdout.decode().split()))
 
 
 def _commit(repository: Repository, tree: str, *parents: str) -> str:

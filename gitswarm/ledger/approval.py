@@ -63,7 +63,12 @@ def standing_approval(repository: Repository, state: RunState) -> Spoken | None:
     spoken = last_word(repository, state)
     if spoken is None or spoken.word is not Word.APPROVES:
         return None
-    return spoken if spoken.code == code_tree(repository, state) else None
+    return spoken if is_code(repository, spoken.code, state.tip_tree) else None
+
+
+def is_code(repository: Repository, one: str, other: str) -> bool:
+    """Whether two trees of a run hold the same code; unlike `code_tree` it writes nothing."""
+    return repository.objects.same_but(one, other, RUNS_FOLDER)
 
 
 def last_landing(repository: Repository, state: RunState) -> LandedAs | None:

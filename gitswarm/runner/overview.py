@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.approval import Word, code_tree, last_landing, last_word, standing_approval
+from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import decisions, live_journals, run_spec, standing_decision
 from gitswarm.ledger.state import RunState, replay
@@ -116,14 +116,14 @@ def _is_home(repository: Repository, state: RunState) -> bool:
     if landed is None:
         return False
     record = next(record for record in state.steps if record.commit == landed.step)
-    return code_tree(repository, state, record.tree) == code_tree(repository, state)
+    return is_code(repository, record.tree, state.tip_tree)
 
 
 def _approved(repository: Repository, state: RunState) -> ApprovedAs | None:
     word = last_word(repository, state)
     if word is None or word.word is not Word.APPROVES:
         return None
-    return ApprovedAs(commit=word.commit, by=word.by, valid=word.code == code_tree(repository, state))
+    return ApprovedAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
 
 
 def _landed(repository: Repository, state: RunState) -> LandedOn | None:

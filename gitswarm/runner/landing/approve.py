@@ -131,10 +131,15 @@ def _said(session: Session, after: RunState, subject: Subject) -> Approval:
 
 
 def _refused(session: Session, state: RunState) -> Refused | None:
-    """What is approved has to be what a person sees."""
     run = session.layout.run_id
     if state.end is RunStatus.FAILED:
         return Refused(f"{run} failed: there is more to come, or it goes back", f"git swarm resume {run}")
+    return uncommitted_edits(session, state)
+
+
+def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
+    """What is approved and lands has to be what a person sees in the run's worktree."""
+    run = session.layout.run_id
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
     if not left.is_dirty or left.journals or standing_partial(session, state) is not None:
@@ -143,7 +148,7 @@ def _refused(session: Session, state: RunState) -> Refused | None:
     clean = session.repository.objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
     paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     hint = f"git swarm resume {run} --adopt" if state.end is not RunStatus.SUCCEEDED else f"git -C {place} status"
-    return Refused(f"{shadow.path} holds edits that no step committed: they would not be approved", hint, paths)
+    return Refused(f"{shadow.path} holds edits that no step committed: they are not part of the run", hint, paths)
 
 
 def _try_signing(session: Session, state: RunState) -> Refused | None:

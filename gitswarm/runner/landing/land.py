@@ -15,6 +15,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.landing.apart import ApartStep, execute_apart
+from gitswarm.runner.landing.approve import uncommitted_edits
 from gitswarm.runner.landing.look import Merger, facts_of, merged
 from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
 from gitswarm.runner.landing.refused import Refused
@@ -29,11 +30,10 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a landing went. `voids`: the approval does not stand any more; `tested`: what the tests said on the way."""
+    """How a landing went. `tested`: what the tests said on the way."""
 
     what: LandedAs | Refused
     summary: str
-    voids: bool = False
     tested: StepResult | None = None
 
 
@@ -64,8 +64,8 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
         return decided
     if isinstance(decided, Landed):
         return _landed_before(session, state, decided)
-    refused = _foreseen(session, decided)
-    if refused is not None and not _is_conflict(session, decided):
+    refused = _foreseen(session, decided) or uncommitted_edits(session, state)
+    if refused is not None and not refused.voids:
         return refused
     told: list[Outcome] = []
     operation = landing_operation(session, state, decided, told.append)
@@ -132,7 +132,7 @@ class _Attempt:
         found = merged(session, way, tip)
         if found.conflicts:
             refused = _conflict(session, way, found)
-            return Outcome(refused, refused.reason, voids=True)
+            return Outcome(refused, refused.reason)
         test = needs_test(session, way, found.tree)
         shape = shape_of(session, self.state, way, tip, found.tree)
         made = make_commit(session, shape, self.request, self.emit, test=test)
@@ -163,7 +163,8 @@ def move_target(session: Session, target: str, old: str, new: str) -> bool | Ref
         except RefMovedError:
             return False
         return True
-    refused = _blocked(session, checkouts, old, new)
+    objects = repository.objects
+    refused = _occupied(session, checkouts, objects.commit(old).tree, objects.commit(new).tree)
     if refused is not None:
         return refused
     said = fast_forward(repository, checkouts[0], new)
@@ -176,13 +177,8 @@ def move_target(session: Session, target: str, old: str, new: str) -> bool | Ref
     )
 
 
-def _blocked(session: Session, checkouts: list[Checkout], old: str, new: str) -> Refused | None:
-    """Whether the checkout can follow without anything of its own being touched."""
-    objects = session.repository.objects
-    return _occupied_by_work(session, checkouts, objects.commit(old).tree, objects.commit(new).tree)
-
-
-def _occupied_by_work(session: Session, checkouts: list[Checkout], before: str, after: str) -> Refused | None:
+def _occupied(session: Session, checkouts: list[Checkout], before: str, after: str) -> Refused | None:
+    """Why a checkout cannot follow from one tree to the other without anything of the user's being touched."""
     changed = session.repository.diffs.between(before, after)
     paths = sorted({path for delta in changed for path in (delta.path, delta.old_path) if path is not None})
     for checkout in checkouts:
@@ -211,12 +207,7 @@ def _foreseen(session: Session, way: Way) -> Refused | None:
     if found.tree == onto:
         run = session.layout.run_id
         return Refused(f"{short(way.target)} has all the code of {run} already", f"git swarm diff {run}")
-    return _occupied_by_work(session, checkouts_of(repository, way.target), onto, found.tree)
-
-
-def _is_conflict(session: Session, way: Way) -> bool:
-    tip = session.repository.refs.read(way.target)
-    return tip is not None and bool(merged(session, way, tip).conflicts)
+    return _occupied(session, checkouts_of(repository, way.target), onto, found.tree)
 
 
 def _conflict(session: Session, way: Way, found: Merger) -> Refused:
@@ -227,6 +218,7 @@ def _conflict(session: Session, way: Way, found: Merger) -> Refused:
         "the approval is void",
         f"git swarm start build -m '…'   (on today's {short(way.target)})",
         found.conflicts,
+        voids=True,
     )
 
 
@@ -254,8 +246,8 @@ def _result(way: Way | None, outcome: Outcome) -> StepResult:
     else:
         said = tuple(text for text in (*outcome.what.paths, outcome.what.said) if text)
         handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=said)
-    if outcome.voids and way is not None:
-        trailers[Word.VOIDS] = way.approval.commit
+        if outcome.what.voids and way is not None:
+            trailers[Word.VOIDS] = way.approval.commit
     result = StepResult(LAND, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)
     if tested is None:
         return result

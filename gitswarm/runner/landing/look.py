@@ -22,7 +22,7 @@ from gitswarm.worktree.land import checkouts_of
 def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
     repository = session.repository
     standing = standing_approval(repository, state)
-    target = target_of(session, wish)
+    target = _resolved(session, target_of(session, wish))
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
     ground = _ground(session, standing, found, tip) if standing is not None and tip is not None else Ground(())
@@ -54,6 +54,14 @@ def target_of(session: Session, wish: Wish) -> str | None:
     if started is None or started.startswith(HEADS):
         return started
     return HEADS + started if session.repository.refs.read(HEADS + started) is not None else None
+
+
+def _resolved(session: Session, target: str | None) -> str | None:
+    """The branch behind a name that only points to another one, as `master` does in some repositories."""
+    if target is None:
+        return None
+    found = session.repository.git.run("symbolic-ref", "--quiet", target).stdout.decode(errors="replace").strip()
+    return found if found.startswith(HEADS) else target
 
 
 def users_hooks(session: Session) -> HooksFolder:

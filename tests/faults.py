@@ -32,6 +32,7 @@ from typing import Any, NoReturn, Self
 
 import pygit2
 
+from gitswarm.git.as_user import UsersGit
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.refs import Refs
@@ -43,6 +44,7 @@ COUNT = "count"
 NONE = "none"
 STOP = "s"
 SERVE = "serve"
+_USERS = frozenset({"commit-tree", "commit", "push"})
 _WRITING = frozenset({"add", "write-tree", "update-index", "read-tree", "clean", "worktree"})
 
 Describe = Callable[..., str | None]
@@ -127,7 +129,9 @@ def install(seam: Seam) -> None:
     seam.wrap(Refs, "swap", _swap)
     seam.wrap(Inbox, "delete", lambda *_a: "Inbox.delete")
     seam.wrap(Git, "output", _git)
+    seam.wrap(Git, "run", _merge)
     seam.wrap(Git, "start", _git)
+    seam.wrap(UsersGit, "run", _users)
     seam.wrap(RunningGit, "wait", lambda *_a: "RunningGit.wait")
     seam.wrap(RunFolder, "write", lambda *_a: "RunFolder.write")
     for name in ("unlink", "replace", "touch"):
@@ -148,6 +152,15 @@ def _swap(_refs: Refs, name: str, _old: str | None, new: str | None, **_why: str
     """A ref by its role: no run id, no number."""
     role = "branch" if name.startswith("refs/heads/") else name.split("/")[4 if "notes" in name else 3]
     return f"Refs.swap {role}{' away' if new is None else ''}"
+
+
+def _merge(_git: Git, *arguments: str, **_options: object) -> str | None:
+    return "git merge" if "merge" in arguments else None
+
+
+def _users(_git: UsersGit, *arguments: str, **_options: object) -> str | None:
+    verb = next((word for word in arguments if word in _USERS), None)
+    return f"the user's git {verb}" if verb else None
 
 
 def _git(_git: Git, *arguments: str, **_options: object) -> str | None:

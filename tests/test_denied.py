@@ -1,4 +1,4 @@
-"""What becomes of a tool call that the policy denies: it is not carried out, the agent goes on, everybody can see it."""
+"""What becomes of a tool call that the policy denies: not carried out, the agent goes on, everybody can see it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,20 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, following, reading, record, resume, schemas, showing, start, stations, undo
+from gitswarm.cli import (
+    demo,
+    flows,
+    following,
+    landing,
+    reading,
+    record,
+    resume,
+    schemas,
+    showing,
+    start,
+    stations,
+    undo,
+)
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
 
@@ -55,6 +68,8 @@ app.command()(undo.rollback)
 app.command()(undo.fork)
 app.command()(undo.stop)
 app.command()(undo.pause)
+app.command()(landing.approve)
+app.command()(landing.land)
 app.command("log")(reading.log)
 app.command()(showing.show)
 app.command()(showing.transcript)

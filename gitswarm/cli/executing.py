@@ -24,6 +24,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.by_hand import ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
+from gitswarm.runner.overview import way_home
 from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
@@ -145,6 +146,8 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
             why = parse_message(repository.objects.commit(state.tip).message)
             out(f"because    {why.body if why else ''}")
         out(f"go on      git swarm resume {run}")
+    elif way_home(repository, state).startswith("git swarm approve"):
+        out(f"approve    git swarm approve {run}")
     out(f"look       git swarm log {run}")
     out(f"review     git swarm diff {run}")
     out(f"with git   git diff {spec.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")

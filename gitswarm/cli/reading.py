@@ -121,12 +121,21 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("branch", found.branch),
         ("worktree", found.worktree or "gone (resume makes it again)"),
         ("error", found.last_error or ""),
+        ("approved", _approved(found)),
+        ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("review", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"),
         ("try", found.hint),
     ]
     for name, value in rows:
         if value:
             out(f"  {name:<9} {value}")
+
+
+def _approved(found: RunOverview) -> str:
+    if found.approved is None:
+        return ""
+    changed = "" if found.approved.valid else ", but the code has changed since"
+    return f"by {found.approved.by} in {found.approved.commit[:12]}{changed}"
 
 
 def _within(interruption: OpenInterruption) -> str:

@@ -121,14 +121,16 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
     stub = new.spec.settings.default_engine.mode == "stub"
     with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
         if stub:
-            observer.notice(_STUB_LINE)
+            observer.notice(
+                _STUB_LINE.format("It may land all the same" if asked.allow_stub else "This run never lands")
+            )
         _mention_uncommitted(repository, new.spec, observer)
         around = Surroundings(os.environ, now, placement(config), observer, stop.requested, asked.until)
         state = start_run(repository, new, around)
     return Executed(state, stop.requested())
 
 
-_STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. This run never lands. ***"
+_STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. {}. ***"
 
 
 def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:

@@ -82,7 +82,8 @@ class RouteQuestion:
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What an engine answers (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
-    that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole."""
+    that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole.
+    `trailers`: what the step's commit says besides; only the kernel has something to say there."""
 
     step_id: str
     status: Result
@@ -97,6 +98,7 @@ class StepResult:
     cost_usd: float | None = 0.0
     check: CheckOutcome | None = None
     report_text: str = ""
+    trailers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest
 
 _LOCAL = Capabilities(modes=("local",), session=False, writes_code=True)
 
-Operation = Callable[[StepRequest], StepResult]
+Operation = Callable[[StepRequest, Emit], StepResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,7 @@ class KernelEngine:
     capabilities: Capabilities = _LOCAL
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
-        del emit  # a kernel operation calls no tools
-        return self.operation(request)
+        return self.operation(request, emit)
 
     def route(self, question: RouteQuestion) -> JsonValue | str:
         del question

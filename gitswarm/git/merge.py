@@ -1,4 +1,4 @@
-"""Merges trees without a worktree; a conflict is a value."""
+"""Merges trees without a worktree, and finds where histories parted; a conflict is a value."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gitswarm.git.objects import NewCommit
 from gitswarm.git.repository import STAND_IN, Repository
 
 _CONFLICTED = 1
+_UNRELATED = 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -37,6 +38,19 @@ def merge_trees(repository: Repository, base: str, ours: str, theirs: str) -> Me
         )
     tree, *names = done.stdout.rstrip(b"\0").split(b"\0")
     return Merged(tree.decode().strip(), tuple(sorted({os.fsdecode(name) for name in names if name})))
+
+
+def merge_bases(repository: Repository, one: str, other: str) -> tuple[str, ...]:
+    """The best common ancestors of two commits: none for unrelated histories, several after criss-cross merges.
+
+    :raises GitFailedError: git could not say.
+    """
+    done = repository.git.run("merge-base", "--all", one, other)
+    if done.returncode not in (0, _UNRELATED):
+        raise GitFailedError(
+            f"git merge-base failed: {done.stderr.decode(errors='replace').strip()}", hint="git fsck --full"
+        )
+    return tuple(sorted(done.stdout.decode().split()))
 
 
 def _commit(repository: Repository, tree: str, *parents: str) -> str:

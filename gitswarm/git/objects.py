@@ -267,6 +267,27 @@ class Objects:
             return tree_id
         return _written(builder)
 
+    def same_but(self, one: str, other: str, path: str) -> bool:
+        """Whether two trees are equal, whatever either has at `path`; nothing is written."""
+        head, _slash, rest = path.partition("/")
+        left, right = self._entries(one), self._entries(other)
+        if {**left, head: None} != {**right, head: None}:
+            return False
+        if not rest:
+            return True
+        if left.get(head) == right.get(head):
+            return True
+        inner = [self._subtree(tree, head) for tree in (one, other)]
+        if any(tree is None and head in entries for tree, entries in zip(inner, (left, right), strict=True)):
+            return False
+        return self.same_but(inner[0] or EMPTY_TREE, inner[1] or EMPTY_TREE, rest)
+
+    def _entries(self, tree_id: str) -> dict[str, tuple[str, int] | None]:
+        """Name → id and mode of everything in a tree."""
+        if tree_id == EMPTY_TREE:
+            return {}
+        return {entry.name: (str(entry.id), int(entry.filemode)) for entry in self._get(tree_id)}
+
     def _fetched(self, object_id: str) -> Any:
         """
         :raises GarbledError: it is not here, and cannot be had.
@@ -284,7 +305,7 @@ class Objects:
         return self._repository.TreeBuilder(self._get(tree_id))
 
     def _subtree(self, tree_id: str | None, name: str) -> str | None:
-        if tree_id is None:
+        if tree_id is None or tree_id == EMPTY_TREE:
             return None
         tree = self._get(tree_id)
         if not isinstance(tree, pygit2.Tree) or name not in tree:

@@ -36,6 +36,7 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
     EventKind.ASSUMPTION_RECORDED: ("statement", "confidence"),
     EventKind.DECISION_RECORDED: ("subject", "decision"),
     EventKind.EXTERNAL: ("source", "message"),
+    EventKind.INTENT: ("key",),
 }
 
 

@@ -39,7 +39,8 @@ class RunState:
 
     @property
     def last_step(self) -> StepRecord | None:
-        return self.steps[-1] if self.steps else None
+        """The newest step on the run's way: an approval or a landing by command is none."""
+        return next((record for record in reversed(self.steps) if not record.by_command), None)
 
     def executions(self, flow: str, step: str) -> int:
         """How often the step's execution was committed."""
@@ -201,4 +202,5 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
         stack=tuple(said.get("Swarm-Stack", "").split()),
         fork=said.get("Swarm-Fork"),
         sibling=said.get("Swarm-Fork-Commit"),
+        by_command=said.get("Swarm-By") == "command",
     )

@@ -14,7 +14,8 @@ class StepRecord:
     """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown.
 
     `stack`: tokens of the interruptions that it belongs to, the outermost first. `fork`: the commit that it started
-    from beside its siblings, and `sibling` its own commit there.
+    from beside its siblings, and `sibling` its own commit there. `by_command`: an approval or a landing that somebody
+    typed, beside the way of the flow.
     """
 
     number: int
@@ -35,6 +36,7 @@ class StepRecord:
     stack: tuple[str, ...] = ()
     fork: str | None = None
     sibling: str | None = None
+    by_command: bool = False
 
     @property
     def is_aside(self) -> bool:
@@ -84,7 +86,7 @@ class Tally:
         if self.cost_usd is not None and record.cost_usd is not None:
             cost = self.cost_usd + record.cost_usd
         after = replace(self, steps={**self.steps, key: step}, tokens=self.tokens + record.tokens, cost_usd=cost)
-        return after if record.by_human else after.travelled(record)
+        return after if record.by_human or record.by_command else after.travelled(record)
 
     def travelled(self, record: StepRecord) -> Tally:
         """With the way that the run took to this execution."""

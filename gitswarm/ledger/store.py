@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gitswarm.git.objects import NewCommit, Person
@@ -21,12 +21,13 @@ AGENT_DOMAIN = "git-swarm.invalid"
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A commit to be. What `code_tree` has in `.swarm/runs` does not count; `files` go into RUN_BASE: path → blob
-    id, None: the file goes."""
+    id, None: the file goes. `make`: makes the object in place of the store, for one that is signed; its id."""
 
     message: Message
     author: str
     code_tree: str
     files: Mapping[str, str | None]
+    make: Callable[[NewCommit], str] | None = None
 
 
 class RunStore:
@@ -198,8 +199,9 @@ class RunStore:
                 "Swarm-Prev-Notes": self._prev_notes(parent),
             },
         ).render()
-        new = NewCommit(tree, (parent,), message, agent_identity(draft.author), self._committer, self._clock())
-        return self._objects.write_commit(new)
+        author = agent_identity(draft.author)
+        new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
+        return draft.make(new) if draft.make is not None else self._objects.write_commit(new)
 
     def _prev_notes(self, parent: str) -> str:
         """Blob ids of the parent's notes as they are now; a changed note betrays itself later."""

@@ -39,6 +39,7 @@ class EventKind(StrEnum):
     ASSUMPTION_RECORDED = "assumption_recorded"
     DECISION_RECORDED = "decision_recorded"
     EXTERNAL = "external"
+    INTENT = "intent"
 
 
 TERMINAL_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_STOPPED, EventKind.RUN_PAUSED})

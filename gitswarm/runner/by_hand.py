@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gitswarm.engines.base import StepRequest, StepResult
+from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import KernelEngine
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.layout import HUMAN, Execution
@@ -107,7 +107,7 @@ def _plan(session: Session, state: RunState, decision: Decision, step_id: str) -
 
 
 def _execute(session: Session, place: Workplace, plan: StepPlan, result: StepResult) -> RunState:
-    def operation(_request: StepRequest) -> StepResult:
+    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
         return result
 
     own = replace(session, engines={**session.engines, KERNEL.engine: KernelEngine(operation)})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.message import parse_message
@@ -63,6 +64,7 @@ def hold_run(
         _settle_foreign_commits(session, state, adopt=adopt)
         state = _settle_strayed(session, state, adopt=adopt)
         _mend_notes(session, state)
+        follow_approval(repository, state)
         yield Held(session, state, settled=state.tip != found)
 
 

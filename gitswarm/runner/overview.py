@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import decisions, live_journals, run_spec, standing_decision
 from gitswarm.ledger.state import RunState, replay
@@ -22,6 +23,21 @@ class OpenInterruption(Record):
     kind: str
     id: str
     back_to: str | None
+
+
+class ApprovedAs(Record):
+    """The newest word on the code, when that is an approval. `valid`: it is about the code that the run has now."""
+
+    commit: str
+    by: str
+    valid: bool
+
+
+class LandedOn(Record):
+    """Where the run landed last, as it records it: the commit, and the branch as people name it."""
+
+    commit: str
+    target: str
 
 
 class RunOverview(Record):
@@ -42,6 +58,8 @@ class RunOverview(Record):
     last_error: str | None
     hint: str
     stack: tuple[OpenInterruption, ...] = ()
+    approved: ApprovedAs | None = None
+    landed: LandedOn | None = None
 
 
 def overview(repository: Repository, layout: RunLayout) -> RunOverview:
@@ -70,9 +88,47 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
         cost_usd=state.cost_usd,
         tokens=state.tokens,
         last_error=_last_error(state),
-        hint=_hint(layout, status),
+        hint=_hint(layout, status) if status is not RunStatus.SUCCEEDED else way_home(repository, state),
         stack=tuple(map(_interruption, coming.stack)),
+        approved=_approved(repository, state),
+        landed=_landed(repository, state),
     )
+
+
+def way_home(repository: Repository, state: RunState) -> str:
+    """The next command for a run that succeeded: approve, land, then nothing; only a look at one that never lands."""
+    run = state.layout.run_id
+    if is_played(state) and not run_spec(repository, state).allow_stub:
+        return f"git swarm diff {run}"
+    if standing_approval(repository, state) is None:
+        return f"git swarm approve {run}"
+    return f"git swarm land {run}" if not _is_home(repository, state) else ""
+
+
+def is_played(state: RunState) -> bool:
+    """Whether an engine was in mode stub, playing a script or its own defaults."""
+    return any(record.mode == "stub" for record in state.steps)
+
+
+def _is_home(repository: Repository, state: RunState) -> bool:
+    """Whether the newest landing is of the code that the run has now."""
+    landed = last_landing(repository, state)
+    if landed is None:
+        return False
+    record = next(record for record in state.steps if record.commit == landed.step)
+    return is_code(repository, record.tree, state.tip_tree)
+
+
+def _approved(repository: Repository, state: RunState) -> ApprovedAs | None:
+    word = last_word(repository, state)
+    if word is None or word.word is not Word.APPROVES:
+        return None
+    return ApprovedAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
+
+
+def _landed(repository: Repository, state: RunState) -> LandedOn | None:
+    found = last_landing(repository, state)
+    return LandedOn(commit=found.commit, target=found.target.removeprefix("refs/heads/")) if found else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +201,4 @@ def _last_error(state: RunState) -> str | None:
 def _hint(layout: RunLayout, status: RunStatus) -> str:
     if status is RunStatus.RUNNING:
         return f"git swarm events {layout.run_id} --follow"
-    if status is RunStatus.SUCCEEDED:
-        return f"git swarm diff {layout.run_id}"
     return f"git swarm resume {layout.run_id}"

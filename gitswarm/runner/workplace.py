@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.worktree import sparse
+from gitswarm.worktree.land import add_landing, remove_landing
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import (
     Shadow,
@@ -54,6 +57,23 @@ def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Sh
     side.remember_set_up(_set_up(session, side))
     sparse.reveal(side, commit)
     return side
+
+
+@contextmanager
+def landing_place(session: Session, shadow: Shadow, commit: str, tree: str) -> Iterator[Shadow]:
+    """A worktree with the files of `tree`, set up as the run's is, HEAD detached at `commit`; gone afterwards.
+
+    :param shadow: the run's worktree.
+    :raises SetupFailedError: as `prepare_worktree`.
+    """
+    place = _equipped(session, add_landing(session.repository, shadow, commit, session.locks))
+    try:
+        place.git.output("read-tree", "--reset", "-u", tree)
+        sparse.reveal(place, tree)
+        _set_up(session, place)
+        yield place
+    finally:
+        remove_landing(session.repository, session.layout.run_id, session.locks)
 
 
 def opened_side(session: Session, side: Side) -> Shadow | None:

@@ -468,6 +468,8 @@ STATUS: dict[str, Any] = {
     "last_error": None,
     "hint": "git swarm diff run-20260101-000000-abcdef",
     "stack": [],
+    "approved": None,
+    "landed": None,
 }
 
 

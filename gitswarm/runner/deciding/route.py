@@ -5,6 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from gitswarm.errors import SwarmError
+from gitswarm.git.objects import Commit
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
@@ -17,7 +21,7 @@ from gitswarm.runner.deciding.preflight import preflight
 from gitswarm.runner.deciding.situation import rules_of, situation_of
 from gitswarm.runner.forks.siblings import has_begun, taken_back
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import led_by
+from gitswarm.runner.step.position import ended_by, led_by
 
 
 def decide_next(session: Session, state: RunState) -> Decision:
@@ -26,6 +30,9 @@ def decide_next(session: Session, state: RunState) -> Decision:
     if recorded:
         return recorded
     record = state.last_step
+    newest = state.steps[-1] if state.steps else None
+    if newest is not None and newest.by_command:
+        return repeat_decision(session, state, decision_at_end(session, newest.parent))
     if record is None:
         return _at_start(session, state)
     if record.by_human:
@@ -51,6 +58,31 @@ def repeat_decision(session: Session, state: RunState, decision: Decision) -> De
     if fork is not None and not has_begun(session, state, fork):
         choice = choice.model_copy(update={"fork": fork.model_copy(update={"commit": state.tip})})
     return session.store.decide(state.tip, choice, place)
+
+
+def decision_at_end(session: Session, end: str) -> Decision:
+    """The decision that stands before or after the `end` commit of a run: what an approval or a landing there leaves
+    as it is. What it brought with it was told then."""
+    repository = session.repository
+    commit = repository.objects.commit(end)
+    message = parse_message(commit.message)
+    said = message.trailers if message is not None else {}
+    layout = RunLayout(said.get("Swarm-Run", session.layout.run_id))  # of a fork: the run that it came from
+    recorded = standing_decision(repository, layout, end)
+    taken = [recorded] if recorded else decisions(repository, layout, commit.parents[0])
+    events = layout.end_events(int(said.get("Swarm-Iteration", "0")))
+    decision = taken[-1] if taken else _told_at_end(session, commit, events)
+    return decision.model_copy(update={"events": ()})
+
+
+def _told_at_end(session: Session, end: Commit, events: str) -> Decision:
+    """Somebody removed the note: the `end` commit tells the decision too."""
+    told = ended_by(session, end.tree, events)
+    if told is None:
+        raise SwarmError(f"{end.id[:12]} lost its decision", hint=f"git swarm log {session.layout.run_id}")
+    flow, choice = told
+    place = DecisionPlace(flow or session.spec.flows[0], None, None, session.spec.routing_mode)
+    return session.store.decide(end.id, choice, place)
 
 
 def decision_by_hand(session: Session, state: RunState) -> Decision:

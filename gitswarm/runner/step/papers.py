@@ -156,6 +156,7 @@ def draft_commit(
         "Swarm-Agent": plan.step.agent,
         **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
         **({"Swarm-Fork": beside} if beside else {}),
+        **({"Swarm-By": "command"} if plan.apart is not None else {}),
         "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
         "Swarm-Model": plan.choice.model or "none",
         "Swarm-Status": envelope.status,
@@ -163,12 +164,14 @@ def draft_commit(
         "Swarm-Tokens": str(result.tokens.total),
         "Swarm-Cost-USD": "unknown" if result.cost_usd is None else f"{result.cost_usd:.6f}",
         "Swarm-Seq": str(seq),
+        **result.trailers,
     }
     return Draft(
         message=Message(subject, envelope.summary, trailers),
         author=plan.step.agent,
         code_tree=plan.before.tip_tree if dropped else worked.code_tree,
         files=kept,
+        make=plan.apart.make if plan.apart is not None else None,
     )
 
 

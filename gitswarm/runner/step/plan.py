@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gitswarm.git.objects import NewCommit
 from gitswarm.ledger.layout import Execution
 from gitswarm.ledger.state import RunState
 from gitswarm.records.routing import Decision, JoinOutcome
@@ -39,6 +41,13 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """Of a step that somebody typed, beside the way of the flow. `make`: makes its commit, when that is signed."""
+
+    make: Callable[[NewCommit], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
     """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
 
@@ -57,6 +66,7 @@ class StepPlan:
     station: Station | None
     beside: Beside | None = None
     joins: JoinOutcome | None = None
+    apart: Apart | None = None
 
     @property
     def branch_tip(self) -> str:

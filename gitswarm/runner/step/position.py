@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.event import Event, EventKind
+from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.routing import Choice, Decision, Frame
 from gitswarm.runner.session import Session
 from gitswarm.specs.flow import Step
@@ -46,10 +46,26 @@ def led_by(session: Session, record: StepRecord) -> Choice:
     :raises SwarmError: its commit does not tell.
     """
     content = session.repository.objects.file(record.tree, record.execution.events) or b""
-    first = read_lines(content.partition(b"\n")[0])
-    if not first or first[0].kind is not EventKind.ROUTE_DECISION:
+    event = _first_told(content)
+    if event is None:
         raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
-    told = first[0].payload
+    return _choice(event)
+
+
+def ended_by(session: Session, tree: str, path: str) -> tuple[str | None, Choice] | None:
+    """What was decided before the run ended, and in which flow, as the events file of its `end` commit says."""
+    event = _first_told(session.repository.objects.file(tree, path) or b"")
+    return (event.flow_key, _choice(event)) if event is not None else None
+
+
+def _first_told(content: bytes) -> LoggedEvent | None:
+    """The decision that an events file starts with."""
+    first = read_lines(content.partition(b"\n")[0])
+    return first[0] if first and first[0].kind is EventKind.ROUTE_DECISION else None
+
+
+def _choice(event: LoggedEvent) -> Choice:
+    told = event.payload
     return Choice.model_validate({**{name: told[name] for name in _TOLD if name in told}, "candidates": ()})
 
 

@@ -44,11 +44,11 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
         decide=permissions(session, place, plan, env),
-        command=_command(session, plan.step, worktree, env),
+        command=command_order(session, plan.step, worktree, env),
     )
 
 
-def _command(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
+def command_order(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:
     settings = session.spec.settings
     if isinstance(step.command, ShellCommand):
         return CommandOrder(step.id, step.command.run, step.command.timeout_s or settings.command_timeout_s)

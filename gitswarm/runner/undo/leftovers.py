@@ -10,6 +10,7 @@ from pathlib import Path
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
+from gitswarm.worktree.land import lost_landings
 from gitswarm.worktree.shadow import lost_worktrees
 from gitswarm.worktree.side import lost_sides
 
@@ -55,6 +56,7 @@ def _of_no_run(repository: Repository, known: set[str]) -> Iterator[Path]:
 def _worktrees(repository: Repository, known: set[str]) -> Iterator[Path]:
     yield from lost_worktrees(repository, known)
     yield from lost_sides(repository, known)
+    yield from lost_landings(repository, Locks(repository.common_dir))
 
 
 def _temporary(repository: Repository) -> Iterator[Path]:

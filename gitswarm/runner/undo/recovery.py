@@ -18,6 +18,7 @@ from gitswarm.runner.step.examine import quarantine_nested
 from gitswarm.runner.workplace import opened_side, prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.index_watch import IndexWatch
+from gitswarm.worktree.land import remove_landing
 from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
 from gitswarm.worktree.side import remove_side, side_worktrees
 
@@ -51,7 +52,9 @@ def take_place(session: Session, state: RunState) -> Workplace:
 
 
 def retire_sides(session: Session, state: RunState) -> None:
-    """Removes the worktrees of steps beside others that nobody executes any more; unfinished work in them is kept."""
+    """Removes the worktrees of steps beside others that nobody executes any more; unfinished work in them is kept.
+    What a landing left holds nobody's work."""
+    remove_landing(session.repository, session.layout.run_id, session.locks)
     sides = side_worktrees(session.repository, session.layout.run_id)
     interrupted = {journal.step: journal for journal in drop_journals(session, state)} if sides else {}
     for side in sides:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
@@ -156,7 +157,9 @@ def _keep(session: Session, state: RunState, shadow: Shadow, before: Restoring) 
 
 def _move(session: Session, state: RunState, target: str) -> RunState:
     session.store.move_branch(state.tip, target, "rollback")
-    return replay(session.repository, session.layout)
+    after = replay(session.repository, session.layout)
+    follow_approval(session.repository, after)
+    return after
 
 
 def _code(repository: Repository, tree: str) -> str:

@@ -1,0 +1,133 @@
+"""`approve` and `land`: a person's word on the code of a run, and its way home."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import err, out, out_lines
+from gitswarm.cli.executing import quiet_surroundings
+from gitswarm.cli.here import repository_here
+from gitswarm.cli.opened import RunArgument
+from gitswarm.errors import UsageError
+from gitswarm.ledger.reading import find_run
+from gitswarm.records.run_spec import LandStrategy
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.landing.apart import settled
+from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
+from gitswarm.runner.landing.land import Delivered, land_run, plan_land
+from gitswarm.runner.landing.plan import Landed, Way, Wish, short
+from gitswarm.runner.landing.push import push_target
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.session import Session
+
+REFUSED = 1
+_PATHS_SHOWN = 20
+
+
+def approve(
+    run: RunArgument = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Say no; -m tells why.")] = False,
+    message: Annotated[str, typer.Option("-m", "--message", help="A note that is kept with it.")] = "",
+) -> None:
+    """Approve the code that a run has now; only approved code lands."""
+    if reject and not message.strip():
+        raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
+    repository = repository_here()
+    layout = find_run(repository, run)
+    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+        state = settled(held.session, held.state)
+        said = reject_run(held.session, state, message) if reject else approve_run(held.session, state, message)
+    if isinstance(said, Refused):
+        _refuse(said)
+        return
+    _tell_approval(layout.run_id, said, rejected=reject)
+
+
+def land(
+    run: RunArgument = None,
+    strategy: Annotated[
+        LandStrategy | None, typer.Option(help="One commit; a merge that shows the steps; one with the evidence.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(metavar="BRANCH", help="Another branch than configured.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
+    trust_hooks: Annotated[
+        bool, typer.Option("--trust-hooks", help="The run changed what your commit hooks do; you have read it.")
+    ] = False,
+) -> None:
+    """Bring the approved code of a run to its target branch."""
+    repository = repository_here()
+    layout = find_run(repository, run)
+    wish = Wish(strategy, target, trust_hooks)
+    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+        state = settled(held.session, held.state)
+        if dry_run:
+            _tell_plan(layout.run_id, plan_land(held.session, state, wish))
+            return
+        done = land_run(held.session, state, wish)
+        if isinstance(done, Refused):
+            _refuse(done)
+            return
+        _tell_landing(layout.run_id, done)
+        _push(held.session, done)
+
+
+def _tell_approval(run: str, said: Approval, *, rejected: bool) -> None:
+    subject = said.subject
+    what = "rejected" if rejected else "approved"
+    out(f"{run} {what}" if said.is_new else f"{run} was {what} already: its code is the same")
+    out(f"changes    {subject.size} since {subject.base[:12]}")
+    out(f"tests      {subject.tests}")
+    out(f"code       {subject.code} in {subject.tip[:12]}")
+    if subject.played:
+        out("note       played by a stub or a script: no model did this work")
+    out(f"go on      git swarm {'resume' if rejected else 'land'} {run}")
+
+
+def _tell_plan(run: str, plan: Way | Landed | Refused) -> None:
+    if isinstance(plan, Refused):
+        _refuse(plan)
+    elif isinstance(plan, Landed):
+        _tell_earlier(run, plan.landing.commit, plan.target, plan.landing.reverted_by)
+    else:
+        out(f"{run} would land on {short(plan.target)} ({plan.strategy})")
+        out(f"approved   {plan.approval.about[:12]} by {plan.approval.by}")
+        out(f"go on      git swarm land {run}")
+
+
+def _tell_landing(run: str, done: Delivered) -> None:
+    if not done.is_new:
+        _tell_earlier(run, done.landed.commit, done.landed.target, done.reverted_by)
+        return
+    out(f"{run} {done.summary}")
+    out(f"look       git show {done.landed.commit[:12]}")
+
+
+def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
+    out(f"{run} has landed on {short(target)} already, as {commit[:12]}")
+    if reverted_by is not None:
+        out(f"reverted   by {reverted_by[:12]}: it does not land again by itself")
+        out(f"again      git revert {reverted_by[:12]}   (on {short(target)})")
+
+
+def _push(session: Session, done: Delivered) -> None:
+    """Safe to repeat: what was not pushed the last time is now."""
+    if not session.spec.settings.deploy.push or done.reverted_by is not None:
+        return
+    pushed = push_target(session, done.landed.target)
+    if isinstance(pushed, Refused):
+        _refuse(pushed)
+        return
+    out(f"pushed     {short(done.landed.target)} to {pushed}")
+
+
+def _refuse(refused: Refused) -> None:
+    err(f"git-swarm: {refused.reason}")
+    out_lines(f"  {path}" for path in refused.paths[:_PATHS_SHOWN])
+    if len(refused.paths) > _PATHS_SHOWN:
+        out(f"  and {len(refused.paths) - _PATHS_SHOWN} more")
+    for line in refused.said.splitlines():
+        err(f"  {line}")
+    err(f"hint: {refused.hint}")
+    raise typer.Exit(REFUSED)

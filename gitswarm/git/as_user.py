@@ -1,0 +1,111 @@
+"""Git as the user calls it: with their configuration, hooks, signing and identity; never with an editor."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from gitswarm.errors import GitFailedError
+from gitswarm.git.objects import NewCommit, Person
+
+# `git rev-parse --local-env-vars`: what would aim git at another repository than the one it stands in.
+_LOCAL = frozenset(
+    {
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_COMMON_DIR",
+        "GIT_CONFIG",
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_PARAMETERS",
+        "GIT_DIR",
+        "GIT_GRAFT_FILE",
+        "GIT_IMPLICIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_INTERNAL_SUPER_PREFIX",
+        "GIT_NAMESPACE",
+        "GIT_NO_REPLACE_OBJECTS",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_REPLACE_REF_BASE",
+        "GIT_SHALLOW_FILE",
+        "GIT_WORK_TREE",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UsersGit:
+    """`env`: the user's whole environment; `folder`: where git is started, a checkout or a bare repository."""
+
+    env: Mapping[str, str]
+    folder: Path
+
+    def run(
+        self, *arguments: str, stdin: bytes = b"", extra_env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        """The finished process, whatever its exit code; stdout and stderr apart."""
+        own = {name: value for name, value in self.env.items() if name not in _LOCAL}
+        return subprocess.run(
+            ["git", *arguments],
+            input=stdin,
+            capture_output=True,
+            check=False,
+            cwd=self.folder,
+            env={**own, "GIT_EDITOR": ":", **(extra_env or {})},
+        )
+
+    def config(self, key: str, kind: str | None = None) -> str | None:
+        """A configured value; None: it is not set.
+
+        :param kind: git's type of the value: `bool`, `path`.
+        """
+        done = self.run("config", *([f"--type={kind}"] if kind else []), "--get", key)
+        return done.stdout.decode(errors="surrogateescape").rstrip("\n") if done.returncode == 0 else None
+
+    def commit_tree(self, tree: str, parents: tuple[str, ...], message: str, *, sign: bool) -> str:
+        """A commit of the user's own, without a checkout; its id.
+
+        :raises GitFailedError: git has no identity or could not sign; the message is git's own.
+        """
+        return self._commit_tree(tree, parents, message, {}, sign=sign)
+
+    def signed(self, new: NewCommit) -> str:
+        """A commit as described, signed as the user's configuration says; its id.
+
+        :raises GitFailedError: git could not sign.
+        """
+        when = _date(new.when)
+        said = {**_person("AUTHOR", new.author, when), **_person("COMMITTER", new.committer, when)}
+        return self._commit_tree(new.tree, new.parents, new.message, said, sign=True)
+
+    def _commit_tree(
+        self, tree: str, parents: tuple[str, ...], message: str, said: Mapping[str, str], *, sign: bool
+    ) -> str:
+        words = [word for parent in parents for word in ("-p", parent)]
+        flag = "-S" if sign else "--no-gpg-sign"
+        done = self.run("commit-tree", flag, *words, "-F", "-", tree, stdin=message.encode(), extra_env=said)
+        if done.returncode != 0:
+            raise GitFailedError(
+                f"git commit-tree failed: {spoken(done)}",
+                hint="git config --list --show-origin | grep -e '^.*user' -e gpg",
+            )
+        return done.stdout.decode().strip()
+
+
+def spoken(done: subprocess.CompletedProcess[bytes]) -> str:
+    """What a process said on both of its outputs, as text."""
+    return (done.stdout + done.stderr).decode(errors="replace").strip()
+
+
+def _person(role: str, person: Person, when: str) -> dict[str, str]:
+    return {
+        f"GIT_{role}_NAME": person.name,
+        f"GIT_{role}_EMAIL": person.email,
+        f"GIT_{role}_DATE": when,
+    }
+
+
+def _date(when: datetime) -> str:
+    return f"@{int(when.timestamp())} {when:%z}" if when.tzinfo else f"@{int(when.timestamp())} +0000"

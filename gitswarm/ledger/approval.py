@@ -1,0 +1,108 @@
+"""What was said about a run's code: approved, rejected, void. The newest word on the chain counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import KERNEL, RUNS_FOLDER
+from gitswarm.ledger.message import parse_message
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+
+
+class Word(StrEnum):
+    """Trailers that speak about code; each is a commit's own."""
+
+    APPROVES = "Swarm-Approves"
+    REJECTS = "Swarm-Rejects"
+    VOIDS = "Swarm-Voids"
+
+
+LANDING = "Swarm-Landing"
+"""Trailer of a `land` step that led to the target: the landed commit, and the full name of the branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
+
+    commit: str
+    word: Word
+    about: str
+    code: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class LandedAs:
+    """A landing: the commit on the target, the branch's full name; `step`: the commit of the run that records it."""
+
+    commit: str
+    target: str
+    step: str = field(default="", compare=False)
+
+
+def code_tree(repository: Repository, state: RunState, tree: str | None = None) -> str:
+    """A tree of the run, else its tip's, with `.swarm/runs` of the run's base: what an approval is about."""
+    objects = repository.objects
+    runs = objects.entry(objects.commit(state.base).tree, RUNS_FOLDER)
+    return objects.with_subtree(tree or state.tip_tree, RUNS_FOLDER, runs)
+
+
+def last_word(repository: Repository, state: RunState) -> Spoken | None:
+    """The newest approval, rejection or voiding on the chain; those of a run that this one was forked from are not
+    about it."""
+    found = (_spoken(repository, record) for record in _kernel_steps(state))
+    return next((spoken for spoken in found if spoken is not None), None)
+
+
+def standing_approval(repository: Repository, state: RunState) -> Spoken | None:
+    """The approval of exactly the code that the run has now."""
+    spoken = last_word(repository, state)
+    if spoken is None or spoken.word is not Word.APPROVES:
+        return None
+    return spoken if is_code(repository, spoken.code, state.tip_tree) else None
+
+
+def is_code(repository: Repository, one: str, other: str) -> bool:
+    """Whether two trees of a run hold the same code; unlike `code_tree` it writes nothing."""
+    return repository.objects.same_but(one, other, RUNS_FOLDER)
+
+
+def last_landing(repository: Repository, state: RunState) -> LandedAs | None:
+    """The newest landing that the run has recorded."""
+    for record in _kernel_steps(state):
+        commit, _blank, target = _trailers(repository, record).get(LANDING, "").partition(" ")
+        if target:
+            return LandedAs(commit, target, record.commit)
+    return None
+
+
+def follow_approval(repository: Repository, state: RunState) -> None:
+    """Makes the ref what the chain says; it is a view, and whoever killed us or moved it does not count."""
+    spoken = last_word(repository, state)
+    wanted = spoken.commit if spoken is not None and spoken.word is Word.APPROVES else None
+    name = state.layout.approval_ref
+    found = repository.refs.read(name)
+    if found != wanted:
+        repository.refs.swap(name, found, wanted, why="as the chain says")
+
+
+def _kernel_steps(state: RunState) -> list[StepRecord]:
+    return [record for record in reversed(state.own_steps) if record.engine == KERNEL]
+
+
+def _trailers(repository: Repository, record: StepRecord) -> dict[str, str]:
+    message = parse_message(repository.objects.commit(record.commit).message)
+    return dict(message.trailers) if message is not None else {}
+
+
+def _spoken(repository: Repository, record: StepRecord) -> Spoken | None:
+    said = _trailers(repository, record)
+    for word in Word:
+        about, _blank, code = said.get(word, "").partition(" ")
+        if about and (word is Word.VOIDS or about == record.parent):
+            return Spoken(record.commit, word, about, code, record.execution.agent)
+    return None

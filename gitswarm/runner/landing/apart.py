@@ -1,0 +1,101 @@
+"""Steps that a person types beside the way of a flow: the run ends afterwards as it had ended before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.engines.kernel import KernelEngine
+from gitswarm.errors import SwarmError
+from gitswarm.git.objects import NewCommit
+from gitswarm.ledger.approval import follow_approval
+from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.message import Kind, parse_message
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.records.outcome import RunStatus
+from gitswarm.runner.by_hand import KERNEL
+from gitswarm.runner.deciding.route import decision_at_end, repeat_decision
+from gitswarm.runner.run import Ending, end_run
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.execute import execute_step
+from gitswarm.runner.step.plan import Apart, StepPlan
+from gitswarm.runner.undo.partial import standing_partial
+from gitswarm.runner.undo.recovery import drop_journals, take_place, tidy_index
+from gitswarm.specs.flow import Step
+from gitswarm.worktree.land import remove_landing
+
+
+@dataclass(frozen=True, slots=True)
+class ApartStep:
+    """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed."""
+
+    step: str
+    agent: str
+    operation: Callable[[StepRequest, Emit], StepResult]
+    make: Callable[[NewCommit], str] | None = None
+
+
+def settled(session: Session, state: RunState) -> RunState:
+    """The run with the `end` that a killed process did not come to after such a step, and without what it left.
+
+    :raises SwarmError: the run has not ended: its own steps are still to come.
+    """
+    if state.end is not None:
+        drop_journals(session, state)
+        remove_landing(session.repository, session.layout.run_id, session.locks)
+        tidy_index(session, state)
+        return state
+    newest = state.steps[-1] if state.steps else None
+    if newest is None or not newest.by_command or newest.commit != state.tip:
+        run = session.layout.run_id
+        raise SwarmError(f"{run} was interrupted: it has not come to an end", hint=f"git swarm resume {run}")
+    return _end_again(session, take_place(session, state), state, newest.parent)
+
+
+def execute_apart(session: Session, state: RunState, what: ApartStep) -> RunState:
+    """Commits the step and the `end` after it.
+
+    :param state: a run that has ended.
+    """
+    place = take_place(session, state)
+    own = replace(session, engines={**session.engines, KERNEL.engine: KernelEngine(what.operation)})
+    after = execute_step(own, place, _plan(session, place, state, what))
+    follow_approval(session.repository, after)
+    return _end_again(session, place, after, state.tip)
+
+
+def _plan(session: Session, place: Workplace, state: RunState, what: ApartStep) -> StepPlan:
+    decision = decision_at_end(session, state.tip)
+    last = state.steps[-1].flow if state.steps else session.spec.flows[0]
+    iteration = max(state.last_iteration(last, what.step), place.interrupted.get((last, what.step), 0)) + 1
+    return StepPlan(
+        flow=session.specs.flows[last],
+        step=Step(id=what.step, station=what.agent),
+        execution=Execution(session.layout, last, what.step, iteration, what.agent),
+        choice=KERNEL,
+        session=None,
+        before=state,
+        decision=decision.model_copy(update={"proposal": None}),
+        resumption=None,
+        station=None,
+        apart=Apart(what.make),
+    )
+
+
+def _end_again(session: Session, place: Workplace, state: RunState, earlier: str) -> RunState:
+    """
+    :param earlier: the `end` commit that the step stands on.
+    """
+    decision = repeat_decision(session, state, decision_at_end(session, earlier))
+    partial = standing_partial(session, replay(session.repository, session.layout, earlier))
+    if partial is not None:  # the step that was cut off goes on to wait for `resume`
+        partial = partial.model_copy(update={"end": state.ends + 1})
+    return end_run(session, place, state, Ending(_status(session, earlier), decision, partial))
+
+
+def _status(session: Session, end: str) -> RunStatus:
+    message = parse_message(session.repository.objects.commit(end).message)
+    if message is None or message.trailers.get("Swarm-Kind") != Kind.END:
+        raise SwarmError(f"{end[:12]} is no end of a run", hint=f"git swarm log {session.layout.run_id}")
+    return RunStatus(message.trailers["Swarm-Result"])

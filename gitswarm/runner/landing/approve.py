@@ -1,0 +1,182 @@
+"""`approve`: a person's word on the code that a run has now, as a commit of the run."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.engines.kernel import Operation
+from gitswarm.errors import GitFailedError
+from gitswarm.evidence.diff_scan import scan
+from gitswarm.git.as_user import UsersGit
+from gitswarm.git.objects import NewCommit, Person
+from gitswarm.ledger.approval import Word, code_tree, last_word, standing_approval
+from gitswarm.ledger.layout import HUMAN, RUNS_FOLDER
+from gitswarm.ledger.state import RunState
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.evidence import DiffSummary
+from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.runner.landing.apart import ApartStep, execute_apart
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.overview import is_played
+from gitswarm.runner.session import Session
+from gitswarm.runner.stored import evidence_of
+from gitswarm.runner.undo.partial import standing_partial
+from gitswarm.runner.undo.recovery import look
+from gitswarm.runner.workplace import prepare_worktree
+
+APPROVE = "approve"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
+    `played`: engines were in stub mode, or a script was played."""
+
+    base: str
+    tip: str
+    code: str
+    diff: DiffSummary
+    tests: str
+    played: bool
+
+    @property
+    def size(self) -> str:
+        files = len(self.diff.files)
+        count = f"{files} file{'' if files == 1 else 's'}"
+        return f"{count}, +{self.diff.insertions} -{self.diff.deletions}"
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What was said. `commit` says it; `is_new`: it was not said before. `state`: the run afterwards."""
+
+    commit: str
+    subject: Subject
+    is_new: bool
+    state: RunState
+
+
+def subject_of(session: Session, state: RunState) -> Subject:
+    repository = session.repository
+    code = code_tree(repository, state)
+    base = repository.objects.commit(state.base).tree
+    return Subject(
+        base=state.base,
+        tip=state.tip,
+        code=code,
+        diff=scan(repository.diffs, base, code),
+        tests=_tests(session, state, code),
+        played=was_played(session, state),
+    )
+
+
+def was_played(session: Session, state: RunState) -> bool:
+    """Whether something in the run is not what a model or the project itself did."""
+    return session.spec.scripted or is_played(state)
+
+
+def approve_run(session: Session, state: RunState, note: str = "") -> Approval | Refused:
+    """Approves the run's code in a person's name. Approving it again changes nothing.
+
+    :param state: a run that has ended.
+    """
+    refused = _refused(session, state)
+    if refused is not None:
+        return refused
+    subject = subject_of(session, state)
+    standing = standing_approval(session.repository, state)
+    if standing is not None:
+        return Approval(standing.commit, subject, is_new=False, state=state)
+    summary = f"approved: {subject.size}; {subject.tests}"
+    handoff = Handoff(status=Status.VERIFIED, summary=summary, observations=(note,) if note else ())
+    make = None
+    if session.spec.settings.deploy.require_signature:
+        make = UsersGit(session.around.env, session.repository.main_folder).signed
+        unsigned = _try_signing(session, state)
+        if unsigned is not None:
+            return unsigned
+    step = ApartStep(APPROVE, HUMAN, speaking(Word.APPROVES, subject, handoff), make)
+    return _said(session, execute_apart(session, state, step), subject)
+
+
+def reject_run(session: Session, state: RunState, why: str) -> Approval | Refused:
+    """Says that the run's code is not to land; an approval of it does not stand any more."""
+    refused = _refused(session, state)
+    if refused is not None:
+        return refused
+    subject = subject_of(session, state)
+    earlier = last_word(session.repository, state)
+    if earlier is not None and (earlier.word, earlier.code) == (Word.REJECTS, subject.code):
+        return Approval(earlier.commit, subject, is_new=False, state=state)
+    handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
+    step = ApartStep(APPROVE, HUMAN, speaking(Word.REJECTS, subject, handoff))
+    return _said(session, execute_apart(session, state, step), subject)
+
+
+def speaking(word: Word, subject: Subject, handoff: Handoff) -> Operation:
+    """The operation of a step that says this word about the code; its commit stands on `subject.tip`."""
+
+    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
+        said = {word.value: f"{subject.tip} {subject.code}"}
+        return StepResult(APPROVE, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=said)
+
+    return operation
+
+
+def _said(session: Session, after: RunState, subject: Subject) -> Approval:
+    spoken = last_word(session.repository, after)
+    return Approval(spoken.commit if spoken is not None else after.tip, subject, is_new=True, state=after)
+
+
+def _refused(session: Session, state: RunState) -> Refused | None:
+    run = session.layout.run_id
+    if state.end is RunStatus.FAILED:
+        return Refused(f"{run} failed: there is more to come, or it goes back", f"git swarm resume {run}")
+    return uncommitted_edits(session, state)
+
+
+def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
+    """What is approved and lands has to be what a person sees in the run's worktree."""
+    run = session.layout.run_id
+    shadow = prepare_worktree(session)
+    left = look(session, state, shadow)
+    if not left.is_dirty or left.journals or standing_partial(session, state) is not None:
+        return None
+    place = shlex.quote(str(shadow.path))
+    clean = session.repository.objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
+    paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
+    hint = f"git swarm resume {run} --adopt" if state.end is not RunStatus.SUCCEEDED else f"git -C {place} status"
+    return Refused(f"{shadow.path} holds edits that no step committed: they are not part of the run", hint, paths)
+
+
+def _try_signing(session: Session, state: RunState) -> Refused | None:
+    """Nothing is begun that could not be signed."""
+    users = UsersGit(session.around.env, session.repository.main_folder)
+    if users.config("user.signingkey") is None and users.config("gpg.ssh.defaultKeyCommand") is None:
+        return Refused(
+            "this run asks for signed approvals (deploy.require_signature), and git has no key of yours",
+            "git config --global gpg.format ssh && git config --global user.signingkey ~/.ssh/id_ed25519.pub",
+        )
+    me = session.repository.committer()
+    trial = NewCommit(state.tip_tree, (), "can I sign?\n", Person(HUMAN, me.email), me, session.around.clock())
+    try:
+        users.signed(trial)
+    except GitFailedError as error:
+        return Refused("git could not sign the approval", "git config --get-regexp '^(gpg|user)'", said=error.message)
+    return None
+
+
+def _tests(session: Session, state: RunState, code: str) -> str:
+    """What the newest test run said, and whether it was about this code."""
+    for record in reversed(state.steps):
+        if record.engine != "command":
+            continue
+        evidence = evidence_of(session, record)
+        if evidence is None or evidence.tests.command is None:
+            continue
+        outcome = {True: "passed", False: "failed", None: "had nothing to run"}[evidence.tests.passed]
+        same = code_tree(session.repository, state, record.tree) == code
+        return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
+    return "no tests ran"

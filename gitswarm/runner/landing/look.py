@@ -1,0 +1,168 @@
+"""Gathers what a landing is decided from. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.landed import Landing, landings
+from gitswarm.git.merge import merge_bases, merge_trees
+from gitswarm.ledger.approval import Spoken, last_word, standing_approval
+from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.state import RunState
+from gitswarm.records.run_spec import BRANCH_PREFIX
+from gitswarm.runner.landing.approve import was_played
+from gitswarm.runner.landing.plan import HEADS, Facts, Way, Wish
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.session import Session
+from gitswarm.worktree.commit_hooks import HooksFolder, changed_hooks, hooks_folder
+from gitswarm.worktree.land import checkouts_of
+
+
+def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
+    repository = session.repository
+    standing = standing_approval(repository, state)
+    target = _resolved(session, target_of(session, wish))
+    tip = repository.refs.read(target) if target is not None else None
+    found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
+    ground = _ground(session, standing, found, tip) if standing is not None and tip is not None else Ground(())
+    changed = _changed_paths(session, standing, ground) if standing is not None else ()
+    return Facts(
+        run=session.layout.run_id,
+        standing=standing,
+        word=last_word(repository, state),
+        played=was_played(session, state),
+        allow_stub=session.spec.allow_stub,
+        unsigned=_unsigned(session, standing),
+        target=target,
+        tip=tip,
+        branches=_branches(session),
+        landings=tuple(found),
+        bases=ground.bases,
+        changed=bool(changed),
+        hook_files=_hook_files(session, standing, ground, changed) if standing is not None else (),
+        checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
+    )
+
+
+def target_of(session: Session, wish: Wish) -> str | None:
+    """Full name of the branch to land on: as asked, as configured, else the one that the run was started on."""
+    said = wish.target or session.spec.settings.deploy.target
+    if said is not None:
+        return said if said.startswith(HEADS) else HEADS + said
+    started = session.spec.base_ref
+    if started is None or started.startswith(HEADS):
+        return started
+    return HEADS + started if session.repository.refs.read(HEADS + started) is not None else None
+
+
+def _resolved(session: Session, target: str | None) -> str | None:
+    """The branch behind a name that only points to another one, as `master` does in some repositories."""
+    if target is None:
+        return None
+    found = session.repository.git.run("symbolic-ref", "--quiet", target).stdout.decode(errors="replace").strip()
+    return found if found.startswith(HEADS) else target
+
+
+def users_hooks(session: Session) -> HooksFolder:
+    repository = session.repository
+    configured = users_git(session).config("core.hooksPath", "path")
+    return hooks_folder(configured, repository.common_dir, repository.main_folder)
+
+
+def users_git(session: Session) -> UsersGit:
+    """Git as the user would call it in the main checkout: never in the run's, where much is forbidden."""
+    return UsersGit(session.around.env, session.repository.main_folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    """What target and run are together. `tree` is whole, its `.swarm/runs` that of the target."""
+
+    tree: str
+    conflicts: tuple[str, ...] = ()
+
+
+def merged(session: Session, way: Way, tip: str) -> Merger:
+    """The approved code on top of `tip`, a commit of the target."""
+    repository, objects = session.repository, session.repository.objects
+    found = landings(repository, tip, session.layout.run_id, session.spec.base)
+    ground = _ground(session, way.approval, found, tip)
+    onto = objects.commit(tip).tree
+    runs = objects.entry(onto, RUNS_FOLDER)
+    code = objects.with_subtree(objects.commit(way.approval.about).tree, RUNS_FOLDER, runs)
+    if ground.bases == (tip,):
+        return Merger(code)
+    # The same `.swarm/runs` on all three sides: what lies there is nothing to merge.
+    base = objects.with_subtree(objects.commit(ground.bases[0]).tree, RUNS_FOLDER, runs)
+    result = merge_trees(repository, base, onto, code)
+    return Merger(result.tree, result.conflicts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Commits from which target and run went apart; one, if it is plain where that was."""
+
+    bases: tuple[str, ...]
+
+
+def _ground(session: Session, approval: Spoken, found: list[Landing], tip: str) -> Ground:
+    """What landed before is common ground, unless it was reverted: then it counts as if it had never been there."""
+    repository = session.repository
+    if not found:
+        return Ground(merge_bases(repository, tip, approval.about))
+    newest = found[0]
+    if newest.reverted_by is not None:
+        return Ground(merge_bases(repository, newest.before, approval.about))
+    known = repository.objects.has(newest.approved)
+    return Ground((newest.approved,) if known else merge_bases(repository, tip, approval.about))
+
+
+def _changed_paths(session: Session, approval: Spoken, ground: Ground) -> tuple[str, ...]:
+    before, after = _code_trees(session, approval, ground)
+    return tuple(
+        path
+        for delta in session.repository.diffs.between(before, after)
+        for path in (delta.path, delta.old_path)
+        if path is not None
+    )
+
+
+def _code_trees(session: Session, approval: Spoken, ground: Ground) -> tuple[str, str]:
+    objects = session.repository.objects
+    base = ground.bases[0] if ground.bases else session.spec.base
+    before, after = (objects.commit(commit).tree for commit in (base, approval.about))
+    return objects.with_subtree(before, RUNS_FOLDER, None), objects.with_subtree(after, RUNS_FOLDER, None)
+
+
+def _hook_files(session: Session, approval: Spoken, ground: Ground, changed: tuple[str, ...]) -> tuple[str, ...]:
+    trees = _code_trees(session, approval, ground)
+    return changed_hooks(users_hooks(session), session.repository.objects, changed, trees)
+
+
+def _branches(session: Session) -> tuple[str, ...]:
+    """The branches that a run could land on; the one that is checked out first."""
+    names = [name for name in session.repository.refs.list(HEADS) if not name.startswith(HEADS + BRANCH_PREFIX)]
+    main = session.repository.main_branch()
+    return tuple(sorted(names, key=lambda name: (name != main, name)))
+
+
+def _unsigned(session: Session, approval: Spoken | None) -> Refused | None:
+    if approval is None or not session.spec.settings.deploy.require_signature:
+        return None
+    users = users_git(session)
+    done = users.run("verify-commit", approval.commit)
+    if done.returncode == 0:
+        return None
+    run = session.layout.run_id
+    if users.config("gpg.ssh.allowedSignersFile", "path") is None:
+        return Refused(
+            "this run asks for a signed approval, and git does not know whose signatures count",
+            "git config gpg.ssh.allowedSignersFile ~/.config/git/allowed_signers",
+            said=spoken(done),
+        )
+    return Refused(
+        f"the approval {approval.commit[:12]} has no signature that git trusts",
+        f"git verify-commit {approval.commit[:12]}   (then: git swarm land {run})",
+        said=spoken(done),
+    )

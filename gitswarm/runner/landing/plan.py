@@ -1,0 +1,166 @@
+"""Whether a run may be landed, and how: decided from facts, before anything happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitswarm.git.landed import Landing
+from gitswarm.ledger.approval import Spoken, Word
+from gitswarm.records.run_spec import BRANCH_PREFIX, LandStrategy
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.worktree.land import Checkout
+
+HEADS = "refs/heads/"
+_BRANCHES_NAMED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person or a flow asks for. `target`: a branch; None: the configured one, else the run's own."""
+
+    strategy: LandStrategy | None = None
+    target: str | None = None
+    trust_hooks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the decision is taken from.
+
+    `standing`: the approval of exactly the run's code; `word`: the newest one about any code. `unsigned`: why the
+    approval's signature does not count, when one is required. `target`: full name, None when nothing says which;
+    `tip`: where it is, None when it does not exist. `landings` are the run's own on it, newest first. `bases`: where
+    target and run parted. `changed`: the code of the run differs from there; `hook_files`: what of that decides
+    what the user's hooks do. `checkouts` stand on the target.
+    """
+
+    run: str
+    standing: Spoken | None
+    word: Spoken | None
+    played: bool
+    allow_stub: bool
+    unsigned: Refused | None
+    target: str | None
+    tip: str | None
+    branches: tuple[str, ...]
+    landings: tuple[Landing, ...]
+    bases: tuple[str, ...]
+    changed: bool
+    hook_files: tuple[str, ...]
+    checkouts: tuple[Checkout, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a run lands: what was approved, onto which branch (full name), in which shape."""
+
+    approval: Spoken
+    target: str
+    strategy: LandStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The approved code has landed before."""
+
+    landing: Landing
+    target: str
+
+
+def decide_landing(facts: Facts, wish: Wish, strategy: LandStrategy) -> Way | Landed | Refused:
+    """
+    :param strategy: the configured one.
+    """
+    refused = _unapproved(facts) or _untargeted(facts)
+    if refused is not None or facts.standing is None or facts.target is None:
+        return refused or Refused("nothing to land", f"git swarm status {facts.run}")
+    earlier = next((found for found in facts.landings if found.approved == facts.standing.about), None)
+    if earlier is not None:
+        return Landed(earlier, facts.target)
+    refused = facts.unsigned or _unrelated(facts) or _untrusted(facts, wish) or _occupied(facts)
+    return refused or Way(facts.standing, facts.target, wish.strategy or strategy)
+
+
+def short(branch: str) -> str:
+    """A branch as people name it."""
+    return branch.removeprefix(HEADS)
+
+
+def _unapproved(facts: Facts) -> Refused | None:
+    run, word = facts.run, facts.word
+    if facts.played and not facts.allow_stub:
+        return Refused(
+            f"{run} is played: engines in mode stub, or a script. It never lands",
+            "git swarm start FLOW --allow-stub   (says before a run that it may)",
+        )
+    if facts.standing is not None:
+        return None
+    why = {
+        None: "nobody has approved it",
+        Word.APPROVES: "its code has changed since it was approved",
+        Word.REJECTS: "it was rejected",
+        Word.VOIDS: "its approval became void when it could not be merged",
+    }[word.word if word is not None else None]
+    look = f"git swarm diff {run}"
+    return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
+
+
+def _untargeted(facts: Facts) -> Refused | None:
+    names = ", ".join(map(short, facts.branches[:_BRANCHES_NAMED]))
+    first = short(facts.branches[0]) if facts.branches else "BRANCH"
+    more = f" and {len(facts.branches) - _BRANCHES_NAMED} more" if len(facts.branches) > _BRANCHES_NAMED else ""
+    there = f"there are: {names}{more}" if names else "there is no branch"
+    hint = f"git swarm land {facts.run} --target {first}"
+    if facts.target is None:
+        return Refused(f"{facts.run} was started on a commit without a branch: nothing says where to ({there})", hint)
+    if short(facts.target).startswith(BRANCH_PREFIX):
+        return Refused(f"{short(facts.target)} is the branch of a run, no place to land on ({there})", hint)
+    if facts.tip is None:
+        return Refused(f"there is no branch {short(facts.target)} ({there})", hint)
+    return None
+
+
+def _unrelated(facts: Facts) -> Refused | None:
+    target = short(facts.target or "")
+    if not facts.bases:
+        return Refused(
+            f"{target} and {facts.run} have no history in common", f"git swarm land {facts.run} --target BRANCH"
+        )
+    if len(facts.bases) > 1:
+        parted = ", ".join(base[:12] for base in facts.bases)
+        return Refused(
+            f"{target} and {facts.run} have {len(facts.bases)} merge bases ({parted}): none is the right one",
+            f"git merge {BRANCH_PREFIX}{facts.run}   (by hand, on {target})",
+        )
+    if not facts.changed:
+        return Refused(f"{facts.run} changes nothing in the code of {target}", f"git swarm diff {facts.run}")
+    return None
+
+
+def _untrusted(facts: Facts, wish: Wish) -> Refused | None:
+    if not facts.hook_files or wish.trust_hooks:
+        return None
+    count = len(facts.hook_files)
+    return Refused(
+        f"{facts.run} changes {count} file{'' if count == 1 else 's'} that decide what your commit hooks do",
+        f"git swarm land {facts.run} --trust-hooks   (when you have read them)",
+        facts.hook_files,
+    )
+
+
+def _occupied(facts: Facts) -> Refused | None:
+    target = short(facts.target or "")
+    if len(facts.checkouts) > 1:
+        places = tuple(str(checkout.path) for checkout in facts.checkouts)
+        return Refused(
+            f"{target} is checked out in {len(places)} places: only one of them could follow",
+            f"git -C {places[-1]} checkout --detach",
+            places,
+        )
+    for checkout in facts.checkouts:
+        if checkout.busy is not None:
+            return Refused(
+                f"{target} is checked out in {checkout.path}, in the middle of a {checkout.busy}",
+                f"git -C {checkout.path} status   (finish or abort it)",
+            )
+    return None

@@ -1,0 +1,17 @@
+"""A refusal is a value: an expected outcome of a question, with the next command to type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why not; `paths` are the files that it is about, `said` the end of what a hook, a test run or git printed.
+    `voids`: an approval does not stand any more after it."""
+
+    reason: str
+    hint: str
+    paths: tuple[str, ...] = ()
+    said: str = ""
+    voids: bool = False

@@ -1,0 +1,170 @@
+"""Makes the commit that lands: tested where it is new to everybody, with the user's own hooks and signature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.engines.command import CommandEngine
+from gitswarm.errors import GitFailedError
+from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.landed import TRAILER
+from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.state import RunState
+from gitswarm.records.outcome import Result
+from gitswarm.runner.landing.look import users_git, users_hooks
+from gitswarm.runner.landing.message import landed_message
+from gitswarm.runner.landing.plan import Way, short
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.request import command_order
+from gitswarm.runner.workplace import landing_place
+from gitswarm.specs.flow import Step
+from gitswarm.worktree.commit_hooks import commit_hooks
+from gitswarm.worktree.shadow import Shadow, find_shadow
+
+_TAIL_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A commit to be made: whole tree, parents, message. `is_merge`: git has to be told of the second parent."""
+
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+
+    @property
+    def is_merge(self) -> bool:
+        return len(self.parents) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """`commit` is on no branch yet. `tested`: what the project's tests said about the merged code, if they ran."""
+
+    commit: str
+    tested: StepResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spoiled:
+    """No commit came of it."""
+
+    refused: Refused
+    tested: StepResult | None = None
+
+
+def shape_of(session: Session, state: RunState, way: Way, tip: str, merged: str) -> Shape:
+    """The commit of a landing on `tip`; the `merged` tree has the target's `.swarm/runs`."""
+    objects, approved = session.repository.objects, way.approval.about
+    message = landed_message(state, session.spec.task, approved)
+    if way.strategy == "merge":
+        return Shape(merged, (tip, approved), message)
+    if way.strategy == "evidence":
+        own = objects.entry(objects.commit(approved).tree, session.layout.base)
+        return Shape(objects.with_subtree(merged, session.layout.base, own), (tip,), message)
+    return Shape(merged, (tip,), message)
+
+
+def needs_test(session: Session, way: Way, merged: str) -> bool:
+    """Whether the merged code is other than what was approved: nobody has tested that."""
+    objects = session.repository.objects
+    approved = objects.commit(way.approval.about).tree
+    return objects.with_subtree(merged, RUNS_FOLDER, None) != objects.with_subtree(approved, RUNS_FOLDER, None)
+
+
+def make_commit(session: Session, shape: Shape, request: StepRequest, emit: Emit, *, test: bool) -> Made | Spoiled:
+    """The landed commit. Without tests, and without hooks of the user, no file is written out for it.
+
+    :raises SetupFailedError: the place to test it in cannot be prepared.
+    """
+    hooks = commit_hooks(users_hooks(session), session.repository.objects, shape.tree)
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is None or not (test or hooks):
+        return _without_checkout(session, shape)
+    with landing_place(session, shadow, shape.parents[0], shape.tree) as place:
+        tested = _test(session, place, request, emit) if test else None
+        if tested is not None and (tested.status is Result.FAILED or (tested.check and tested.check.passed is False)):
+            return Spoiled(_failing(session, tested), tested)
+        made = _with_hooks(session, shape, place) if hooks else _without_checkout(session, shape)
+    return replace(made, tested=tested)
+
+
+def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> StepResult:
+    """The project's tests, as a command step of the run would find and execute them."""
+    env = {**request.env, "RUN_BASE": str(place.path / session.layout.base)}
+    order = command_order(session, Step(id=request.step_id, engine="command", command="test"), place.path, env)
+    asked = replace(request, worktree=place.path, run_base=place.path / session.layout.base, env=env, command=order)
+    return CommandEngine(None, session.around.clock).run(asked, emit)
+
+
+def _failing(session: Session, tested: StepResult) -> Refused:
+    run = session.layout.run_id
+    what = tested.error or (tested.handoff.summary if tested.handoff else "the tests failed")
+    return Refused(
+        f"merged with the target the tests do not pass: {what}",
+        f"git swarm start build -m '…'   (on today's target; or mend the target, then: git swarm land {run})",
+        said=_tail(tested.report_text or tested.output),
+    )
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-_TAIL_LINES:])
+
+
+def _without_checkout(session: Session, shape: Shape) -> Made | Spoiled:
+    users = users_git(session)
+    try:
+        sign = users.config("commit.gpgsign", "bool") == "true"
+        return Made(users.commit_tree(shape.tree, shape.parents, shape.message, sign=sign))
+    except GitFailedError as error:
+        hint = f"git swarm land {session.layout.run_id}   (when that is mended)"
+        return Spoiled(Refused("git could not make the commit in your name", hint, said=error.message))
+
+
+def _with_hooks(session: Session, shape: Shape, place: Shadow) -> Made | Spoiled:
+    """`git commit` of the user in a worktree that holds exactly what lands."""
+    users = UsersGit(session.around.env, place.path)
+    folder = users_hooks(session)
+    # husky and others make their folder for a checkout, not for every worktree.
+    elsewhere = ("-c", f"core.hooksPath={folder.path}") if folder.missing_in(place.path) else ()
+    if shape.is_merge:
+        (place.git_dir / "MERGE_HEAD").write_text(f"{shape.parents[1]}\n", encoding="ascii")
+        # Else git leaves out a first parent that the second one descends from.
+        (place.git_dir / "MERGE_MODE").write_text("no-ff", encoding="ascii")
+    words = ("commit", "--quiet", "--allow-empty", "--cleanup=whitespace", "-F", "-")
+    done = users.run(*elsewhere, *words, stdin=shape.message.encode())
+    run = session.layout.run_id
+    if done.returncode != 0:
+        hint = f"git swarm land {run}   (when what they say is mended)"
+        return Spoiled(Refused("your commit hooks refused the commit", hint, said=_tail(spoken(done))))
+    commit = place.git.output("rev-parse", "HEAD").decode().strip()
+    changed = _what_hooks_changed(session, shape, commit)
+    return Made(commit) if changed is None else Spoiled(changed)
+
+
+def _what_hooks_changed(session: Session, shape: Shape, commit: str) -> Refused | None:
+    """A landed commit is what was approved, and says so."""
+    repository = session.repository
+    found = repository.objects.commit(commit)
+    hint = "git config core.hooksPath   (see what they do; or land by hand)"
+    if found.tree != shape.tree:
+        paths = tuple(delta.path for delta in repository.diffs.between(shape.tree, found.tree))
+        return Refused("your commit hooks changed files: that is not what was approved", hint, paths)
+    if found.parents != shape.parents:
+        return Refused("your commit hooks changed the parents of the commit", hint)
+    wanted = shape.message.rpartition(f"{TRAILER}: ")[2].strip()
+    said = repository.git.output("log", "-1", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
+    if said.decode(errors="replace").strip() != wanted:
+        return Refused(f"your commit hooks took the trailer {TRAILER} out of the message", hint)
+    return None
+
+
+def describe(way: Way, made: Made) -> str:
+    """What a step says about a landing."""
+    tests = ""
+    if made.tested is not None and made.tested.check is not None:
+        passed = made.tested.check.passed
+        tests = "; merged with it the tests passed" if passed else "; there were no tests for the merged code"
+    return f"landed on {short(way.target)} as {made.commit[:12]} ({way.strategy}){tests}"

@@ -1,0 +1,156 @@
+"""The checkouts that stand on a target branch, and a place of our own where a landing is tested and committed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.git.locks import Locks
+from gitswarm.git.repository import Repository
+from gitswarm.records.run_spec import RUN_ID
+from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
+
+_SUFFIX = ".landing"
+_BUSY = {
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "BISECT_LOG": "bisect",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A checkout of the branch. `busy`: what is going on there, like a merge that was not finished."""
+
+    path: Path
+    git_dir: Path
+    busy: str | None
+
+
+def checkouts_of(repository: Repository, branch: str) -> list[Checkout]:
+    """The checkouts that stand on a branch, or would come back to it after a rebase or a bisect.
+
+    :param branch: its full name.
+    """
+    found = []
+    for path, git_dir in _places(repository):
+        busy = next((what for name, what in _BUSY.items() if (git_dir / name).exists()), None)
+        if branch in (_read(git_dir / "HEAD").removeprefix("ref: "), *_left_from(git_dir)):
+            found.append(Checkout(path, git_dir, busy))
+    return found
+
+
+def _places(repository: Repository) -> Iterator[tuple[Path, Path]]:
+    common = repository.common_dir
+    if repository.git.run("config", "--type=bool", "--get", "core.bare").stdout.strip() != b"true":
+        here = repository.checkout if repository.checkout_git_dir == common else None
+        yield here or repository.main_folder, common
+    for linked in repository.linked_worktrees():
+        if linked.path.is_dir():
+            yield linked.path, linked.git_dir
+
+
+def _left_from(git_dir: Path) -> Iterator[str]:
+    """The branches that a rebase or a bisect left, to come back to."""
+    yield _read(git_dir / "rebase-merge" / "head-name")
+    yield _read(git_dir / "rebase-apply" / "head-name")
+    yield f"refs/heads/{_read(git_dir / 'BISECT_START')}"
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def in_the_way(repository: Repository, checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
+    """Which of the `paths` that a landing changes hold work in the checkout: edited, staged, untracked or ignored."""
+    git = repository.git_in(checkout.git_dir, checkout.path)
+    listed = git.output(
+        "--no-optional-locks",
+        "status",
+        "--porcelain=v1",
+        "-z",
+        "--no-renames",
+        "--untracked-files=all",
+        "--ignored=matching",
+        "--ignore-submodules=none",
+    )
+    dirty = [os.fsdecode(entry[3:]) for entry in listed.split(b"\0") if entry]
+    return tuple(path for path in paths if any(_collide(checkout.path, path, name) for name in dirty))
+
+
+def _collide(root: Path, path: str, dirty: str) -> bool:
+    """Whether writing `path` would touch what lies at `dirty`; a folder of untracked files ends with a slash."""
+    if dirty.endswith("/") and path.startswith(dirty):
+        return os.path.lexists(root / path)
+    name = dirty.rstrip("/")
+    return path == name or path.startswith(f"{name}/") or name.startswith(f"{path}/")
+
+
+def fast_forward(repository: Repository, checkout: Checkout, commit: str) -> str | None:
+    """Moves the branch of a checkout and its files; None, or why git did not do it: nothing has changed then.
+
+    Hooks are off: those of a commit have had their say.
+    """
+    git = repository.git_in(checkout.git_dir, checkout.path)
+    quiet = ("--quiet", "--no-stat", "--no-autostash", "--no-verify-signatures", "--no-overwrite-ignore")
+    done = git.run("merge", "--ff-only", *quiet, commit)
+    return None if done.returncode == 0 else done.stderr.decode(errors="replace").strip()
+
+
+def add_landing(repository: Repository, shadow: Shadow, commit: str, locks: Locks) -> Shadow:
+    """Registers a worktree beside that of the run, with a detached HEAD at `commit`; it is not filled yet.
+
+    One that was left there is removed.
+
+    :param shadow: the run's own worktree.
+    :raises SetupFailedError: something of somebody else lies at its place.
+    """
+    run_id = shadow.branch.rpartition("/")[2]
+    path = shadow.path.parent / f"{run_id}{_SUFFIX}"
+    git_dir = repository.common_dir / "worktrees" / path.name
+    with locks.repository():
+        _remove(path, git_dir)
+        refuse_place(repository, run_id, path)
+        repository.git.output("worktree", "add", "--force", "--detach", "--no-checkout", "--quiet", str(path), commit)
+        mark_made_for(git_dir, f"refs/swarm/{run_id}/landing")
+    return Shadow(path, git_dir, commit, repository.git_in(git_dir, path), repository.objects)
+
+
+def remove_landing(repository: Repository, run_id: str, locks: Locks) -> None:
+    """Removes the place that a landing of the run used, half made or whole; safe to repeat after a crash."""
+    for known, path, git_dir in _landings(repository):
+        if known == run_id:
+            with locks.repository():
+                _remove(path, git_dir)
+
+
+def lost_landings(repository: Repository, locks: Locks) -> Iterator[Path]:
+    """Places of landings whose process is gone: the folder, and what git keeps about it."""
+    for run_id, path, git_dir in _landings(repository):
+        if locks.owner(run_id) is None:
+            if path.is_dir():
+                yield path
+            yield git_dir
+
+
+def _landings(repository: Repository) -> Iterator[tuple[str, Path, Path]]:
+    for linked in repository.linked_worktrees():
+        run_id = linked.git_dir.name.removesuffix(_SUFFIX)
+        if run_id != linked.git_dir.name and RUN_ID.fullmatch(run_id):
+            yield run_id, linked.path, linked.git_dir
+
+
+def _remove(path: Path, git_dir: Path) -> None:
+    # A pointer that somebody garbled must not make us delete anything else.
+    if path.name == git_dir.name and path.name.endswith(_SUFFIX):
+        shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(git_dir, ignore_errors=True)

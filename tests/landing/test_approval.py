@@ -1,0 +1,220 @@
+"""What an approval is: a commit of the run about the code that it has now."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Project
+from tests.landing.common import TWO_STEPS, WRITES, Run, make_run, ready, refusal, tidy, with_flow
+from tests.projects import ask
+
+
+def approval(run: Run) -> str | None:
+    found = run.project.git("for-each-ref", "--format=%(objectname)", f"refs/swarm/{run.id}/approval")
+    return found or None
+
+
+def test_it_is_a_commit_of_the_run_about_its_parent_and_that_ones_code(project: Project) -> None:
+    run = ready(project)
+    before = run.tip
+    said = run.approve()
+    commit = approval(run)
+    assert commit is not None
+    found = run.trailers(commit)
+    assert project.git("rev-parse", f"{commit}^", f"shadow/{run.id}~1").split() == [before, commit]
+    assert found["Swarm-Approves"].split()[0] == before
+    approved = found["Swarm-Approves"].split()[1]
+    assert project.tree(approved) == project.tree(before) != project.tree("main")
+    assert project.git("ls-tree", "-r", "--name-only", approved, ".swarm/runs") == ""
+    assert {name: found[name] for name in ("Swarm-Agent", "Swarm-Engine", "Swarm-Step", "Swarm-By")} == {
+        "Swarm-Agent": "human",
+        "Swarm-Engine": "kernel/local",
+        "Swarm-Step": "approve",
+        "Swarm-By": "command",
+    }
+    assert said.stdout == (
+        f"{run.id} approved\n"
+        f"changes    2 files, +2 -1 since {run.head()[:12]}\n"
+        "tests      no tests ran\n"
+        f"code       {approved} in {before[:12]}\n"
+        "note       played by a stub or a script: no model did this work\n"
+        f"go on      git swarm land {run.id}\n"
+    )
+    tidy(run)
+
+
+def test_a_finished_run_stays_finished_and_a_paused_one_paused(project: Project) -> None:
+    finished = ready(project)
+    finished.approve()
+    paused = make_run(project, {"make": {"status": "BLOCKED", "write": WRITES, "blockers": ["why?"]}}, code=5)
+    paused.approve()
+    assert (finished.status()["state"], paused.status()["state"]) == ("succeeded", "paused")
+    assert ask(project, "resume", finished.id).code == 0
+    assert finished.steps() == [("make@1", "VERIFIED"), ("approve@1", "VERIFIED")]
+
+
+def test_a_paused_run_goes_on_behind_it_as_it_would_have(project: Project) -> None:
+    blocked = {"status": "BLOCKED", "write": WRITES, "blockers": ["why?"]}
+    run = make_run(with_flow(project, TWO_STEPS), {"make": [blocked, {"status": "VERIFIED"}]}, code=5)
+    run.approve()
+    assert ask(project, "resume", run.id).code == 0
+    assert run.steps() == [
+        ("make@1", "BLOCKED"),
+        ("approve@1", "VERIFIED"),
+        ("make@2", "VERIFIED"),
+        ("more@1", "VERIFIED"),
+    ]
+
+
+def test_a_stopped_run_goes_on_behind_it_at_its_next_step(project: Project) -> None:
+    run = make_run(with_flow(project, TWO_STEPS), None, "--until", "make")
+    run.approve()
+    assert run.status()["state"] == "stopped"
+    assert ask(project, "resume", run.id).code == 0
+    assert run.steps() == [("make@1", "VERIFIED"), ("approve@1", "VERIFIED"), ("more@1", "VERIFIED")]
+
+
+def test_a_step_that_was_cut_off_still_waits_behind_it(project: Project) -> None:
+    """`stop --now` leaves work in the worktree that the next `resume` goes on from."""
+    partial = {"run": ["echo half > half.txt; kill -TERM $PPID; sleep 60"]}
+    run = make_run(with_flow(project, TWO_STEPS), {"make": {"write": WRITES}, "more": [partial]}, code=5)
+    run.approve()
+    folder = project.worktree(run.id)
+    assert (run.status()["state"], run.status()["next_step"]) == ("paused", "more")
+    assert not (folder / "half.txt").exists()
+    script = project.git("show", f"shadow/{run.id}:.swarm/runs/{run.id}/mini/handoff_partial.json")
+    assert '"end": 2' in script
+
+
+def test_approving_twice_changes_nothing(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    before = run.tip
+    said = run.approve()
+    assert said.stdout.splitlines()[0] == f"{run.id} was approved already: its code is the same"
+    assert run.tip == before
+
+
+def test_a_rejection_takes_an_approval_back_and_an_approval_a_rejection(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    run.approve("--reject", "-m", "too clever")
+    rejected = run.status()
+    assert (approval(run), rejected["approved"]) == (None, None)
+    reason, _files, _hint = refusal(run.land(code=1))
+    assert reason == f"{run.id} cannot land: it was rejected"
+    run.approve("-m", "on second thought")
+    again = approval(run)
+    assert run.status()["approved"] == {"commit": again, "by": "human", "valid": True}
+    assert run.steps()[1:] == [("approve@1", "VERIFIED"), ("approve@2", "BLOCKED"), ("approve@3", "VERIFIED")]
+
+
+def test_a_rejection_needs_a_reason(project: Project) -> None:
+    answer = ready(project).approve("--reject", code=2)
+    assert answer.stderr == "git-swarm: --reject needs a reason\nhint: git swarm approve --reject -m 'why'\n"
+
+
+def test_code_after_it_voids_it_and_evidence_after_it_does_not(project: Project) -> None:
+    steps = {"make": {"write": WRITES}, "more": [{"summary": "looked"}]}
+    run = make_run(with_flow(project, TWO_STEPS), steps, "--until", "make")
+    run.approve()
+    first = approval(run)
+    assert ask(project, "resume", run.id).code == 0
+    assert run.status()["approved"] == {"commit": first, "by": "human", "valid": True}
+    worked = make_run(project, {"make": {"write": WRITES}, "more": {"write": {"x": "1\n"}}}, "--until", "make")
+    worked.approve()
+    second = approval(worked)
+    assert ask(project, "resume", worked.id).code == 0
+    assert worked.status()["approved"] == {"commit": second, "by": "human", "valid": False}
+    reason, _files, hint = refusal(worked.land(code=1))
+    assert (reason, hint) == (
+        f"{worked.id} cannot land: its code has changed since it was approved",
+        f"git swarm approve {worked.id}",
+    )
+    worked.approve()
+    assert worked.status()["approved"]["valid"]
+    worked.land()
+
+
+def test_a_rollback_below_it_voids_it_and_its_undo_brings_it_back(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    commit = approval(run)
+    assert ask(project, "rollback", "make", "--run", run.id).code == 0
+    assert (approval(run), run.status()["approved"]) == (None, None)
+    assert ask(project, "rollback", "--undo", "--run", run.id).code == 0
+    assert approval(run) == commit
+
+
+@pytest.mark.parametrize("wrong", ["deleted", "moved"])
+def test_its_ref_is_made_again_from_the_chain(project: Project, wrong: str) -> None:
+    run = ready(project)
+    run.approve()
+    commit = approval(run)
+    name = f"refs/swarm/{run.id}/approval"
+    project.git(*(("update-ref", "-d", name) if wrong == "deleted" else ("update-ref", name, "main")))
+    run.land("--dry-run")
+    assert approval(run) == commit
+
+
+def test_a_fork_has_no_approval_of_its_own(project: Project) -> None:
+    run = make_run(with_flow(project, TWO_STEPS), {"make": {"write": WRITES}}, "--until", "make")
+    run.approve()
+    assert ask(project, "fork", "approve", "--run", run.id).code == 0
+    fork = Run(project, str(project.json("list")[0]["run_id"]))
+    assert fork.id != run.id
+    assert fork.status()["approved"] is None
+
+
+def test_edits_that_no_step_committed_are_not_approved(project: Project) -> None:
+    run = ready(project)
+    folder = project.worktree(run.id)
+    (folder / "src/mine.py").write_text("mine\n", encoding="utf-8")
+    before = run.tip
+    reason, files, hint = refusal(run.approve(code=1))
+    assert (reason, files) == (
+        f"{folder} holds edits that no step committed: they are not part of the run",
+        ["src/mine.py"],
+    )
+    assert hint == f"git -C {folder} status"
+    assert (run.tip, (folder / "src/mine.py").read_text(encoding="utf-8")) == (before, "mine\n")
+
+
+def test_a_failed_run_is_not_approved(project: Project) -> None:
+    run = make_run(with_flow(project), {"make": {"fail": "model overloaded"}}, code=4)
+    reason, _files, hint = refusal(run.approve(code=1))
+    assert (reason, hint) == (
+        f"{run.id} failed: there is more to come, or it goes back",
+        f"git swarm resume {run.id}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("check", "said"), [("true", "tests passed (mini/test)"), ("false", "tests failed (mini/test)")]
+)
+def test_it_says_what_the_tests_said(project: Project, check: str, said: str) -> None:
+    flow = TWO_STEPS.replace("id: more, station: maker", "id: test, engine: command, command: test")
+    run = make_run(with_flow(project, flow, f"commands: {{test: '{check}'}}\n"))
+    assert run.approve().stdout.splitlines()[2] == f"tests      {said}"
+
+
+def test_the_hints_lead_from_success_to_home(project: Project) -> None:
+    run = ready(project)
+    hints = [run.status()["hint"]]
+    run.approve()
+    hints.append(run.status()["hint"])
+    run.land()
+    hints.append(run.status()["hint"])
+    assert hints == [f"git swarm approve {run.id}", f"git swarm land {run.id}", ""]
+
+
+def test_status_says_it_to_people(project: Project) -> None:
+    run = ready(project)
+    landed = run.landed()
+    shown = ask(project, "status", run.id).stdout.splitlines()
+    commit = approval(run)
+    assert commit is not None
+    assert shown[-3:-1] == [
+        f"  approved  by human in {commit[:12]}",
+        f"  landed    on main as {landed[:12]}",
+    ]

@@ -1,0 +1,216 @@
+"""The user's checkouts: what follows the target, and what must not be touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Project
+from tests.landing.common import code_of, hook, ready, refusal, tidy
+
+HOME = {"README.md": "# hello", "src/app.py": "print('changed')", "src/new.py": "print('new')"}
+
+
+def untouched(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Paths of the user's that are not what they were; folders left out: a new file changes their times."""
+    files = {name for name in (*before, *after) if not before.get(name, "").startswith("40")}
+    return sorted(name for name in files if before.get(name) != after.get(name))
+
+
+def test_a_clean_checkout_follows(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    before = run.world()
+    run.land()
+    assert untouched(before, run.world()) == [
+        "repo/.git/ORIG_HEAD",
+        "repo/.git/index",
+        "repo/.git/logs/HEAD",
+        "repo/.git/logs/refs/heads/main",
+        "repo/.git/refs/heads/main",
+        "repo/src/app.py",
+        "repo/src/new.py",
+    ]
+    assert (project.root / "src/new.py").read_text(encoding="utf-8") == "print('new')\n"
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_a_target_that_nobody_stands_on_moves_and_nothing_else(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    project.git("checkout", "-q", "-b", "elsewhere")
+    before = run.world()
+    run.land()
+    assert untouched(before, run.world()) == ["repo/.git/logs/refs/heads/main", "repo/.git/refs/heads/main"]
+    assert project.git("reflog", "-1", "--format=%gs", "main") == f"git-swarm: land {run.id}"
+
+
+def edit(path: str, text: str, *, stage: bool = False, back_to: str | None = None) -> Callable[[Project], None]:
+    """Work of the user's: a file written, and maybe staged, and maybe written back."""
+
+    def make(project: Project) -> None:
+        project.write({path: text})
+        if stage:
+            project.git("add", path)
+        if back_to is not None:
+            project.write({path: back_to})
+
+    return make
+
+
+def ignore(pattern: str, path: str) -> Callable[[Project], None]:
+    """A file that git ignores in this clone only."""
+    return lambda project: project.write({path: "mine\n", ".git/info/exclude": f"{pattern}\n"})
+
+
+DIRTY: dict[str, Callable[[Project], None]] = {
+    "edited": edit("README.md", "mine\n"),
+    "staged": edit("README.md", "mine\n", stage=True),
+    "untracked": edit("notes.txt", "mine\n"),
+    "deleted": lambda project: (project.root / "README.md").unlink(),
+}
+
+
+@pytest.mark.parametrize("how", DIRTY)
+def test_work_elsewhere_stays_as_it_is(project: Project, how: str) -> None:
+    run = ready(project)
+    run.approve()
+    DIRTY[how](project)
+    status = project.git("status", "--porcelain")
+    before = run.world()
+    run.land()
+    assert project.git("status", "--porcelain") == status
+    assert [name for name in untouched(before, run.world()) if not name.startswith("repo/.git/")] == [
+        "repo/src/app.py",
+        "repo/src/new.py",
+    ]
+    assert code_of(project, "main") == HOME
+
+
+IN_THE_WAY: dict[str, tuple[Callable[[Project], None], str]] = {
+    "edited": (edit("src/app.py", "mine\n"), "src/app.py"),
+    "staged": (edit("src/app.py", "mine\n", stage=True), "src/app.py"),
+    "staged and put back": (
+        edit("src/app.py", "mine\n", stage=True, back_to="print('hello')\n"),
+        "src/app.py",
+    ),
+    "untracked": (edit("src/new.py", "mine\n"), "src/new.py"),
+    "a folder of untracked files": (edit("src/new.py/mine.txt", "mine\n"), "src/new.py"),
+    "ignored": (ignore("new.py", "src/new.py"), "src/new.py"),
+    "in an ignored folder": (ignore("build/", "build/out.txt"), "build/out.txt"),
+    "deleted": (lambda project: (project.root / "src/app.py").unlink(), "src/app.py"),
+}
+
+
+@pytest.mark.parametrize("how", IN_THE_WAY)
+def test_work_in_the_way_keeps_it_from_landing(project: Project, how: str) -> None:
+    files = {"src/new.py": "print('new')\n", "src/app.py": "print('changed')\n", "build/out.txt": "built\n"}
+    run = ready(project, {"make": {"write": files}})
+    run.approve()
+    make, path = IN_THE_WAY[how]
+    make(project)
+    before, tip = run.world(), run.tip
+    reason, paths, hint = refusal(run.land(code=1))
+    assert (reason, paths) == (f"{project.root} holds work of yours in files that the landing changes", [path])
+    assert hint == f"git -C {project.root} stash -u"
+    assert (run.world(), run.tip) == (before, tip)
+
+
+def linked(project: Project, branch: str) -> Path:
+    path = project.root.parent / "linked"
+    project.git("worktree", "add", "-q", str(path), branch)
+    return path
+
+
+def test_a_linked_worktree_follows(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    project.git("checkout", "-q", "-b", "elsewhere")
+    path = linked(project, "main")
+    before = run.world()
+    run.land()
+    assert untouched(before, run.world()) == [
+        "linked/src/app.py",
+        "linked/src/new.py",
+        "repo/.git/logs/refs/heads/main",
+        "repo/.git/refs/heads/main",
+        "repo/.git/worktrees/linked/index",
+        "repo/.git/worktrees/linked/logs/HEAD",
+    ]
+    assert project.git("status", "--porcelain", cwd=path) == ""
+
+
+def test_work_in_a_linked_worktree_is_in_the_way_too(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    project.git("checkout", "-q", "-b", "elsewhere")
+    path = linked(project, "main")
+    (path / "src/app.py").write_text("mine\n", encoding="utf-8")
+    before = run.world()
+    reason, paths, _hint = refusal(run.land(code=1))
+    assert (reason, paths) == (f"{path} holds work of yours in files that the landing changes", ["src/app.py"])
+    assert run.world() == before
+
+
+def test_two_checkouts_of_the_target_cannot_both_follow(project: Project) -> None:
+    run = ready(project)
+    run.approve()
+    path = project.root.parent / "linked"
+    project.git("worktree", "add", "-q", "--force", str(path), "main")
+    before = run.world()
+    reason, paths, hint = refusal(run.land(code=1))
+    assert (reason, paths) == (
+        "main is checked out in 2 places: only one of them could follow",
+        [str(project.root), str(path)],
+    )
+    assert hint == f"git -C {path} checkout --detach"
+    assert run.world() == before
+
+
+def merging(project: Project) -> None:
+    project.git("checkout", "-q", "-b", "side", "main~1")
+    project.commit({"side.txt": "1\n"}, "side")
+    project.git("checkout", "-q", "main")
+    project.git("merge", "-q", "--no-ff", "--no-commit", "side")
+
+
+def rebasing(project: Project) -> None:
+    project.git("-c", "sequence.editor=sed -i s/^pick/edit/", "rebase", "-q", "-i", "main~1")
+
+
+def bisecting(project: Project) -> None:
+    project.git("bisect", "start", "main", "main~2")
+
+
+def picking(project: Project) -> None:
+    project.git("checkout", "-q", "-b", "side", "main~1")
+    project.commit({"side.txt": "1\n"}, "side")
+    project.git("checkout", "-q", "main")
+    project.git("cherry-pick", "--no-commit", "side")
+    (project.root / ".git/CHERRY_PICK_HEAD").write_text(project.git("rev-parse", "side") + "\n", encoding="ascii")
+
+
+BUSY = {"merge": merging, "rebase": rebasing, "bisect": bisecting, "cherry-pick": picking}
+
+
+@pytest.mark.parametrize("what", BUSY)
+def test_a_checkout_in_the_middle_of_something_is_left_alone(project: Project, what: str) -> None:
+    run = ready(project)
+    project.commit({"more.txt": "1\n"}, "so that there is something to do")
+    run.approve()
+    BUSY[what](project)
+    before = run.world()
+    reason, _paths, hint = refusal(run.land(code=1))
+    assert reason == f"main is checked out in {project.root}, in the middle of a {what}"
+    assert hint == f"git -C {project.root} status"
+    assert run.world() == before
+
+
+def test_hooks_of_a_merge_do_not_run(project: Project) -> None:
+    hook(project, "post-merge", ["echo merged > $GIT_DIR/../merged.txt"])
+    run = ready(project)
+    run.landed()
+    assert not (project.root / "merged.txt").exists()
+    tidy(run)

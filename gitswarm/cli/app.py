@@ -13,7 +13,20 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, following, reading, record, resume, schemas, showing, start, stations, undo
+from gitswarm.cli import (
+    demo,
+    flows,
+    following,
+    reading,
+    record,
+    resume,
+    schemas,
+    showing,
+    start,
+    stations,
+    undo,
+    verify,
+)
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
 
@@ -63,6 +76,7 @@ app.command()(reading.status)
 app.command("list")(reading.list_runs)
 app.command()(reading.path)
 app.command()(following.events)
+app.command()(verify.verify)
 app.add_typer(flows.app, name="flows")
 app.add_typer(stations.app, name="stations")
 app.command()(schemas.schemas)

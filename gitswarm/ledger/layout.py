@@ -9,7 +9,10 @@ from gitswarm.records.run_spec import BRANCH_PREFIX
 
 RUNS_FOLDER = ".swarm/runs"
 HUMAN = "human"
-"""Agent of the steps that people do: adopted edits, skipped steps."""
+"""Agent of the steps that people do: adopted edits, skipped steps, approvals."""
+
+KERNEL = "kernel"
+"""Agent and engine of what git-swarm does itself."""
 
 EVENTS_KEPT = 64
 """Executions of one step whose events files lie in a tree; older ones lie in the trees of their own commits."""
@@ -52,6 +55,11 @@ class RunLayout:
     @property
     def next_ref(self) -> str:
         return f"refs/swarm/{self.run_id}/next"
+
+    @property
+    def approval_ref(self) -> str:
+        """The standing approval's commit; a view of the chain."""
+        return f"refs/swarm/{self.run_id}/approval"
 
     @property
     def rollback_prefix(self) -> str:

@@ -6,33 +6,16 @@ from gitswarm.errors import SwarmError
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.routing import Choice, Decision, Frame
+from gitswarm.records.routing import TOLD, Choice, Decision, Frame
 from gitswarm.runner.session import Session
 from gitswarm.specs.flow import Step
 from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep
 from gitswarm.specs.station import Station
 
-_TOLD = (
-    "to_step",
-    "reason",
-    "loop_state",
-    "routing_source",
-    "decision",
-    "candidate_id",
-    "to_flow",
-    "stack",
-    "fork",
-)
-"""What the audit event of a decision holds of it."""
-
 
 def route_event(decision: Decision) -> Event:
     """The audit event of a decision (seed 000)."""
-    plain = decision.to_plain()
-    return Event(
-        EventKind.ROUTE_DECISION,
-        {"from_step": decision.from_step, **{name: plain[name] for name in _TOLD if name in plain}},
-    )
+    return Event(EventKind.ROUTE_DECISION, decision.told())
 
 
 def told_events(decision: Decision) -> list[Event]:
@@ -50,7 +33,7 @@ def led_by(session: Session, record: StepRecord) -> Choice:
     if not first or first[0].kind is not EventKind.ROUTE_DECISION:
         raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
     told = first[0].payload
-    return Choice.model_validate({**{name: told[name] for name in _TOLD if name in told}, "candidates": ()})
+    return Choice.model_validate({**{name: told[name] for name in TOLD if name in told}, "candidates": ()})
 
 
 def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) -> Step:

@@ -40,7 +40,8 @@ def check_notes(link: Link, today: Notes) -> Iterator[Finding]:
         return
     seal = link.seal
     if seal is None:
-        yield link.finding("notes", "Swarm-Prev-Notes is missing")
+        if link.parent_events is not None:
+            yield link.finding("notes", "Swarm-Prev-Notes is missing")
         return
     if link.parent_events is not None and seal.events_id != link.parent_events:
         yield link.finding("notes", "Swarm-Prev-Notes names other events than the parent's tree has")

@@ -73,7 +73,8 @@ def _differing(link: Link, path: str | None, expected: dict[str, str]) -> Iterat
 
 def _place(link: Link, receipt: Receipt) -> Iterator[Finding]:
     """The receipt names the commit that the step started from, and its transcript."""
-    start = link.said.get("Swarm-Fork", link.parent)
+    # One that a person skipped did not start beside the others.
+    start = link.said.get("Swarm-Fork") if link.beside or link.replays else link.parent
     if link.execution is None:
         return
     if receipt.commit_before != start:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -19,15 +19,11 @@ from gitswarm.records.routing import Decision
 @dataclass(frozen=True, slots=True)
 class Notes:
     """The notes of a run as they are today. `events`: commit → blob id; `routing`: commit → content, of those that
-    can be read. None: there is no such ref here."""
+    can be read; None: there is no such ref here. `forks`: every decision in them that is about a fork."""
 
     events: Mapping[str, str] | None
     routing: Mapping[str, bytes] | None
-
-    def forks(self) -> list[Decision]:
-        """Every recorded decision for a fork."""
-        entries = [entry for note in (self.routing or {}).values() for entry in parse(note)]
-        return [entry for entry in entries if isinstance(entry, Decision) and entry.fork is not None]
+    forks: tuple[Decision, ...] = ()
 
 
 def check_notes(link: Link, today: Notes) -> Iterator[Finding]:
@@ -63,7 +59,7 @@ def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Finding]:
 def _routing(link: Link, note: bytes) -> Iterator[Finding]:
     if is_garbled(note):
         yield link.finding("notes", "in its routing note stands what is no decision")
-    elif [entry.seq for entry in parse(note)] != list(range(1, len(parse(note)) + 1)):
+    elif any(entry.seq != number for number, entry in enumerate(parse(note), start=1)):
         yield link.finding("notes", "the decisions in its routing note do not count from 1 without gaps")
 
 
@@ -77,15 +73,16 @@ def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Finding]
         yield link.finding("notes", f"the routing note of {link.parent} is not what it was when this was committed")
 
 
-def check_decision(link: Link, papers: Papers, forks: Iterable[Decision]) -> Iterator[Finding]:
+def check_decision(link: Link, papers: Papers, today: Notes) -> Iterator[Finding]:
     """The decision that the events begin with is the last one that the parent's note had then; of a step beside
-    others, one of `forks`."""
+    others, one about that fork."""
     first = papers.events[0] if papers.events else None
     if link.kind is Kind.RUN or first is None or first.kind is not EventKind.ROUTE_DECISION:
         return
-    if "Swarm-Fork" in link.said:
-        known = [decision for decision in forks if decision.fork and decision.fork.commit == link.said["Swarm-Fork"]]
-    elif link.seal is not None and link.seal.routing is not None:
+    if "Swarm-Fork" in link.said and today.routing is not None:
+        start = link.said["Swarm-Fork"]
+        known = [decision for decision in today.forks if decision.fork and decision.fork.commit == start]
+    elif "Swarm-Fork" not in link.said and link.seal is not None and link.seal.routing is not None:
         known = [entry for entry in parse(link.seal.routing)[-1:] if isinstance(entry, Decision)]
     else:
         return

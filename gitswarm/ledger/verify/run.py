@@ -17,10 +17,11 @@ from gitswarm.ledger.verify.events import check_events
 from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
 from gitswarm.ledger.verify.forks import check_replay, check_start
 from gitswarm.ledger.verify.landed import Landing, check_landings, landings
-from gitswarm.ledger.verify.link import Link, LinkReader
+from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes
 from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
 from gitswarm.ledger.verify.paths import Frozen, check_paths
+from gitswarm.ledger.verify.reader import LinkReader
 from gitswarm.ledger.verify.schemas import PaperReader, Papers, event_problems
 from gitswarm.ledger.verify.stored import hub_tips, interrupted, read_notes, sibling_commits
 from gitswarm.ledger.verify.trailers import check_trailers
@@ -158,8 +159,7 @@ def _look_along(look: _Look) -> None:
 def _look_beside(look: _Look) -> None:
     """The commits beside the branch, by the same measure; they may have started from what was rolled back."""
     for link in look.siblings.values():
-        papers = _look_at(look, link)
-        del papers
+        _look_at(look, link)
         if link.said.get("Swarm-Fork") != link.parent:
             look.ask("forks", [link.finding("forks", f"its parent is not the fork {link.said.get('Swarm-Fork')}")])
 
@@ -175,8 +175,7 @@ def _look_at(look: _Look, link: Link) -> Papers:
     look.ask("events", check_events(link, papers))
     notes = _notes(look, link.layout)
     look.ask("notes", check_notes(link, notes))
-    if notes.routing is not None or "Swarm-Fork" not in link.said:
-        look.ask("events", check_decision(link, papers, notes.forks()))
+    look.ask("notes", check_decision(link, papers, notes))
     begun = look.begun.get(link.layout.run_id)
     if begun is not None and begun.flows is not None and begun.stations is not None:
         look.ask("paths", check_paths(link, papers, Frozen(begun.flows, begun.stations)))

@@ -9,10 +9,12 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.refs import Refs
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.routing_note import parse
 from gitswarm.ledger.verify.finding import Finding
-from gitswarm.ledger.verify.link import LinkReader
 from gitswarm.ledger.verify.notes import Notes
 from gitswarm.ledger.verify.numbers import StepKey
+from gitswarm.ledger.verify.reader import LinkReader
+from gitswarm.records.routing import Decision
 
 _ID = re.compile(r"[0-9a-f]{40}")
 
@@ -21,14 +23,15 @@ def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> Notes:
     """Today's notes of a run; what cannot be read of them is a finding of the reader."""
     events = _noted(refs, reader, layout.events_notes)
     routing = _noted(refs, reader, layout.routing_notes)
-    if routing is None:
-        return Notes(events, None)
-    contents: dict[str, bytes] = {}
-    for commit, blob_id in routing.items():
-        content = reader.blob(blob_id, Finding(commit=commit, check="notes", path=layout.routing_notes, message=""))
-        if content is not None:
-            contents[commit] = content
-    return Notes(events, contents)
+    where = Finding(check="notes", path=layout.routing_notes, message="")
+    contents = {
+        commit: reader.blob(blob_id, where.model_copy(update={"commit": commit}))
+        for commit, blob_id in (routing or {}).items()
+    }
+    whole = {commit: content for commit, content in contents.items() if content is not None}
+    entries = [entry for content in whole.values() for entry in parse(content)]
+    forks = tuple(entry for entry in entries if isinstance(entry, Decision) and entry.fork is not None)
+    return Notes(events, whole if routing is not None else None, forks)
 
 
 def _noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:
@@ -81,7 +84,7 @@ def hub_tips(refs: Refs, layout: RunLayout) -> Iterator[str]:
 
 
 def _read(refs: Refs, name: str) -> str | None:
-    """None for a ref that is damaged: git itself says so everywhere."""
+    """None also for a ref that is damaged: git itself says so everywhere."""
     try:
         return refs.read(name)
     except GarbledError:

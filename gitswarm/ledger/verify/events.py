@@ -50,17 +50,20 @@ def _problems(link: Link, papers: Papers) -> Iterator[str]:
 
 
 def _places(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
-    """Each event says whose it is."""
+    """Each event says whose it is; the first one that is another's is told."""
     execution = link.execution
     own = (execution.flow, execution.step, execution.iteration, execution.agent) if execution else None
     for event in events:
         if event.run_id != link.layout.run_id:
             yield f"line {event.seq} is of {event.run_id}"
+            return
         place = (event.flow_key, event.step_id, event.iteration, event.agent_key)
         if own is not None and place != own:
-            yield f"line {event.seq} is of {event.flow_key}/{event.step_id}@{event.iteration}, {event.agent_key}"
+            yield f"line {event.seq} is of {event.flow_key}/{event.step_id}@{event.iteration} by {event.agent_key}"
+            return
         if own is None and place[1:] != (None, None, None):
             yield f"line {event.seq} is of a step"
+            return
 
 
 def _run(events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
@@ -134,26 +137,26 @@ def _tokens(stack: JsonValue) -> list[str] | None:
 def _facts(link: Link, events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
     """Start and end of the step against its receipt and its evidence."""
     receipt, envelope, evidence = papers.receipt, papers.envelope, papers.evidence
-    start = next((event.payload for event in events if event.kind is EventKind.STEP_START), {})
-    end = next((event.payload for event in events if event.kind in STEP_ENDS), {})
-    changes = next((event.payload for event in events if event.kind is EventKind.FILE_CHANGES), None)
+    told = {event.kind: event for event in events}
     if receipt is not None:
-        yield from _unlike("step_start", start, {"engine": receipt.engine, "mode": receipt.mode})
-        yield from _unlike("step_start", start, {"commit_before": receipt.commit_before})
-        yield from _unlike("step_start", start, {"agents": [receipt.agent_key]})
-        told: dict[str, JsonValue] = {"engine": receipt.engine, "duration_ms": receipt.duration_ms}
-        told |= {"tokens": receipt.tokens.total, "cost_usd": receipt.cost_usd}
-        yield from _unlike("the end of the step", end, {**told, "status": link.said.get("Swarm-Result")})
-    handed = end.get("handoff_status")
-    if envelope is not None and envelope.status_reason is None and handed not in (None, envelope.status):
-        yield f"step_end says {handed}, the envelope {envelope.status}"
-    if evidence is not None and changes is not None:
+        begun: dict[str, JsonValue] = {"engine": receipt.engine, "mode": receipt.mode}
+        begun |= {"commit_before": receipt.commit_before, "agents": [receipt.agent_key]}
+        yield from _unlike(told.get(EventKind.STEP_START), begun)
+        done: dict[str, JsonValue] = {"engine": receipt.engine, "duration_ms": receipt.duration_ms}
+        done |= {"tokens": receipt.tokens.total, "cost_usd": receipt.cost_usd}
+        for kind in STEP_ENDS:
+            yield from _unlike(told.get(kind), {**done, "status": link.said.get("Swarm-Result")})
+    end = told.get(EventKind.STEP_END)
+    if envelope is not None and envelope.status_reason is None:
+        yield from _unlike(end, {"handoff_status": envelope.status})
+    if evidence is not None:
         diff = evidence.diff
         counted: dict[str, JsonValue] = {"insertions": diff.insertions, "deletions": diff.deletions}
-        yield from _unlike("file_changes", changes, {"files": len(diff.files), **counted})
+        yield from _unlike(told.get(EventKind.FILE_CHANGES), {"files": len(diff.files), **counted})
 
 
-def _unlike(what: str, payload: dict[str, JsonValue], expected: dict[str, JsonValue]) -> Iterator[str]:
-    for name, value in expected.items():
-        if payload.get(name) != value:
-            yield f"{what} says {name} {payload.get(name)}, the files say {value}"
+def _unlike(event: LoggedEvent | None, expected: dict[str, JsonValue]) -> Iterator[str]:
+    """What an event says else than the other files do; that there is none is said elsewhere."""
+    for name, value in expected.items() if event is not None else ():
+        if event is not None and event.payload.get(name) != value:
+            yield f"{event.kind} says {name} {event.payload.get(name)}, the files say {value}"

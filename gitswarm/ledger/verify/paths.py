@@ -87,7 +87,7 @@ def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Finding]:
     if flow.has_step(execution.step):
         step = flow.step(execution.step)
         if (step.agent, step.station) != (execution.agent, receipt.station):
-            message = f"the flow gives this step to {step.agent}, not to {execution.agent}"
+            message = f"the flow has {step.agent} for this step, not {receipt.station}"
             yield link.finding("trailers", message, execution.receipt)
     elif receipt.station != execution.agent or execution.agent not in frozen.stations:
         yield link.finding("trailers", f"the run has no station {execution.agent}", execution.receipt)

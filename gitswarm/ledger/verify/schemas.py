@@ -138,8 +138,10 @@ class PaperReader:
         if content is None:
             return ()
         lines = content.split(b"\n")
-        if lines.pop() != b"" or (needed and not lines):
+        if lines.pop() != b"":
             self._add(path, "its last line is torn")
+        elif needed and not lines:
+            self._add(path, "is empty")
         found: list[T] = []
         for number, line in enumerate(lines, start=1):
             try:

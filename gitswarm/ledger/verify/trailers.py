@@ -101,8 +101,7 @@ def _author(link: Link) -> Iterator[Finding]:
     agent = link.execution.agent if link.execution else KERNEL
     author = link.commit.author
     if (author.name, author.email) != (agent, f"{agent}@{AGENT_DOMAIN}"):
-        expected = f"{agent} <{agent}@{AGENT_DOMAIN}>"
-        yield link.finding("chain", f"the author is {author.name} <{author.email}>, not {expected}")
+        yield link.finding("chain", f"the author is {author.name} <{author.email}>, not {agent}")
 
 
 def _plain(text: str) -> str:

@@ -83,8 +83,8 @@ class Repository:
         return self.git_in(self.checkout_git_dir, self.checkout)
 
     def sealed_objects(self) -> SealedObjects:
-        """The objects once more, without a memory: read and hashed anew."""
-        return SealedObjects(self._pygit2)
+        """The objects once more, read and hashed anew: not what libgit2 remembers of them."""
+        return SealedObjects(pygit2.Repository(self._pygit2.path))
 
     @property
     def main_folder(self) -> Path:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class Run:
     project: Project
     run: str
 
-    @property
+    @cached_property
     def repository(self) -> Repository:
         return open_repository(self.project.root, self.project.env)
 
@@ -134,11 +135,8 @@ class Run:
         raw = self.project.git("cat-file", "commit", commit) + "\n"
         head, _gap, message = raw.partition("\n\n")
         tree, parent = objects.commit(commit).tree, objects.commit(commit).parents[0]
-        own = {
-            path: blob
-            for path, blob in objects.files(tree, base)
-            if dict(objects.files(objects.commit(parent).tree, base)).get(path) != blob
-        }
+        before = dict(objects.files(objects.commit(parent).tree, base))
+        own = {path: blob for path, blob in objects.files(tree, base) if before.get(path) != blob}
         files = {path.removeprefix(f"{base}/"): objects.read_blob(blob) for path, blob in own.items()}
         author = re.findall(r"^author (.*) \d+ [+-]\d+$", head, re.MULTILINE)[0]
         name = link_name(trailers(self.project, commit))
@@ -157,8 +155,8 @@ class Run:
         listed = dict(objects.files(tree, base))
         kept = {
             path: blob
-            for path, (before, blob) in carried.items()
-            if path not in own and path not in changed and listed.get(path, "") == before
+            for path, (earlier, blob) in carried.items()
+            if path not in own and path not in changed and listed.get(path, "") == earlier
         }
         new_tree = objects.with_files(tree, {**kept, **changed})
         lines = head.replace(f"tree {tree}", f"tree {new_tree}").replace(

@@ -175,7 +175,7 @@ def _look_at(look: _Look, link: Link) -> Papers:
     look.ask("events", check_events(link, papers))
     notes = _notes(look, link.layout)
     look.ask("notes", check_notes(link, notes))
-    look.ask("notes", check_decision(link, papers, notes))
+    look.findings += check_decision(link, papers, notes)
     begun = look.begun.get(link.layout.run_id)
     if begun is not None and begun.flows is not None and begun.stations is not None:
         look.ask("paths", check_paths(link, papers, Frozen(begun.flows, begun.stations)))
@@ -216,7 +216,10 @@ def _look_at_landings(look: _Look) -> Sequence[Landing]:
     if base is None:
         return ()
     look.ask("approval", check_words(look.said, look.reader.objects, base))
-    look.ask("approval", check_ref(look.said, layout, look.repository.refs.read(layout.approval_ref)))
+    try:
+        look.findings += check_ref(look.said, layout, look.repository.refs.read(layout.approval_ref))
+    except GarbledError as error:
+        look.findings.append(Finding(check="approval", path=layout.approval_ref, message=error.message))
     target = look.spec.settings.deploy.target or look.spec.base_ref if look.spec else None
     branch = target if target is None or target.startswith("refs/") else f"refs/heads/{target}"
     try:

@@ -26,6 +26,7 @@ from gitswarm.cli import (
     start,
     stations,
     undo,
+    verify,
 )
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
@@ -78,6 +79,7 @@ app.command()(reading.status)
 app.command("list")(reading.list_runs)
 app.command()(reading.path)
 app.command()(following.events)
+app.command()(verify.verify)
 app.add_typer(flows.app, name="flows")
 app.add_typer(stations.app, name="stations")
 app.command()(schemas.schemas)

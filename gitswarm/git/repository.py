@@ -16,6 +16,7 @@ from gitswarm.git.notes import Notes
 from gitswarm.git.objects import Objects, Person
 from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.refs import Refs
+from gitswarm.git.sealed import SealedObjects
 
 MINIMUM_GIT = (2, 38)
 _CACHED_TREE_BYTES = 1 << 20
@@ -80,6 +81,10 @@ class Repository:
     def checkout_git(self) -> Git:
         """Git on the checkout that we stand in: for reading only, it is not ours."""
         return self.git_in(self.checkout_git_dir, self.checkout)
+
+    def sealed_objects(self) -> SealedObjects:
+        """The objects once more, read and hashed anew: not what libgit2 remembers of them."""
+        return SealedObjects(pygit2.Repository(self._pygit2.path))
 
     @property
     def main_folder(self) -> Path:

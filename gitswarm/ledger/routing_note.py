@@ -57,7 +57,7 @@ def _entry(packed: str) -> Entry | None:
         said = json.loads(packed)
         taken_back = isinstance(said, dict) and "superseded_by" in said
         return (Superseded if taken_back else Decision).model_validate(said)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

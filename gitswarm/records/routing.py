@@ -290,6 +290,20 @@ _RARE = (
 )
 
 
+TOLD = (
+    "to_step",
+    "reason",
+    "loop_state",
+    "routing_source",
+    "decision",
+    "candidate_id",
+    "to_flow",
+    "stack",
+    "fork",
+)
+"""What the audit event of a decision holds of it, besides where it was taken."""
+
+
 def _without_nulls(record: Record, *names: str) -> dict[str, JsonValue]:
     plain: dict[str, JsonValue] = record.model_dump(
         mode="json", exclude={name for name in names if getattr(record, name) is None}
@@ -317,6 +331,11 @@ class Decision(Choice):
         plain["candidates"] = [_without_nulls(candidate, "flow") for candidate in self.candidates]
         plain["explanation"] = _without_nulls(self.explanation, "stall", "navigator")
         return {name: plain[name] for name in type(self).model_fields if name in plain}
+
+    def told(self) -> dict[str, JsonValue]:
+        """What its audit event holds of it (seed 000)."""
+        plain = self.to_plain()
+        return {"from_step": self.from_step, **{name: plain[name] for name in TOLD if name in plain}}
 
     @property
     def next_flow(self) -> str:

@@ -9,13 +9,14 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
+from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.by_hand import ResumeOptions, by_hand
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
-from gitswarm.runner.undo.partial import PartialHandoff, lay_out, standing_partial
+from gitswarm.runner.undo.partial import lay_out, standing_partial
 from gitswarm.runner.undo.recovery import drop_journals, look, take_place, tidy_index
 from gitswarm.runner.workplace import prepare_worktree
 

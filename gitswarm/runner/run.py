@@ -11,6 +11,7 @@ from gitswarm.ledger.store import Draft, end_trailers
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
+from gitswarm.records.partial import PartialHandoff
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS
 from gitswarm.runner.deciding.route import decide_next, end_of
@@ -21,7 +22,7 @@ from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.papers import proposal_file
 from gitswarm.runner.step.plan import Resumption, plan_step
 from gitswarm.runner.step.position import route_event, told_events
-from gitswarm.runner.undo.partial import PartialHandoff, keep_partial, partial_fork, partial_path
+from gitswarm.runner.undo.partial import keep_partial, partial_fork, partial_path
 from gitswarm.runner.undo.recovery import take_place
 
 _END_KINDS = {

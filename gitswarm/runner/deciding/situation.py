@@ -21,10 +21,10 @@ from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
-from gitswarm.runner.step.plan import declared_artifacts
 from gitswarm.runner.step.position import led_by
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import Flow
+from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.sidequest import StallTrigger
 
 HISTORY_KEPT = 50

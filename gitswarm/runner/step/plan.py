@@ -14,10 +14,10 @@ from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
 from gitswarm.runner.step.position import station_at, step_at
-from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelWish, choose_model
+from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import template_id
 
@@ -77,13 +77,6 @@ class StepPlan:
     def artifacts(self) -> tuple[str, ...]:
         """Files in RUN_BASE that the step or its station promises, relative to RUN_BASE."""
         return declared_artifacts(self.flow, self.step, self.station)
-
-
-def declared_artifacts(flow: Flow, step: Step, station: Station | None) -> tuple[str, ...]:
-    """Files in RUN_BASE that a step or its station promises, relative to RUN_BASE."""
-    names = (*step.teaching.outputs, *(station.io.outputs if station else ()))
-    named = (parse_artifact(name, flow.id) for name in dict.fromkeys(names))
-    return tuple(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
 def plan_step(

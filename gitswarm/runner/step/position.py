@@ -6,33 +6,16 @@ from gitswarm.errors import SwarmError
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind, LoggedEvent
-from gitswarm.records.routing import Choice, Decision, Frame
+from gitswarm.records.routing import TOLD, Choice, Decision, Frame
 from gitswarm.runner.session import Session
 from gitswarm.specs.flow import Step
 from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep
 from gitswarm.specs.station import Station
 
-_TOLD = (
-    "to_step",
-    "reason",
-    "loop_state",
-    "routing_source",
-    "decision",
-    "candidate_id",
-    "to_flow",
-    "stack",
-    "fork",
-)
-"""What the audit event of a decision holds of it."""
-
 
 def route_event(decision: Decision) -> Event:
     """The audit event of a decision (seed 000)."""
-    plain = decision.to_plain()
-    return Event(
-        EventKind.ROUTE_DECISION,
-        {"from_step": decision.from_step, **{name: plain[name] for name in _TOLD if name in plain}},
-    )
+    return Event(EventKind.ROUTE_DECISION, decision.told())
 
 
 def told_events(decision: Decision) -> list[Event]:
@@ -66,7 +49,7 @@ def _first_told(content: bytes) -> LoggedEvent | None:
 
 def _choice(event: LoggedEvent) -> Choice:
     told = event.payload
-    return Choice.model_validate({**{name: told[name] for name in _TOLD if name in told}, "candidates": ()})
+    return Choice.model_validate({**{name: told[name] for name in TOLD if name in told}, "candidates": ()})
 
 
 def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) -> Step:

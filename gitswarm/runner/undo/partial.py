@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import parsed
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import Record, timestamp
+from gitswarm.records.base import timestamp
+from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.undo.recovery import Reason, drop_journals, journal_files, look, set_aside
 from gitswarm.worktree import snapshot
-
-
-class PartialHandoff(Record):
-    """`<flow>/handoff_partial.json` (seed 003). `kept` is the ref that holds the work as it was; `siblings` are the
-    steps that were executed side by side: what each left is kept under a ref of its own."""
-
-    run_id: str
-    flow_key: str
-    step_id: str
-    iteration: int
-    status: Literal["PARTIAL"] = "PARTIAL"
-    end: int
-    interrupted_at: str
-    summary: str
-    files: tuple[str, ...]
-    kept: str
-    siblings: tuple[str, ...] = ()
 
 
 def keep_partial(session: Session, place: Workplace, state: RunState) -> PartialHandoff | None:

@@ -1,0 +1,69 @@
+"""`verify`: whether what a run stores is what git-swarm wrote."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import err, out, out_json, plural
+from gitswarm.cli.here import repository_here
+from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.ledger.reading import find_run
+from gitswarm.ledger.verify.finding import Finding, Report
+from gitswarm.ledger.verify.run import verify_run
+
+
+def verify(
+    run: RunArgument = None,
+    tip: Annotated[
+        str | None, typer.Option(metavar="COMMIT", help="A commit that the run is known to have had.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Check that nobody changed what a run stored; offline, from git alone."""
+    repository = repository_here()
+    layout = find_run(repository, run)
+    report = verify_run(repository, layout, repository.resolve(tip) if tip is not None else None)
+    if as_json:
+        out_json(report.model_dump(mode="json"))
+    else:
+        _show(report)
+    if not report.is_sound:
+        raise typer.Exit(1)
+
+
+def _show(report: Report) -> None:
+    for finding in report.findings:
+        out(_line(report, finding))
+    commits = plural(report.commits, "commit")
+    errors = sum(1 for finding in report.findings if finding.severity == "error")
+    warnings = len(report.findings) - errors
+    warned = f", {plural(warnings, 'warning')}" if warnings else ""
+    if errors:
+        err(f"git-swarm: {plural(errors, 'finding')} in {commits} of {report.run_id}{warned}")
+        err(f"hint: {_next(report)}")
+        return
+    out(f"verified {commits}{warned}")
+    if report.trusted is not None:
+        out(f"relative to {report.trusted}")
+    else:
+        err(f"hint: git swarm verify {report.run_id} --tip COMMIT   (a commit that you know from elsewhere)")
+
+
+def _line(report: Report, finding: Finding) -> str:
+    """`<commit> <step> <check>: <path in RUN_BASE>: <what>`."""
+    base = f".swarm/runs/{report.run_id}/"
+    words = [finding.commit[:8] if finding.commit else "-", finding.step or "-"]
+    words += ["warning"] if finding.severity == "warning" else []
+    path = f"{finding.path.removeprefix(base)}: " if finding.path else ""
+    return f"{' '.join(words)} {finding.check}: {path}{finding.message}"
+
+
+def _next(report: Report) -> str:
+    """What to type first: damage is git's to explain, a commit is to be looked at."""
+    errors = [finding for finding in report.findings if finding.severity == "error"]
+    if any(finding.check == "objects" for finding in errors):
+        return "git fsck --full   (says what is damaged or missing)"
+    commit = next((finding.commit for finding in errors if finding.commit), None)
+    return f"git show --stat {commit[:12]}" if commit else f"git swarm status {report.run_id}"

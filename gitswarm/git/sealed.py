@@ -1,0 +1,223 @@
+"""Objects as the bytes that their ids are made of: nothing is believed that does not hash to its own name.
+
+Reads only; git's replacement refs and grafts do not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pygit2
+
+from gitswarm.errors import GarbledError
+from gitswarm.git.objects import EMPTY_TREE, Person
+
+DIRECTORY = 0o040000
+GITLINK = 0o160000
+_ID_BYTES = 20
+_KINDS: Mapping[int, str] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
+
+Kind = Literal["commit", "tree", "blob"]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    mode: int
+    id: str
+
+    @property
+    def is_folder(self) -> bool:
+        return self.mode == DIRECTORY
+
+
+Entries = Mapping[str, TreeEntry]
+"""Name → entry of one tree. A name that is not UTF-8 has surrogates, as everywhere in Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedCommit:
+    """A commit as its bytes say. A message that is not UTF-8 loses what it cannot show."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    author: Person
+    committer: Person
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TreeChange:
+    """What lies at a path in two trees; None: nothing. A folder is given by what is in it."""
+
+    path: str
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+class SealedObjects:
+    """Every object is read and hashed once; trees are kept. `seen` counts the objects that were right."""
+
+    def __init__(self, repository: pygit2.Repository) -> None:
+        self._odb = repository.odb
+        self._trees: dict[str, Entries] = {EMPTY_TREE: {}}
+        self._sound: set[str] = set()
+
+    @property
+    def seen(self) -> int:
+        return len(self._sound)
+
+    def read(self, object_id: str, kind: Kind) -> bytes:
+        """
+        :raises GarbledError: it is not here, it is damaged, or it is something else.
+        """
+        try:
+            number, content = self._odb.read(object_id)
+        except (KeyError, ValueError, OSError, pygit2.GitError) as error:
+            why = "is missing" if isinstance(error, KeyError) else "is damaged"
+            raise _garbled(object_id, why) from error
+        found = _KINDS.get(int(number), "unknown")
+        if object_id not in self._sound:
+            if _hashed(found, content) != object_id:
+                raise _garbled(object_id, "is damaged: its bytes hash to another id")
+            self._sound.add(object_id)
+        if found != kind:
+            raise _garbled(object_id, f"is no {kind} but a {found}")
+        return content
+
+    def has(self, object_id: str) -> bool:
+        return object_id in self._odb
+
+    def commit(self, commit_id: str) -> SealedCommit:
+        """
+        :raises GarbledError: as `read`.
+        """
+        head, _gap, message = self.read(commit_id, "commit").partition(b"\n\n")
+        said: dict[bytes, list[bytes]] = {}
+        for line in head.split(b"\n"):
+            name, _blank, value = line.partition(b" ")
+            said.setdefault(name, []).append(value)
+        tree, author, committer = (said.get(name, [b""])[0] for name in (b"tree", b"author", b"committer"))
+        parents = tuple(parent.decode("ascii", "replace") for parent in said.get(b"parent", []))
+        return SealedCommit(
+            commit_id,
+            tree.decode("ascii", "replace"),
+            parents,
+            _person(author),
+            _person(committer),
+            message.decode(errors="replace"),
+        )
+
+    def tree(self, tree_id: str) -> Entries:
+        """
+        :raises GarbledError: as `read`.
+        """
+        known = self._trees.get(tree_id)
+        if known is None:
+            known = self._trees[tree_id] = dict(_entries(tree_id, self.read(tree_id, "tree")))
+        return known
+
+    def entry(self, tree_id: str, path: str) -> TreeEntry | None:
+        """What lies at `path` (slashes), or None.
+
+        :raises GarbledError: as `read`.
+        """
+        folder, _slash, name = path.rpartition("/")
+        if folder:
+            above = self.entry(tree_id, folder)
+            if above is None or not above.is_folder:
+                return None
+            tree_id = above.id
+        return self.tree(tree_id).get(name)
+
+    def files(self, tree_id: str) -> Iterator[tuple[str, TreeEntry]]:
+        """Everything below a tree that is no folder, with its path.
+
+        :raises GarbledError: as `read`.
+        """
+        yield from _named((c.path, c.after) for c in self.changes(EMPTY_TREE, tree_id))
+
+    def changes(self, old: str, new: str, folder: str = "") -> Iterator[TreeChange]:
+        """What differs between two trees, in the order of the names; folders that are equal are not opened.
+
+        :raises GarbledError: as `read`.
+        """
+        if old == new:
+            return
+        before, after = self.tree(old), self.tree(new)
+        for name in sorted({*before, *after}):
+            left, right = before.get(name), after.get(name)
+            if left == right:
+                continue
+            path = f"{folder}{name}"
+            inner = [entry.id if entry and entry.is_folder else EMPTY_TREE for entry in (left, right)]
+            yield from self.changes(inner[0], inner[1], f"{path}/")
+            left, right = (None if entry and entry.is_folder else entry for entry in (left, right))
+            if left != right:
+                yield TreeChange(path, left, right)
+
+    def with_folder(self, tree_id: str, path: str, folder: str | None) -> str:
+        """Id of a tree like `tree_id` in which the folder at `path` is the tree `folder`; None: nothing lies there.
+
+        Nothing is written; a folder that would become empty goes too, as git does not know empty folders.
+
+        :raises GarbledError: as `read`.
+        """
+        head, slash, rest = path.partition("/")
+        entries = dict(self.tree(tree_id))
+        if slash:
+            inner = entries.get(head)
+            folder = self.with_folder(inner.id if inner and inner.is_folder else EMPTY_TREE, rest, folder)
+        if folder is None or folder == EMPTY_TREE:
+            entries.pop(head, None)
+        else:
+            entries[head] = TreeEntry(DIRECTORY, folder)
+        return tree_hash(entries)
+
+
+def tree_hash(entries: Entries) -> str:
+    """Id of the tree with these entries."""
+
+    def place(name: str) -> bytes:
+        """Git sorts a folder as if its name ended with a slash."""
+        return os.fsencode(name) + (b"/" if entries[name].is_folder else b"")
+
+    return _hashed(
+        "tree",
+        b"".join(
+            b"%o %s\0%s" % (entries[name].mode, os.fsencode(name), bytes.fromhex(entries[name].id))
+            for name in sorted(entries, key=place)
+        ),
+    )
+
+
+def _hashed(kind: str, content: bytes) -> str:
+    return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content, usedforsecurity=False).hexdigest()
+
+
+def _named(found: Iterator[tuple[str, TreeEntry | None]]) -> Iterator[tuple[str, TreeEntry]]:
+    yield from ((path, entry) for path, entry in found if entry is not None)
+
+
+def _entries(tree_id: str, content: bytes) -> Iterator[tuple[str, TreeEntry]]:
+    at = 0
+    while at < len(content):
+        end = content.find(b"\0", at)
+        mode, _blank, name = content[at:end].partition(b" ")
+        at = end + 1 + _ID_BYTES
+        if end < 0 or at > len(content) or not mode.isdigit():
+            raise _garbled(tree_id, "is no tree that git can read")
+        yield os.fsdecode(name), TreeEntry(int(mode, 8), content[end + 1 : at].hex())
+
+
+def _person(line: bytes) -> Person:
+    name, _open, rest = line.decode(errors="replace").partition("<")
+    return Person(name.strip(), rest.partition(">")[0])
+
+
+def _garbled(object_id: str, why: str) -> GarbledError:
+    return GarbledError(f"object {object_id} {why}", hint="git fsck --full   (says what else is)")

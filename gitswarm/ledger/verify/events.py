@@ -1,0 +1,162 @@
+"""The events file of a commit: whole, in order, and about that commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import JsonValue
+
+from gitswarm.ledger.layout import HUMAN, KERNEL
+from gitswarm.ledger.message import Kind
+from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.link import Link
+from gitswarm.ledger.verify.schemas import Papers
+from gitswarm.records.event import TERMINAL_KINDS, EventKind, LoggedEvent
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.routing import Frame
+
+STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
+_RUN_EVENTS = frozenset({EventKind.RUN_CREATED, EventKind.RUN_STARTED, *TERMINAL_KINDS})
+_TERMINAL: dict[str, EventKind] = {
+    RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
+    RunStatus.FAILED: EventKind.RUN_COMPLETED,
+    RunStatus.PAUSED: EventKind.RUN_PAUSED,
+    RunStatus.STOPPED: EventKind.RUN_STOPPED,
+}
+
+
+def check_events(link: Link, papers: Papers) -> Iterator[Finding]:
+    """Lines, places and kinds of the events; then what they say against trailers, receipt and evidence."""
+    for message in _problems(link, papers):
+        yield link.finding("events", message, link.events)
+
+
+def _problems(link: Link, papers: Papers) -> Iterator[str]:
+    events = papers.events
+    if link.said.get("Swarm-Seq") != str(papers.lines):
+        yield f"Swarm-Seq says {link.said.get('Swarm-Seq')}, the file has {papers.lines} lines"
+    if len(events) != papers.lines or not events:
+        return  # it is said which lines are none
+    if [event.seq for event in events] != list(range(1, len(events) + 1)):
+        yield "seq does not count from 1 without gaps"
+    yield from _places(link, events)
+    if link.kind is Kind.RUN:
+        yield from _run(events, papers)
+    elif link.kind is Kind.END:
+        yield from _end(link, events)
+    else:
+        yield from _step(link, events)
+        yield from _facts(link, events, papers)
+
+
+def _places(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
+    """Each event says whose it is; the first one that is another's is told."""
+    execution = link.execution
+    own = (execution.flow, execution.step, execution.iteration, execution.agent) if execution else None
+    for event in events:
+        if event.run_id != link.layout.run_id:
+            yield f"line {event.seq} is of {event.run_id}"
+            return
+        place = (event.flow_key, event.step_id, event.iteration, event.agent_key)
+        if own is not None and place != own:
+            yield f"line {event.seq} is of {event.flow_key}/{event.step_id}@{event.iteration} by {event.agent_key}"
+            return
+        if own is None and place[1:] != (None, None, None):
+            yield f"line {event.seq} is of a step"
+            return
+
+
+def _run(events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
+    kinds = [event.kind for event in events]
+    if kinds != [EventKind.RUN_CREATED, EventKind.RUN_STARTED]:
+        yield f"has {', '.join(kinds)}, not run_created and run_started"
+        return
+    spec = papers.spec
+    if spec is not None and (list(spec.flows), spec.initiator) != (
+        events[0].payload.get("flows"),
+        events[0].payload.get("initiator"),
+    ):
+        yield "run_created tells of other flows, or of another initiator, than spec.json"
+    if spec is not None and {event.ts for event in events} != {spec.created_at}:
+        yield "run_created has another time than spec.json"
+
+
+def _end(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
+    result, last = link.said.get("Swarm-Result", ""), events[-1]
+    if last.kind is not _TERMINAL.get(result):
+        yield f"ends with {last.kind}, Swarm-Result says {result}"
+    elif last.kind is EventKind.RUN_COMPLETED and last.payload.get("status") != result:
+        yield f"run_completed says {last.payload.get('status')}, Swarm-Result says {result}"
+    if any(event.kind in _RUN_EVENTS for event in events[:-1]):
+        yield "an end stands before the last line"
+    if events[0].kind is not EventKind.ROUTE_DECISION:
+        yield "does not begin with the decision that led there"
+
+
+def _step(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
+    kinds = [event.kind for event in events]
+    first = events[0]
+    if first.kind is EventKind.ROUTE_DECISION:
+        yield from _led(link, first)
+    else:
+        yield "does not begin with the decision that led there"
+    if kinds.count(EventKind.ROUTE_DECISION) > 1:
+        yield "has a second route_decision"
+    if any(kind in _RUN_EVENTS for kind in kinds):
+        yield "has an event of the run as a whole"
+    starts, ends = kinds.count(EventKind.STEP_START), sum(kinds.count(kind) for kind in STEP_ENDS)
+    if (starts, ends) != (1, 1) or kinds[-1] not in STEP_ENDS:
+        yield f"the step starts {starts} times and ends {ends} times, last is {kinds[-1]}"
+
+
+def _led(link: Link, first: LoggedEvent) -> Iterator[str]:
+    """The decision leads to the step, with the interruptions and the fork that the step belongs to."""
+    to_step, by_hand = first.payload.get("to_step"), link.said.get("Swarm-Agent") in (HUMAN, KERNEL)
+    if not by_hand and to_step != link.said.get("Swarm-Step"):
+        yield f"the decision that led there leads to {to_step}"
+    tokens = _tokens(first.payload.get("stack"))
+    if tokens is None or " ".join(tokens) != link.said.get("Swarm-Stack", ""):
+        yield f"Swarm-Stack says {link.said.get('Swarm-Stack')}, the decision that led there something else"
+    fork = first.payload.get("fork")
+    if isinstance(fork, dict):
+        pending = fork.get("pending")
+        within = isinstance(pending, list) and link.said.get("Swarm-Step") in pending
+        if link.said.get("Swarm-Fork") != (fork.get("commit") if within else None):
+            yield f"Swarm-Fork says {link.said.get('Swarm-Fork')}, the decision that led there {fork.get('commit')}"
+    elif "Swarm-Fork" in link.said:
+        yield "Swarm-Fork names a fork, the decision that led there none"
+
+
+def _tokens(stack: JsonValue) -> list[str] | None:
+    try:
+        return [Frame.model_validate(frame).token for frame in stack] if isinstance(stack, list) else []
+    except ValueError:
+        return None
+
+
+def _facts(link: Link, events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
+    """Start and end of the step against its receipt and its evidence."""
+    receipt, envelope, evidence = papers.receipt, papers.envelope, papers.evidence
+    told = {event.kind: event for event in events}
+    if receipt is not None:
+        begun: dict[str, JsonValue] = {"engine": receipt.engine, "mode": receipt.mode}
+        begun |= {"commit_before": receipt.commit_before, "agents": [receipt.agent_key]}
+        yield from _unlike(told.get(EventKind.STEP_START), begun)
+        done: dict[str, JsonValue] = {"engine": receipt.engine, "duration_ms": receipt.duration_ms}
+        done |= {"tokens": receipt.tokens.total, "cost_usd": receipt.cost_usd}
+        for kind in STEP_ENDS:
+            yield from _unlike(told.get(kind), {**done, "status": link.said.get("Swarm-Result")})
+    end = told.get(EventKind.STEP_END)
+    if envelope is not None and envelope.status_reason is None:
+        yield from _unlike(end, {"handoff_status": envelope.status})
+    if evidence is not None:
+        diff = evidence.diff
+        counted: dict[str, JsonValue] = {"insertions": diff.insertions, "deletions": diff.deletions}
+        yield from _unlike(told.get(EventKind.FILE_CHANGES), {"files": len(diff.files), **counted})
+
+
+def _unlike(event: LoggedEvent | None, expected: dict[str, JsonValue]) -> Iterator[str]:
+    """What an event says else than the other files do; that there is none is said elsewhere."""
+    for name, value in expected.items() if event is not None else ():
+        if event is not None and event.payload.get(name) != value:
+            yield f"{event.kind} says {name} {event.payload.get(name)}, the files say {value}"

@@ -1,0 +1,97 @@
+"""Today's notes against what the commits sealed of them, and against the trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from gitswarm.ledger.message import Kind
+from gitswarm.ledger.routing_note import is_garbled, parse
+from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.link import Link
+from gitswarm.ledger.verify.schemas import Papers
+from gitswarm.records.event import EventKind
+from gitswarm.records.routing import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The notes of a run as they are today. `events`: commit → blob id; `routing`: commit → content, of those that
+    can be read; None: there is no such ref here. `forks`: every decision in them that is about a fork."""
+
+    events: Mapping[str, str] | None
+    routing: Mapping[str, bytes] | None
+    forks: tuple[Decision, ...] = ()
+
+
+def check_notes(link: Link, today: Notes) -> Iterator[Finding]:
+    """The events note is the file in the tree; the parent's notes begin with what this commit sealed of them."""
+    if today.events is not None and not link.beside:
+        yield from _events(link, today.events)
+    if today.routing is not None and not link.beside:
+        yield from _routing(link, today.routing.get(link.id, b""))
+    if link.kind is Kind.RUN:
+        return
+    seal = link.seal
+    if seal is None:
+        if link.parent_events is not None:
+            yield link.finding("notes", "Swarm-Prev-Notes is missing")
+        return
+    if link.parent_events is not None and seal.events_id != link.parent_events:
+        yield link.finding("notes", "Swarm-Prev-Notes names other events than the parent's tree has")
+    if seal.routing_id is None and link.said.get("Swarm-By") != "command":
+        # What a person types beside the way of a flow may stand on an end, after which nothing was decided.
+        yield link.finding("notes", "Swarm-Prev-Notes names no decision that led here")
+    elif seal.routing is not None and today.routing is not None:
+        yield from _sealed(link, seal.routing, today.routing.get(link.parent or ""))
+
+
+def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Finding]:
+    note = noted.get(link.id)
+    if note is None and link.own_events is not None:
+        yield link.warning("notes", "the events note is missing; the tree has what it said", link.events)
+    elif note != link.own_events:
+        yield link.finding("notes", "the events note is not the file in the tree", link.events)
+
+
+def _routing(link: Link, note: bytes) -> Iterator[Finding]:
+    if is_garbled(note):
+        yield link.finding("notes", "in its routing note stands what is no decision")
+    elif any(entry.seq != number for number, entry in enumerate(parse(note), start=1)):
+        yield link.finding("notes", "the decisions in its routing note do not count from 1 without gaps")
+
+
+def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Finding]:
+    if today is None:
+        message = (
+            f"the routing note of {link.parent} is missing; git cat-file -p {link.seal and link.seal.routing_id}"
+        )
+        yield link.warning("notes", f"{message} has it")
+    elif not today.startswith(sealed):
+        yield link.finding("notes", f"the routing note of {link.parent} is not what it was when this was committed")
+
+
+def check_decision(link: Link, papers: Papers, today: Notes) -> Iterator[Finding]:
+    """The decision that the events begin with is the last one that the parent's note had then; of a step beside
+    others, one about that fork."""
+    first = papers.events[0] if papers.events else None
+    if link.kind is Kind.RUN or first is None or first.kind is not EventKind.ROUTE_DECISION:
+        return
+    if "Swarm-Fork" in link.said and today.routing is not None:
+        start = link.said["Swarm-Fork"]
+        known = [decision for decision in today.forks if decision.fork and decision.fork.commit == start]
+    elif "Swarm-Fork" not in link.said and link.seal is not None and link.seal.routing is not None:
+        known = [entry for entry in parse(link.seal.routing)[-1:] if isinstance(entry, Decision)]
+    else:
+        return
+    if not any(_is_told(decision, first.payload) for decision in known):
+        yield link.finding("events", "the decision that led there is not the one in the routing note", link.events)
+
+
+def _is_told(decision: Decision, payload: Mapping[str, JsonValue]) -> bool:
+    """Of a fork each target is told as the one where it leads."""
+    told = decision.told()
+    targets = [decision.to_step, *(decision.fork.pending if decision.fork else ())]
+    return any({**told, "to_step": target} == payload for target in targets)

@@ -1,0 +1,255 @@
+"""Looks through a whole run: reads its commits one after the other, oldest first, and asks every check about each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gitswarm.errors import GarbledError, SwarmError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.message import Kind, parse_message
+from gitswarm.ledger.rescue import strayed
+from gitswarm.ledger.verify.approval import APPROVES, Word, check_ref, check_words, words
+from gitswarm.ledger.verify.chain import Chain, walk
+from gitswarm.ledger.verify.events import check_events
+from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
+from gitswarm.ledger.verify.forks import check_replay, check_start
+from gitswarm.ledger.verify.landed import Landing, check_landings, landings
+from gitswarm.ledger.verify.link import Link
+from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes
+from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
+from gitswarm.ledger.verify.paths import Frozen, check_paths
+from gitswarm.ledger.verify.reader import LinkReader
+from gitswarm.ledger.verify.schemas import PaperReader, Papers, event_problems
+from gitswarm.ledger.verify.stored import hub_tips, interrupted, read_notes, sibling_commits
+from gitswarm.ledger.verify.trailers import check_trailers
+from gitswarm.ledger.verify.trust import Witnesses, check_trust, trusted_commit
+from gitswarm.records.run_spec import RunSpec
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at a run, as far as it has come. `papers_of` are those of the `run` commits, by run id."""
+
+    repository: Repository
+    layout: RunLayout
+    reader: LinkReader
+    chain: Chain
+    siblings: dict[str, Link] = field(default_factory=dict)
+    notes: dict[str, Notes] = field(default_factory=dict)
+    begun: dict[str, Papers] = field(default_factory=dict)
+    said: list[Word] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    made: Counter[Check] = field(default_factory=Counter)
+
+    def ask(self, check: Check, found: Iterable[Finding]) -> None:
+        self.made[check] += 1
+        self.findings += found
+
+    @property
+    def spec(self) -> RunSpec | None:
+        begun = self.begun.get(self.layout.run_id)
+        return begun.spec if begun else None
+
+
+def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = None) -> Report:
+    """
+    :param trusted: id of a commit that the run is known to have had; None: what remotes and branches say.
+    :raises GarbledError: the ref of the branch, or of the base, is damaged.
+    """
+    objects = repository.sealed_objects()
+    tip = repository.refs.read(layout.branch) or ""
+    base = repository.refs.read(layout.base_ref)
+    chain = walk(objects, layout, tip, base)
+    look = _Look(repository, layout, LinkReader(objects), chain)
+    look.findings += chain.findings
+    look.made["chain"] += len(chain.commits)
+    look.findings += _refs(look, tip, base)
+    _read_beside(look)
+    _look_along(look)
+    _look_beside(look)
+    landed = _look_at_landings(look)
+    witnesses = Witnesses(
+        trusted,
+        [landing.approved for landing in landed],
+        list(hub_tips(repository.refs, layout)),
+        [word.about for word in reversed(look.said) if word.word == APPROVES],
+    )
+    look.findings += check_trust(witnesses, chain.ids, lambda: _kept(look))
+    look.findings += look.reader.findings
+    look.made["objects"] = objects.seen
+    return Report(
+        run_id=layout.run_id,
+        tip=tip,
+        trusted=trusted_commit(witnesses, chain.ids),
+        commits=len(chain.commits) + len(look.siblings),
+        findings=tuple(_in_order(look.findings, [*chain.ids, *look.siblings])),
+        checks={check: look.made[check] for check in CHECKS},
+    )
+
+
+def _refs(look: _Look, tip: str, base: str | None) -> Iterator[Finding]:
+    """The refs of a run against its commits."""
+    layout, chain = look.layout, look.chain
+    if base is None:
+        message = f"{layout.base_ref} is missing; the first commit knows it"
+        yield Finding(check="chain", message=message, severity="warning")
+    elif chain.base is not None and chain.base != base:
+        yield Finding(
+            commit=base, check="chain", message=f"{layout.base_ref} points here, the run began on {chain.base}"
+        )
+    own = next((item.commit.id for item in reversed(chain.commits) if item.layout == layout), None)
+    if own is None or look.chain.findings:
+        return
+    try:
+        found = strayed(look.repository, layout, own)
+    except (SwarmError, KeyError, ValueError):
+        return  # something cannot be read, which is said where it is looked for
+    if found is not None and found.newest != look.repository.refs.read(layout.next_ref):
+        message = f"the run had this commit; the branch is at {tip} instead, and nothing was set aside"
+        yield Finding(commit=found.newest, check="chain", message=message)
+
+
+def _read_beside(look: _Look) -> None:
+    """The commits of steps that were executed beside others: those that the refs hold, and those that the chain
+    names."""
+    held = dict.fromkeys(sibling_commits(look.repository.refs, look.layout), look.layout)
+    for item in look.chain.commits:
+        named = item.message.trailers.get("Swarm-Fork-Commit")
+        if named is not None and named not in held and look.reader.objects.has(named):
+            held[named] = item.layout
+    for commit_id, layout in held.items():
+        try:
+            commit = look.reader.objects.commit(commit_id)
+        except (GarbledError, ValueError) as error:
+            look.findings.append(Finding(commit=commit_id, check="objects", message=str(error)))
+            continue
+        message = parse_message(commit.message)
+        if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
+            continue  # a person may have put it there
+        link = look.reader.read(layout, commit, message, beside=True)
+        if link is not None:
+            look.siblings[commit_id] = link
+
+
+def _look_along(look: _Look) -> None:
+    """Every commit on the chain, with what came before it."""
+    progress, earlier = Progress(), set[str]()
+    gaps = _gaps(look)
+    for item in look.chain.commits:
+        link = look.reader.read(item.layout, item.commit, item.message)
+        if link is None:
+            continue
+        papers = _look_at(look, link)
+        is_own = link.layout == look.layout
+        look.ask("numbers", check_numbers(link, papers, progress, gaps if is_own else None))
+        if link.execution is not None and "Swarm-Fork" in link.said:
+            look.ask("forks", check_start(link, earlier))
+        if link.replays is not None:
+            found = check_replay(link, look.siblings.get(link.replays))
+            look.ask("forks", (finding for finding in found if is_own or finding.severity == "error"))
+        if is_own:
+            look.said += words([link])
+        progress = progress.after(link)
+        earlier.add(link.id)
+
+
+def _look_beside(look: _Look) -> None:
+    """The commits beside the branch, by the same measure; they may have started from what was rolled back."""
+    for link in look.siblings.values():
+        _look_at(look, link)
+        if link.said.get("Swarm-Fork") != link.parent:
+            look.ask("forks", [link.finding("forks", f"its parent is not the fork {link.said.get('Swarm-Fork')}")])
+
+
+def _look_at(look: _Look, link: Link) -> Papers:
+    """Everything about a commit that needs no other one."""
+    reader = PaperReader(link)
+    papers = reader.read()
+    if link.kind is Kind.RUN:
+        look.begun[link.layout.run_id] = papers
+    look.ask("schemas", [*reader.findings, *event_problems(link, papers)])
+    look.ask("trailers", check_trailers(link, papers))
+    look.ask("events", check_events(link, papers))
+    notes = _notes(look, link.layout)
+    look.ask("notes", check_notes(link, notes))
+    look.findings += check_decision(link, papers, notes)
+    begun = look.begun.get(link.layout.run_id)
+    if begun is not None and begun.flows is not None and begun.stations is not None:
+        look.ask("paths", check_paths(link, papers, Frozen(begun.flows, begun.stations)))
+    return papers
+
+
+def _notes(look: _Look, layout: RunLayout) -> Notes:
+    if layout.run_id not in look.notes:
+        notes = read_notes(look.repository.refs, look.reader, layout)
+        look.notes[layout.run_id] = notes
+        # A run that this one was forked from need not be here any more.
+        missing = [
+            ref
+            for ref, there in ((layout.events_notes, notes.events), (layout.routing_notes, notes.routing))
+            if there is None and layout == look.layout
+        ]
+        look.findings += [
+            Finding(
+                check="notes", message=f"{ref} is missing: the run's notes cannot be compared", severity="warning"
+            )
+            for ref in missing
+        ]
+    return look.notes[layout.run_id]
+
+
+def _gaps(look: _Look) -> dict[StepKey, int]:
+    """Highest iterations of executions that came to no commit on the branch."""
+    highest = interrupted(look.repository.refs, look.reader.objects, look.layout)
+    for link in look.siblings.values():
+        if link.execution is not None and link.layout == look.layout:
+            key = (link.execution.flow, link.execution.step)
+            highest[key] = max(highest.get(key, 0), link.execution.iteration)
+    return highest
+
+
+def _look_at_landings(look: _Look) -> Sequence[Landing]:
+    layout, base = look.layout, look.chain.base
+    if base is None:
+        return ()
+    look.ask("approval", check_words(look.said, look.reader.objects, base))
+    try:
+        look.findings += check_ref(look.said, layout, look.repository.refs.read(layout.approval_ref))
+    except GarbledError as error:
+        look.findings.append(Finding(check="approval", path=layout.approval_ref, message=error.message))
+    target = look.spec.settings.deploy.target or look.spec.base_ref if look.spec else None
+    branch = target if target is None or target.startswith("refs/") else f"refs/heads/{target}"
+    try:
+        found = landings(look.repository, layout, branch, base)
+    except SwarmError as error:
+        look.findings.append(Finding(check="approval", message=error.message, severity="warning"))
+        return ()
+    if found:
+        look.ask("approval", check_landings(look.repository, layout, found, look.said, look.chain.ids))
+    return found
+
+
+def _kept(look: _Look) -> set[str]:
+    """Commits that were set aside: what a rollback took off the branch."""
+    objects, refs = look.reader.objects, look.repository.refs
+    found: set[str] = set()
+    for name in refs.list(look.layout.rollback_prefix):
+        cursor = refs.read(name)
+        while cursor is not None and cursor not in found and cursor not in look.chain.ids:
+            found.add(cursor)
+            try:
+                parents = objects.commit(cursor).parents
+            except GarbledError:
+                break
+            cursor = parents[0] if parents else None
+    return found
+
+
+def _in_order(findings: Sequence[Finding], commits: Sequence[str]) -> list[Finding]:
+    """As the commits lie on the chain, then those about none of them; each once."""
+    place = {commit: index for index, commit in enumerate(commits)}
+    unique = {finding.model_dump_json(): finding for finding in findings}
+    return sorted(unique.values(), key=lambda finding: place.get(finding.commit or "", len(place)))

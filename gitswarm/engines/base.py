@@ -15,6 +15,7 @@ from gitswarm.records.event import Event
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Tokens, ToolCall
+from gitswarm.records.secrets import Scrub
 from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
 
@@ -45,7 +46,8 @@ class CommandOrder:
 class StepRequest:
     """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
     worktree (`RUN_BASE` spelled out) and without globs. `ended` is set when nobody waits for the step any more: who
-    waits inside an engine waits for that too."""
+    waits inside an engine waits for that too. `scrub`: for
+    output that is cut, as half a secret is not found any more."""
 
     run_id: str
     flow_key: str
@@ -62,6 +64,7 @@ class StepRequest:
     env: Mapping[str, str]
     command: CommandOrder | None = None
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
+    scrub: Scrub = field(default=str, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

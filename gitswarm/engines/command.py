@@ -36,7 +36,7 @@ class CommandEngine:
         order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
         wait_as_told(entry, request)
-        recorder = Recorder(self._clock, emit, "command")
+        recorder = Recorder(self._clock, emit, "command", request.scrub)
         lines = entry.run or ((order.shell,) if order.shell else ())
         if entry.fail is not None:
             check, error = CheckOutcome(), entry.fail

@@ -14,6 +14,7 @@ from gitswarm.engines.base import Emit
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.receipt import ToolCall
+from gitswarm.records.secrets import Scrub
 from gitswarm.records.transcript import Message, ToolResult, ToolUse, TranscriptLine
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.context import cut
@@ -33,10 +34,11 @@ class ToolOutcome:
 
 
 class Recorder:
-    def __init__(self, clock: Clock, emit: Emit, source: Literal["script", "command"]) -> None:
+    def __init__(self, clock: Clock, emit: Emit, source: Literal["script", "command"], scrub: Scrub = str) -> None:
         self._clock = clock
         self._emit = emit
         self._source = source
+        self._scrub = scrub
         self._lines: list[TranscriptLine] = []
         self._calls: list[ToolCall] = []
         self._outputs: list[str] = []
@@ -70,9 +72,10 @@ class Recorder:
         outcome = ToolOutcome()
         yield outcome
         self._outputs.append(outcome.output)
-        kept = cut(outcome.output, TRANSCRIPT_OUTPUT_CHARS)
+        said = self._scrub(outcome.output)
+        kept = cut(said, TRANSCRIPT_OUTPUT_CHARS)
         self._lines.append(ToolResult(timestamp=self._now(), tool=tool, success=outcome.success, output=kept))
-        shown = outcome.output[-EVENT_OUTPUT_CHARS:]
+        shown = said[-EVENT_OUTPUT_CHARS:]
         self._emit(Event(EventKind.TOOL_END, {"tool": tool, "success": outcome.success, "output": shown}))
         self._calls.append(
             ToolCall(

@@ -45,7 +45,7 @@ class StubEngine:
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         started = time.monotonic()
-        recorder = Recorder(self._clock, emit, "script")
+        recorder = Recorder(self._clock, emit, "script", request.scrub)
         recorder.prompt(request.prompt)
         if self._script is None:
             entry = ScriptEntry(status=Status.VERIFIED, summary="stub: wrote its promised outputs")

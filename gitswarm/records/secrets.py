@@ -10,6 +10,9 @@ from pydantic import AfterValidator, JsonValue
 
 from gitswarm.records.base import Record
 
+Scrub = Callable[[str], str]
+"""Returns the text with every secret in it replaced by `[REDACTED:<kind>]`."""
+
 
 class Scrubber(Protocol):
     """Replaces every secret by `[REDACTED:<kind>]`; twice is the same as once."""

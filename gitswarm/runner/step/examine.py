@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -12,6 +12,7 @@ from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.scrubbed import scrubbed_record
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
@@ -78,7 +79,21 @@ class _Found:
 def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal) -> Worked:
     """Stages what is there and compares; everything odd goes into the journal and the evidence."""
     look = _look if answer.shared is None else partial(_look_beside_others, answer.shared)
+    answer = replace(answer, result=_discreet(session, answer.result))
     return _weigh(session, plan, answer, look(session, place, plan, journal), journal)
+
+
+def _discreet(session: Session, result: StepResult) -> StepResult:
+    """What is quoted from, in evidence and reasons, may be cut: half a secret would not be found any more."""
+    scrub = session.redactor.scrub
+    return replace(
+        result,
+        output=scrub(result.output),
+        report_text=scrub(result.report_text),
+        error=scrub(result.error) if result.error else result.error,
+        handoff=scrubbed_record(result.handoff, session.redactor) if result.handoff else None,
+        handoff_problem=scrub(result.handoff_problem) if result.handoff_problem else result.handoff_problem,
+    )
 
 
 def _look(session: Session, place: Workplace, plan: StepPlan, journal: Journal) -> _Found:

@@ -138,6 +138,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
         command=_command(session, plan.step, worktree, env),
+        scrub=session.redactor.scrub,
     )
 
 

@@ -143,7 +143,7 @@ class Restoring:
 def set_aside(session: Session, state: RunState, shadow: Shadow, code: str, reason: Reason) -> str:
     """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`. Returns the ref."""
     files = _run_files(shadow.path, session.layout.base) | dict(reason.files)
-    tree = session.store.with_run_files(code, state.tip_tree, session.store.stored(files))
+    tree = session.store.with_run_files(code, state.tip_tree, session.store.stored(files).blobs)
     return session.store.set_aside(state, tree, reason.title, reason.trailers)
 
 

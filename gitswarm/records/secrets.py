@@ -40,7 +40,7 @@ class SecretRules(Record):
 
 
 class SecretFound(Record):
-    """A secret in a file of the code; never its value. `line` counts from 1."""
+    """A secret in a file of the code; never its value, in the path neither. `line` counts from 1; 0: in its name."""
 
     path: str
     line: int

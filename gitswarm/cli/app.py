@@ -30,6 +30,8 @@ from gitswarm.cli import (
 )
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
+from gitswarm.records.secrets import SecretRules
+from gitswarm.safety.redact.redactor import Redactor
 
 _THE_PLACE_S_FAULT = frozenset(
     {
@@ -138,11 +140,16 @@ def _in_the_way(error: OSError) -> str | None:
 
 
 def _explain(error: SwarmError) -> None:
-    for line in error.message.splitlines() or [""]:
+    for line in _discreet(error.message).splitlines() or [""]:
         err(f"git-swarm: {line}")
     hint = error.hint or ("mend that and type the same command again" if isinstance(error, SpecError) else "")
     if hint:
         err(f"hint: {hint}")
+
+
+def _discreet(text: str) -> str:
+    """What a person sees may also go to the log of a run in the background."""
+    return Redactor(SecretRules(), os.environ).scrub(text)
 
 
 def _report_bug(error: Exception, arguments: list[str]) -> None:
@@ -154,11 +161,12 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
         f"arguments: {arguments}",
         "".join(traceback.format_exception(error)),
     ]
-    err(f"git-swarm: a bug: {type(error).__name__}: {error}")
+    whole = _discreet("\n".join(report))
+    err(_discreet(f"git-swarm: a bug: {type(error).__name__}: {error}"))
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_text("\n".join(report), encoding="utf-8")
+        log.write_text(whole, encoding="utf-8")
     except OSError:
-        err("\n".join(report))
+        err(whole)
         return
     err(f"hint: nothing of the run is lost: git swarm resume. Please report it with {log}")

@@ -10,7 +10,9 @@ import typer
 
 from gitswarm.cli.here import repository_here
 from gitswarm.ledger.inbox import Inbox, InboxEvent
-from gitswarm.ledger.reading import find_run
+from gitswarm.ledger.reading import find_run, run_spec
+from gitswarm.ledger.state import replay
+from gitswarm.safety.redact.redactor import Redactor
 
 
 def record_event(
@@ -20,5 +22,8 @@ def record_event(
 ) -> None:
     """Put an event into a run's history: it becomes part of the next step that is committed."""
     repository = repository_here()
-    inbox = Inbox(repository.swarm_dir, find_run(repository, run).run_id)
-    inbox.put(InboxEvent(source=source, message=message), f"{time.time_ns():020d}-{os.getpid()}")
+    layout = find_run(repository, run)
+    rules = run_spec(repository, replay(repository, layout)).settings.secrets
+    scrub = Redactor(rules, os.environ).scrub
+    event = InboxEvent(source=scrub(source), message=scrub(message))
+    Inbox(repository.swarm_dir, layout.run_id).put(event, f"{time.time_ns():020d}-{os.getpid()}")

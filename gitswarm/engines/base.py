@@ -16,6 +16,7 @@ from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.outcome import Result
 from gitswarm.records.policy import Decide
 from gitswarm.records.receipt import Tokens, ToolCall
+from gitswarm.records.secrets import Scrub
 from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
 
@@ -47,7 +48,7 @@ class StepRequest:
     """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
     worktree (`RUN_BASE` spelled out) and without globs. `decide` is asked before every tool call; what it denies is
     not carried out. `ended` is set when nobody waits for the step any more: who waits inside an engine waits for
-    that too."""
+    that too. `scrub`: for output that is cut, as half a secret is not found any more."""
 
     run_id: str
     flow_key: str
@@ -65,6 +66,7 @@ class StepRequest:
     decide: Decide
     command: CommandOrder | None = None
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
+    scrub: Scrub = field(default=str, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,8 @@ class Recorder:
         executed = verdict.input if isinstance(verdict, Rewrite) else given
         outcome = _denied(verdict) if isinstance(verdict, Deny) else act(executed)
         self._outputs.append(outcome.output)
-        kept = cut(outcome.output, TRANSCRIPT_OUTPUT_CHARS)
+        said = self._request.scrub(outcome.output)
+        kept = cut(said, TRANSCRIPT_OUTPUT_CHARS)
         self._lines.append(ToolResult(timestamp=self._now(), tool=tool, success=outcome.success, output=kept))
         done = ToolCall(
             tool=tool,
@@ -83,7 +84,7 @@ class Recorder:
             success=outcome.success,
             blocked=isinstance(verdict, Deny),
             blocked_reason=f"{verdict.rule}: {verdict.reason}" if isinstance(verdict, Deny) else None,
-            output=outcome.output[-EVENT_OUTPUT_CHARS:],
+            output=said[-EVENT_OUTPUT_CHARS:],
             duration_ms=int((time.monotonic() - started) * 1000),
         )
         self._emit(_end_event(done))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,6 +38,17 @@ class NewCommit:
     author: Person
     committer: Person
     when: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """A path at which an index differs from a tree; the ids are those of blobs or commits, None: nothing there."""
+
+    path: str
+    old_mode: int
+    old_id: str | None
+    new_mode: int
+    new_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,18 @@ def _written(builder: Any) -> str:
     return str(_write(builder.write))
 
 
+def _index_change(delta: pygit2.DiffDelta) -> IndexChange:
+    letter = delta.status_char()
+    side = delta.old_file if letter == "D" else delta.new_file
+    return IndexChange(
+        path=os.fsdecode(side.raw_path),
+        old_mode=int(delta.old_file.mode),
+        old_id=str(delta.old_file.id) if letter != "A" else None,
+        new_mode=int(delta.new_file.mode),
+        new_id=str(delta.new_file.id) if letter != "D" else None,
+    )
+
+
 class Objects:
     """Reads and writes the object store."""
 
@@ -95,6 +119,11 @@ class Objects:
         # pygit2's stubs type an object by none of its kinds: what comes out of it is checked with isinstance.
         self._repository: Any = repository
         self._git = git
+
+    @property
+    def store(self) -> Path:
+        """The folder that objects lie in."""
+        return Path(self._repository.path) / "objects"
 
     def _get(self, object_id: str) -> Any:
         try:
@@ -218,6 +247,18 @@ class Objects:
             return str(loaded.write_tree(self._repository))
         except (pygit2.GitError, OSError, ValueError):
             return None
+
+    def index_changes(self, tree_id: str, index: Path) -> list[IndexChange] | None:
+        """Where a small index differs from a tree; None when libgit2 cannot read it."""
+        if any(extension in index.read_bytes() for extension in _UNREADABLE_EXTENSIONS):
+            return None
+        try:
+            loaded = pygit2.Index(str(index))
+            loaded.read()
+            diff = self._get(tree_id).diff_to_index(loaded)
+        except (pygit2.GitError, OSError, ValueError):
+            return None
+        return [_index_change(delta) for delta in diff.deltas]
 
     def with_files(self, tree_id: str | None, files: Mapping[str, str | None]) -> str:
         """A tree like `tree_id` (None: empty) in which each path holds the given blob; None: nothing.

@@ -32,6 +32,7 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
     EventKind.GRAPH_EXTENDED: ("proposal", "after", "nodes"),
     EventKind.EVIDENCE_TAMPERING: ("paths",),
     EventKind.REPOSITORY_QUARANTINED: ("path", "kept_as"),
+    EventKind.SECRET_FOUND: ("path", "line", "kind", "kept_as"),
     EventKind.FACTS_UPDATED: ("facts",),
     EventKind.ASSUMPTION_RECORDED: ("statement", "confidence"),
     EventKind.DECISION_RECORDED: ("subject", "decision"),

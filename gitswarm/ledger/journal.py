@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from gitswarm.errors import storage_error
 from gitswarm.ledger.events import payload_problems, read_lines
 from gitswarm.ledger.layout import Execution
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, LoggedEvent
+from gitswarm.records.secrets import Scrubber
 
 _NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
 
@@ -22,12 +25,15 @@ Listener = Callable[[LoggedEvent], None]
 
 
 class Journal:
-    """Numbers, stamps and stores the events of one execution, and tells them to a listener."""
+    """Numbers, stamps and stores the events of one execution without their secrets, and tells them to a listener."""
 
-    def __init__(self, folder: Path, execution: Execution, clock: Clock, listener: Listener) -> None:
+    def __init__(
+        self, folder: Path, execution: Execution, clock: Clock, listener: Listener, scrubber: Scrubber
+    ) -> None:
         self._execution = execution
         self._clock = clock
         self._listener = listener
+        self._scrubber = scrubber
         self._events: list[LoggedEvent] = []
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{execution.flow}.{execution.step}@{execution.iteration}.jsonl"
@@ -71,11 +77,15 @@ class Journal:
             iteration=self._execution.iteration,
             agent_key=self._execution.agent,
             origin=origin,
-            payload=dict(event.payload),
+            payload=self._scrubbed(dict(event.payload)),
         )
         self._write(logged.to_line())
         self._events.append(logged)
         self._listener(logged)
+
+    def _scrubbed(self, payload: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        clean = self._scrubber.scrub_json(payload)
+        return clean if isinstance(clean, dict) else payload
 
     def _write(self, line: bytes) -> None:
         try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gitswarm.records.base import shorten
+from gitswarm.records.secrets import Scrub
 
 FORMAT = "1"
 SUBJECT_WIDTH = 69  # with a blank and the longest status behind it: 80 columns
@@ -25,6 +26,11 @@ class Message:
     subject: str
     body: str
     trailers: Mapping[str, str]
+
+    def scrubbed(self, scrub: Scrub) -> Message:
+        """Before it is rendered: a subject that was cut could show a part of a secret."""
+        trailers = {name: scrub(value) for name, value in self.trailers.items()}
+        return Message(scrub(self.subject), scrub(self.body), trailers)
 
     def render(self) -> str:
         lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if _one_line(value)]

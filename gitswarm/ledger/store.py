@@ -11,9 +11,11 @@ from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
 from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.routing_note import Entry, parse, render
+from gitswarm.ledger.scrubbed import scrubbed, scrubbed_record
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
+from gitswarm.records.secrets import Scrubber
 
 AGENT_DOMAIN = "git-swarm.invalid"
 
@@ -30,14 +32,23 @@ class Draft:
     make: Callable[[NewCommit], str] | None = None
 
 
-class RunStore:
-    """One run's storage. A single writer: the run's owner."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Files as they were stored, without their secrets: path → content, and path → blob id."""
 
-    def __init__(self, repository: Repository, layout: RunLayout, clock: Clock) -> None:
+    contents: Mapping[str, bytes]
+    blobs: Mapping[str, str]
+
+
+class RunStore:
+    """One run's storage. A single writer: the run's owner. No secret gets through it."""
+
+    def __init__(self, repository: Repository, layout: RunLayout, clock: Clock, scrubber: Scrubber) -> None:
         self._repository = repository
         self._objects = repository.objects
         self._refs = repository.refs
         self._clock = clock
+        self._scrubber = scrubber
         self._committer = repository.committer()
         self.layout = layout
         self._events_notes = repository.notes(layout.events_notes)
@@ -114,7 +125,7 @@ class RunStore:
 
     def decide(self, tip: str, choice: Choice, routing: DecisionPlace) -> Decision:
         """Appends a decision to the routing note of `tip`."""
-        decision = Decision(
+        taken = Decision(
             **choice.model_copy(update={"to_flow": _other(choice.to_flow, routing.flow)}).model_dump(),
             seq=self._next_seq(tip),
             ts=timestamp(self._clock()),
@@ -125,6 +136,7 @@ class RunStore:
             supersedes=routing.supersedes,
             elapsed_us=routing.elapsed_us,
         )
+        decision = scrubbed_record(taken, self._scrubber)
         self._append(tip, decision)
         return decision
 
@@ -132,7 +144,8 @@ class RunStore:
         """Marks the decisions after a commit as not holding any more; `superseded_by` keeps what followed them."""
         ts = timestamp(self._clock())
         seq = self._next_seq(commit_id)
-        self._append(commit_id, Superseded(seq=seq, ts=ts, superseded_by=superseded_by, reason=reason))
+        entry = Superseded(seq=seq, ts=ts, superseded_by=superseded_by, reason=self._scrubber.scrub(reason))
+        self._append(commit_id, entry)
 
     def _next_seq(self, commit_id: str) -> int:
         return len(parse(self._routing_notes.read(commit_id) or b"")) + 1
@@ -145,19 +158,21 @@ class RunStore:
         blob_id = self._objects.write_blob(note)
         self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 
-    def stored(self, files: Mapping[str, bytes]) -> dict[str, str]:
-        """Blobs of these contents, unfiltered: path → blob id."""
-        return {path: self._objects.write_blob(content) for path, content in files.items()}
+    def stored(self, files: Mapping[str, bytes]) -> Stored:
+        """Blobs of these contents: no filter of git's, no secret."""
+        contents = {path: scrubbed(path, content, self._scrubber) for path, content in files.items()}
+        return Stored(contents, {path: self._objects.write_blob(content) for path, content in contents.items()})
 
     def set_aside(self, state: RunState, tree: str, title: str, trailers: Mapping[str, str]) -> str:
         """Keeps work that is about to be undone: `rollback/<n>` with parents [tip, notes tips]. Returns the ref."""
         notes = [tip for tip in (self._events_notes.tip, self._routing_notes.tip) if tip]
-        message = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers}).render()
+        said = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers})
+        message = said.scrubbed(self._scrubber.scrub).render()
         when = self._clock()
         new = NewCommit(tree, (state.tip, *notes), message, self._committer, self._committer, when)
         number = max((_number(name) for name in self._kept_refs()), default=0) + 1
         name = f"{self.layout.rollback_prefix}{number}"
-        self._refs.swap(name, None, self._objects.write_commit(new), why=title)
+        self._refs.swap(name, None, self._objects.write_commit(new), why=self._scrubber.scrub(title))
         return name
 
     def move_branch(self, old: str, new: str, why: str) -> None:
@@ -190,15 +205,10 @@ class RunStore:
     def _write(self, draft: Draft, parent: str) -> str:
         parent_tree = self._objects.commit(parent).tree
         tree = self.with_run_files(draft.code_tree, parent_tree, draft.files)
-        message = Message(
-            draft.message.subject,
-            draft.message.body,
-            {
-                "Swarm-Format": "1",
-                **draft.message.trailers,
-                "Swarm-Prev-Notes": self._prev_notes(parent),
-            },
-        ).render()
+        said = draft.message.scrubbed(self._scrubber.scrub)
+        before = self._prev_notes(parent)
+        trailers = {"Swarm-Format": "1", **said.trailers, "Swarm-Prev-Notes": before}
+        message = Message(said.subject, said.body, trailers).render()
         author = agent_identity(draft.author)
         new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
         return draft.make(new) if draft.make is not None else self._objects.write_commit(new)

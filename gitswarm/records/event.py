@@ -35,6 +35,7 @@ class EventKind(StrEnum):
     GRAPH_EXTENDED = "graph_extended"
     EVIDENCE_TAMPERING = "evidence_tampering"
     REPOSITORY_QUARANTINED = "repository_quarantined"
+    SECRET_FOUND = "secret_found"  # noqa: S105 - a name
     FACTS_UPDATED = "facts_updated"
     ASSUMPTION_RECORDED = "assumption_recorded"
     DECISION_RECORDED = "decision_recorded"

@@ -7,6 +7,7 @@ from pydantic import Field, NonNegativeInt
 from gitswarm.records.acceptance import AcProgress
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import FileChange
+from gitswarm.records.secrets import SecretFound
 
 
 class ChangedFile(FileChange):
@@ -107,7 +108,7 @@ class Evidence(Record):
     `report` is a command step's; `verdict` is about the step's own handoff, or in a command step about those whose
     code it tested. None when there was nothing to read or judge.
     `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
-    keep its schema.
+    keep its schema. `secrets`: files that were taken out of the change because of them.
     """
 
     diff: DiffSummary
@@ -118,3 +119,4 @@ class Evidence(Record):
     verdict: Verdict | None = None
     ac: AcProgress | None = None
     artifact_problems: tuple[str, ...] = ()
+    secrets: tuple[SecretFound, ...] = ()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from typing import Annotated, Protocol
+
+from pydantic import AfterValidator, JsonValue
 
 from gitswarm.records.base import Record
 
@@ -10,21 +14,39 @@ Scrub = Callable[[str], str]
 """Returns the text with every secret in it replaced by `[REDACTED:<kind>]`."""
 
 
+class Scrubber(Protocol):
+    """Replaces every secret by `[REDACTED:<kind>]`; twice is the same as once."""
+
+    def scrub(self, text: str) -> str: ...
+
+    def scrub_json(self, value: JsonValue) -> JsonValue:
+        """Every string inside; the same object when there is nothing to replace."""
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    return text
+
+
 class SecretRules(Record):
     """`patterns`: name → regular expression whose whole match is a secret. `allow_paths`: globs of files in the code
     whose secrets are known to be none (fixtures); the team's alone."""
 
-    patterns: dict[str, str] = {}
+    patterns: dict[str, Annotated[str, AfterValidator(_pattern)]] = {}
     allow_paths: tuple[str, ...] = ()
 
 
 class SecretFound(Record):
-    """A secret in a file of the code; never its value. `line` counts from 1."""
+    """A secret in a file of the code; never its value, in the path neither. `line` counts from 1; 0: in its name."""
 
     path: str
     line: int
     kind: str
 
 
-FindSecrets = Callable[[str, bytes], Sequence[SecretFound]]
-"""Looks through the content of a file: its path from the top of the worktree, its bytes."""
+FindSecrets = Callable[[str, bytes, bytes | None], Sequence[SecretFound]]
+"""Looks through a file of the code: its path from the top of the worktree, its bytes, what it held before (None: it
+is new)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from gitswarm.errors import UnsupportedRepositoryError
@@ -22,10 +22,12 @@ from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.engines import build_engines, refuse_impossible
+from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files
 from gitswarm.runner.workplace import prepare_worktree
+from gitswarm.safety.redact.redactor import Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +42,19 @@ class NewRun:
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
     layout = RunLayout(new.spec.run_id)
+    redactor = Redactor(new.spec.settings.secrets, around.env)
     return Session(
         repository=repository,
         layout=layout,
         locks=Locks(repository.common_dir),
-        store=RunStore(repository, layout, around.clock),
+        store=RunStore(repository, layout, around.clock, redactor),
         inbox=Inbox(repository.swarm_dir, layout.run_id),
         requests=Requests(repository, layout),
         spec=new.spec,
         specs=new.specs,
         engines=build_engines(new.specs.script, around.clock),
-        around=around,
+        around=replace(around, observer=DiscreetObserver(around.observer, redactor)),
+        redactor=redactor,
     )
 
 
@@ -61,7 +65,7 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
     """
     with create_run(repository, new, around) as (session, state):
         shadow = prepare_worktree(session)
-        around.observer.opened(state, str(shadow.path))
+        session.around.observer.opened(state, str(shadow.path))
         place = Workplace.of(session, shadow)
         return carry_on(session, place, state, decide_next(session, state))
 
@@ -93,7 +97,7 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
         state, events = _create(session, new.forked_at)
         for event in events:
-            around.observer.event(event)
+            session.around.observer.event(event)
         if new.first_step is not None:
             enter_at(session, state, new.first_step)
         else:
@@ -112,7 +116,7 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
         layout.run_events: b"".join(event.to_line() for event in events),
     }
     flows = ", ".join(spec.flows)
-    task = f": {shorten(spec.task, 60)}" if spec.task else ""
+    task = f": {shorten(session.redactor.scrub(spec.task), 60)}" if spec.task else ""
     trailers = {"Swarm-Kind": Kind.RUN, "Swarm-Run": layout.run_id, "Swarm-Seq": str(len(events))}
     subject = f"run {flows}{task}"
     if forked_at is not None:
@@ -128,7 +132,7 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
         ),
         author="kernel",
         code_tree=objects.commit(parent).tree,
-        files=session.store.stored(files),
+        files=session.store.stored(files).blobs,
     )
     session.store.create(parent, draft)
     return replay(session.repository, layout), events

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from gitswarm.ledger.state import RunState
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.routing import Decision
+from gitswarm.records.secrets import Scrubber
 
 
 class Observer(Protocol):
@@ -23,6 +25,32 @@ class Observer(Protocol):
 
     def notice(self, text: str) -> None:
         """Something that a person should know, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreetObserver:
+    """Tells another observer what it is told, without secrets: what is shown may go to a log.
+
+    Events, and states that are read from commits, have none.
+    """
+
+    told: Observer
+    scrubber: Scrubber
+
+    def opened(self, state: RunState, worktree: str) -> None:
+        self.told.opened(state, worktree)
+
+    def event(self, event: LoggedEvent) -> None:
+        self.told.event(event)
+
+    def committed(self, state: RunState) -> None:
+        self.told.committed(state)
+
+    def decided(self, decision: Decision) -> None:
+        self.told.decided(decision)
+
+    def notice(self, text: str) -> None:
+        self.told.notice(self.scrubber.scrub(text))
 
 
 class SilentObserver:

@@ -18,6 +18,6 @@ def end_orphans(session: Session) -> None:
         locks.extend((common / folder).rglob("*.lock"))
     shadow = find_shadow(session.repository, session.layout.branch)
     if shadow is not None:
-        locks.extend(shadow.git_dir / name for name in ("index.lock", "HEAD.lock", "index.swarm"))
+        locks.extend(shadow.git_dir / name for name in ("index.lock", "HEAD.lock"))
     for lock in locks:
         lock.unlink(missing_ok=True)

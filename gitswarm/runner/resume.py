@@ -58,7 +58,7 @@ def resume_run(
             decision = pending_decision(session, state, approve=options.approve)
             resumption = Resumption(options.answer, partial.summary if partial else "")
         fresh = not state.own_steps and state.end is None
-        around.observer.opened(state, str(place.shadow.path))
+        session.around.observer.opened(state, str(place.shadow.path))
         after = carry_on(session, place, state, decision, None if fresh else resumption)
         return Resumed(after, was_complete=False)
 

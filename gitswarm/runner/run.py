@@ -121,19 +121,19 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
         content.update(proposal_file(session.layout, ending.decision.proposal))
     if ending.partial is not None:
         content[partial_path(session, ending.partial.flow_key)] = ending.partial.to_json()
-    place.folder.write(content)
-    blobs = session.store.stored(content)
+    stored = session.store.stored(content)
+    place.folder.write(stored.contents)
     reason = _reason(state, ending)
     message = Message(f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events)))
     draft = Draft(
         message=message,
         author="kernel",
         code_tree=state.tip_tree,
-        files=blobs,
+        files=stored.blobs,
     )
     after = session.store.commit(state, draft)
     session.requests.clear()
-    place.index.begin_aligning(after.tip_tree, blobs)
+    place.index.begin_aligning(after.tip_tree, stored.blobs)
     place.index.leave()
     for event in events:
         session.around.observer.event(event)

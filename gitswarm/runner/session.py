@@ -16,6 +16,7 @@ from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.control import Requests
 from gitswarm.runner.observer import Observer
+from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
@@ -77,6 +78,7 @@ class Session:
     specs: FrozenSpecs
     engines: Mapping[str, Engine]
     around: Surroundings
+    redactor: Redactor
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:
         """Step over flow over the run's default; a command step has its own engine."""

@@ -40,7 +40,11 @@ class Shadow:
     @property
     def head(self) -> str:
         """Content of its HEAD."""
-        return f"ref: {self.branch}\n" if self.branch.startswith("refs/") else f"{self.branch}\n"
+        return f"{self.branch}\n" if self.is_detached else f"ref: {self.branch}\n"
+
+    @property
+    def is_detached(self) -> bool:
+        return not self.branch.startswith("refs/")
 
     @property
     def is_set_up(self) -> bool:

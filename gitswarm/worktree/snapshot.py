@@ -2,40 +2,108 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gitswarm.git.incoming import Incoming
+from gitswarm.git.objects import IndexChange
 from gitswarm.git.process import RunningGit
 from gitswarm.worktree import sparse, submodules
+from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries
 from gitswarm.worktree.shadow import Shadow
 
 _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cost.py)
 # A sparse index would take a folder outside of the patterns as a whole: deletions in it were not seen any more.
 _ALIGN = ("-c", "index.sparse=false", "read-tree", "--reset")
 _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
+_RUNS = ".swarm/runs/"
 
 
-def stage(shadow: Shadow, index: Path | None = None) -> str:
+def stage(shadow: Shadow, search: Search | None = None) -> Staged:
     """Tree of all code in the worktree, as `git add -A` sees it: filters, LFS, sparse and ignore rules honoured.
 
-    Files that were copied into the worktree are left out, whatever an agent did to the index.
-
-    :param index: a private index instead of the worktree's own.
+    Files that were copied into the worktree are left out, whatever an agent did to the index. So are those in which
+    something is found: no object of theirs is written, and their entries are as before.
     """
-    extra = {"GIT_INDEX_FILE": str(index)} if index else None
+    with _incoming(shadow) as incoming:
+        staged = _staged(shadow, incoming, search, ())
+        # Its objects are there: from here on it may name them.
+        incoming.index.replace(shadow.git_dir / "index")
+        return staged
+
+
+def _incoming(shadow: Shadow) -> Incoming:
+    return Incoming(shadow.objects.store, shadow.git_dir.name, durable=shadow.git.durable)
+
+
+def _staged(shadow: Shadow, incoming: Incoming, search: Search | None, also: Sequence[str]) -> Staged:
+    """Stages into `incoming` again and again, until nothing is found any more, and takes that over."""
+    flagged: dict[str, Flagged] = {}
+    while True:
+        _copy_index(shadow, incoming)
+        _add(shadow, incoming, tuple(flagged.values()), also)
+        found = _look_through(shadow, incoming, search) if search is not None else {}
+        if not found.keys() - flagged.keys():
+            break
+        flagged |= found
+        incoming.empty()
+    incoming.accept()
+    return Staged(_tree_of_index(shadow, incoming.index), tuple(flagged.values()))
+
+
+def _copy_index(shadow: Shadow, incoming: Incoming) -> None:
+    # With its time: git tells a file that changed within the second by comparing with the index's own time.
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copy2(shadow.git_dir / "index", incoming.index)
+
+
+def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: Sequence[str]) -> None:
     quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
-    copied = shadow.copied
+    copied, left_out = shadow.copied, {item.path for item in flagged}
     if copied:
-        forget(shadow, copied, index)
+        forget(shadow, copied, incoming.index)
     checked_out = submodules.heads(shadow)
-    apart = [_without(name) for name in (*copied, *checked_out)]
+    apart = [_without(name) for name in (*copied, *checked_out, *left_out)]
     # Without --sparse git refuses as a whole when an agent wrote outside of the sparse patterns.
-    shadow.git.output(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=extra)
-    submodules.enter(shadow, checked_out, extra)
-    return _tree_of_index(shadow, index or shadow.git_dir / "index")
+    shadow.git.output(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=incoming.env)
+    submodules.enter(shadow, checked_out, incoming.env)
+    names = b"".join(os.fsencode(name) + b"\0" for name in also if name not in left_out)
+    if names:
+        arguments = ("update-index", "--add", "--replace", "-z", "--stdin")
+        shadow.git.output(*arguments, stdin=names, extra_env=incoming.env)
+    if flagged:
+        # An agent may have added them itself.
+        shadow.git.output("update-index", "-z", "--index-info", stdin=former_entries(flagged), extra_env=incoming.env)
+
+
+def _look_through(shadow: Shadow, incoming: Incoming, search: Search) -> dict[str, Flagged]:
+    changes = _changes(shadow, incoming, search.before)
+    return {item.path: item for item in flagged_files(shadow, incoming, search, changes)}
+
+
+def _changes(shadow: Shadow, incoming: Incoming, tree: str) -> Sequence[IndexChange]:
+    """Where the staged index differs from a tree, `.swarm/runs` left out."""
+    found = shadow.objects.index_changes(tree, incoming.index) if _is_small(incoming.index) else None
+    if found is None:
+        found = _changes_as_git_sees_them(shadow, incoming, tree)
+    return [change for change in found if not change.path.startswith(_RUNS)]
+
+
+def _changes_as_git_sees_them(shadow: Shadow, incoming: Incoming, tree: str) -> list[IndexChange]:
+    arguments = ("diff-index", "--cached", "--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
+    listed = shadow.git.output(*arguments, tree, extra_env=incoming.env).split(b"\0")
+    return [_raw_change(about, name) for about, name in zip(listed[::2], listed[1::2], strict=False)]
+
+
+def _raw_change(about: bytes, name: bytes) -> IndexChange:
+    """`:100644 100755 <id> <id> M`; an id of zeros is nothing."""
+    old_mode, new_mode, *ids, _letter = about[1:].decode().split(" ")
+    old, new = (None if set(found) == {"0"} else found for found in ids)
+    return IndexChange(os.fsdecode(name), int(old_mode, 8), old, int(new_mode, 8), new)
 
 
 def _tree_of_index(shadow: Shadow, index: Path) -> str:
@@ -172,24 +240,13 @@ def _remove(root: Path, name: str) -> None:
             return
 
 
-def photograph(shadow: Shadow, *, also: Sequence[str] = ()) -> str:
-    """Tree of the worktree as it is now, taken with a private index; the real one is not touched.
+def photograph(shadow: Shadow, search: Search | None = None, *, also: Sequence[str] = ()) -> Staged:
+    """As `stage`, with a private index; the real one is not touched.
 
     :param also: ignored files that are to be in it.
     """
-    private = shadow.git_dir / "index.swarm"
-    # With its time: git tells a file that changed within the second by comparing with the index's own time.
-    shutil.copy2(shadow.git_dir / "index", private)
-    try:
-        if not also:
-            return stage(shadow, index=private)
-        stage(shadow, index=private)
-        extra = {"GIT_INDEX_FILE": str(private)}
-        names = b"".join(os.fsencode(name) + b"\0" for name in also)
-        shadow.git.output("update-index", "--add", "--replace", "-z", "--stdin", stdin=names, extra_env=extra)
-        return _tree_of_index(shadow, private)
-    finally:
-        private.unlink(missing_ok=True)
+    with _incoming(shadow) as incoming:
+        return _staged(shadow, incoming, search, also)
 
 
 def ignored(shadow: Shadow, folders: Sequence[str]) -> set[str]:

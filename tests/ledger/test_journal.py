@@ -10,6 +10,8 @@ import pytest
 from gitswarm.ledger.journal import Journal, OpenJournal, open_journals
 from gitswarm.ledger.layout import Execution, RunLayout
 from gitswarm.records.event import Event, EventKind, LoggedEvent
+from gitswarm.records.secrets import SecretRules
+from gitswarm.safety.redact.redactor import Redactor
 
 RUN = RunLayout("run-20260101-000000-abcdef")
 EXECUTION = Execution(RUN, "build", "critique_code", 2, "code-critic")
@@ -22,7 +24,7 @@ def clock() -> datetime:
 
 
 def journal(folder: Path, told: list[LoggedEvent] | None = None) -> Journal:
-    return Journal(folder, EXECUTION, clock, (told if told is not None else []).append)
+    return Journal(folder, EXECUTION, clock, (told if told is not None else []).append, Redactor(SecretRules(), {}))
 
 
 def logged(seq: int, event: Event, origin: str | None = None) -> LoggedEvent:

@@ -42,7 +42,7 @@ def change(shadow: Shadow) -> None:
 @pytest.mark.usefixtures("limit")
 def test_a_staged_tree_is_the_one_that_git_writes(project: Project, shadow: Shadow) -> None:
     change(shadow)
-    staged = snapshot.stage(shadow)
+    staged = snapshot.stage(shadow).tree
     assert staged == project.git("write-tree", cwd=shadow.path)
     assert project.git("ls-tree", "-r", "--name-only", staged).splitlines() == ["new/file", "src/app.py"]
 
@@ -52,7 +52,7 @@ def test_a_staged_tree_is_the_one_that_git_writes(project: Project, shadow: Shad
 def test_after_a_commit_the_index_is_its_tree(project: Project, shadow: Shadow, *, known: bool) -> None:
     change(shadow)
     ours = {"kept/a.json": shadow.objects.write_blob(b"{}"), "src/app.py": None}
-    tree = shadow.objects.with_files(snapshot.stage(shadow), ours)
+    tree = shadow.objects.with_files(snapshot.stage(shadow).tree, ours)
     (shadow.path / "src" / "app.py").unlink()
     (shadow.path / "kept").mkdir()
     (shadow.path / "kept" / "a.json").write_bytes(b"{}")
@@ -65,7 +65,7 @@ def test_an_index_that_libgit2_cannot_read_is_read_by_git(project: Project, shad
     project.git("update-index", "--split-index", cwd=shadow.path)
     assert shadow.objects.tree_of_index(shadow.git_dir / "index") is None
     change(shadow)
-    assert snapshot.stage(shadow) == project.git("write-tree", cwd=shadow.path)
+    assert snapshot.stage(shadow).tree == project.git("write-tree", cwd=shadow.path)
 
 
 def test_leaving_the_index_waits_until_it_is_written(project: Project, shadow: Shadow) -> None:

@@ -133,7 +133,7 @@ def _told(
             "concerns": (*envelope.concerns, kept),
         }
     )
-    return dict(session.store.stored({sibling.execution.envelope: changed.to_json()}))
+    return session.store.stored({sibling.execution.envelope: changed.to_json()}).blobs
 
 
 def _colliding(session: Session, state: RunState, sibling: StepRecord, conflicts: tuple[str, ...]) -> Iterator[str]:

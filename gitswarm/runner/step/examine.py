@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -12,14 +12,17 @@ from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.ledger.scrubbed import scrubbed_record
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
+from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.acceptance import artifact_problems, count_after
 from gitswarm.runner.step.judging import Left, check_of, report_of, verdict_of
 from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.secrets import search_since, take_out
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
 from gitswarm.worktree.shadow import reattach
@@ -73,12 +76,27 @@ class _Found:
     tampered: Sequence[str]
     quarantined: Sequence[str] = ()
     index_strayed: bool = False
+    secrets: tuple[SecretFound, ...] = ()
 
 
 def examine(session: Session, place: Workplace, plan: StepPlan, answer: Answer, journal: Journal) -> Worked:
     """Stages what is there and compares; everything odd goes into the journal and the evidence."""
     look = _look if answer.shared is None else partial(_look_beside_others, answer.shared)
+    answer = replace(answer, result=_discreet(session, answer.result))
     return _weigh(session, plan, answer, look(session, place, plan, journal), journal)
+
+
+def _discreet(session: Session, result: StepResult) -> StepResult:
+    """What is quoted from, in evidence and reasons, may be cut: half a secret would not be found any more."""
+    scrub = session.redactor.scrub
+    return replace(
+        result,
+        output=scrub(result.output),
+        report_text=scrub(result.report_text),
+        error=scrub(result.error) if result.error else result.error,
+        handoff=scrubbed_record(result.handoff, session.redactor) if result.handoff else None,
+        handoff_problem=scrub(result.handoff_problem) if result.handoff_problem else result.handoff_problem,
+    )
 
 
 def _look(session: Session, place: Workplace, plan: StepPlan, journal: Journal) -> _Found:
@@ -89,11 +107,18 @@ def _look(session: Session, place: Workplace, plan: StepPlan, journal: Journal) 
     changes = place.folder.examine(plan.before.tip_tree, declared_paths(session, plan))
     tampered.extend(readable(path) for path in changes.tampered)
     _report_tampering(journal, tampered)
-    staged = snapshot.stage(place.shadow)
     before = plan.before.tip_tree
-    code_tree = objects.with_subtree(staged, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
+    staged = snapshot.stage(place.shadow, search_since(session, before))
+    secrets = take_out(session, place.shadow, staged, journal)
+    code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
     return _Found(
-        code_tree, changes.declared, place.folder.paths(), tampered, quarantined, index_strayed=code_tree != staged
+        code_tree,
+        changes.declared,
+        place.folder.paths(),
+        tampered,
+        quarantined,
+        index_strayed=code_tree != staged.tree,
+        secrets=secrets,
     )
 
 
@@ -111,7 +136,8 @@ def _look_beside_others(
         changes = place.folder.examine(shared.tree, shared.declared)
         artifacts = {path: content for path, content in changes.declared.items() if path in own}
         tampered.extend(
-            readable(path) for path in (*changes.tampered, *_put_code_back(session, place, plan.before, shared.tree))
+            readable(path)
+            for path in (*changes.tampered, *_put_code_back(session, place, plan.before, shared.tree, journal))
         )
     else:
         artifacts = place.folder.peek(shared.tree, own)
@@ -125,10 +151,12 @@ def declared_paths(session: Session, plan: StepPlan) -> frozenset[str]:
     return frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts)
 
 
-def _put_code_back(session: Session, place: Workplace, state: RunState, tree: str) -> list[str]:
+def _put_code_back(session: Session, place: Workplace, state: RunState, tree: str, journal: Journal) -> list[str]:
     """Makes the code what it was, and keeps what it had become; the paths that had changed."""
     objects = session.repository.objects
-    code = objects.with_subtree(snapshot.stage(place.shadow), RUNS_FOLDER, None)
+    staged = snapshot.stage(place.shadow, search_since(session, tree))
+    take_out(session, place.shadow, staged, journal)
+    code = objects.with_subtree(staged.tree, RUNS_FOLDER, None)
     clean = objects.with_subtree(tree, RUNS_FOLDER, None)
     changed = [delta.path for delta in session.repository.diffs.between(clean, code)]
     if changed:
@@ -172,6 +200,7 @@ def _weigh(session: Session, plan: StepPlan, answer: Answer, found: _Found, jour
         verdict=verdict_of(session, plan, answer.result, left, check_of(answer.result.check, report)),
         ac=count_after(session, plan.before, (plan.flow.id, plan.step.id), found.artifacts),
         artifact_problems=tuple(artifact_problems(session, found.artifacts)),
+        secrets=found.secrets,
     )
     return Worked(
         result=answer.result,

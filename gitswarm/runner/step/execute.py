@@ -50,12 +50,14 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
 
 def open_journal(session: Session, plan: StepPlan) -> Journal:
     folder = journal_folder(session.repository, session.layout)
-    return Journal(folder, plan.execution, session.around.clock, session.around.observer.event)
+    around = session.around
+    return Journal(folder, plan.execution, around.clock, around.observer.event, session.redactor)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The papers of an execution, path → content; `expired` paths go; `blobs`: all of it as stored, with the step's
+    """The papers of an execution and those of its artifacts that held a secret, path → content as stored; `expired`
+    paths go; `blobs`: all of it as stored, with the step's
     artifacts; `letters`: what came from the inbox."""
 
     papers: Mapping[str, bytes]
@@ -74,9 +76,12 @@ def write_papers(session: Session, plan: StepPlan, worked: Worked, journal: Jour
     _report_end(plan, worked, journal)
     papers = kernel_files(plan, worked, envelope, receipt, journal)
     expired = _expired_events(session, plan)
-    blobs = {**session.store.stored({**worked.artifacts, **papers}), **dict.fromkeys(expired)}
+    stored = session.store.stored({**worked.artifacts, **papers})
+    blobs = {**stored.blobs, **dict.fromkeys(expired)}
+    changed = {path for path, content in worked.artifacts.items() if stored.contents[path] != content}
+    written = {path: stored.contents[path] for path in (*papers, *changed)}
     draft = draft_commit(plan, worked, envelope, blobs, len(journal.events))
-    return Written(papers, expired, blobs, letters, draft)
+    return Written(written, expired, blobs, letters, draft)
 
 
 def ask(engine: Engine, request: StepRequest, emit: Emit) -> StepResult:

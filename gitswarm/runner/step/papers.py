@@ -21,12 +21,30 @@ from gitswarm.routing.joins import cap_of, worse
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.step.examine import Worked
 from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.secrets import told
 from gitswarm.specs.flow import Join, Microloop
 
 
 def write_envelope(plan: StepPlan, worked: Worked) -> Envelope:
     """The agent's handoff, as far as it can be believed."""
-    return _capped(plan, _envelope(plan, worked))
+    return _blocked(plan, worked, _capped(plan, _envelope(plan, worked)))
+
+
+def _blocked(plan: StepPlan, worked: Worked, envelope: Envelope) -> Envelope:
+    """A file with a secret is not in the step's change: whoever goes on would miss it."""
+    secrets = worked.evidence.secrets
+    if not secrets:
+        return envelope
+    run_id = plan.execution.run.run_id
+    ways = f'git swarm resume {run_id} -m "read it from the environment"   (the step is executed again)'
+    blockers = (*(f"{told(found)}: the file was left out" for found in secrets), ways)
+    return envelope.model_copy(
+        update={
+            "status": Status.BLOCKED,
+            "blockers": (*envelope.blockers, *blockers),
+            "status_reason": f"{told(secrets[0])} in what it changed",
+        }
+    )
 
 
 def _capped(plan: StepPlan, envelope: Envelope) -> Envelope:

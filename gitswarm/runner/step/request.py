@@ -45,6 +45,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         env=env,
         decide=permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),
+        scrub=session.redactor.scrub,
     )
 
 

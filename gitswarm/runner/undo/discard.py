@@ -135,7 +135,7 @@ def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool
             hint=f"git swarm resume {run}, or: git swarm discard {run} --force",
         )
     reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
-    set_aside(session, state, shadow, left.code, reason)
+    set_aside(session, state, shadow, left.staged, reason)
 
 
 def _place_in_trash(repository: Repository, layout: RunLayout, shadow: Shadow | None) -> PutAway | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from gitswarm.git.incoming import PREFIX
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
@@ -62,6 +63,7 @@ def _worktrees(repository: Repository, known: set[str]) -> Iterator[Path]:
 def _temporary(repository: Repository) -> Iterator[Path]:
     """Half-written files: of libgit2, which `git prune` does not know, and our own before they get their name."""
     yield from (repository.common_dir / "objects").rglob("tmp_object_git2_*")
+    yield from repository.objects.store.glob(f"{PREFIX}*")
     yield from repository.common_dir.glob("gc.pid.*")
     yield from (repository.swarm_dir / "requests").glob("*.tmp")
     yield from (repository.swarm_dir / "inbox").glob("*/.*.tmp")

@@ -26,7 +26,7 @@ def keep_partial(session: Session, place: Workplace, state: RunState) -> Partial
     }
     title = f"interrupted {journal.flow}/{journal.step}"
     reason = Reason(title, trailers, journal_files(session, left.journals))
-    kept = set_aside(session, state, place.shadow, left.code, reason)
+    kept = set_aside(session, state, place.shadow, left.staged, reason)
     objects = session.repository.objects
     clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
     files = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))

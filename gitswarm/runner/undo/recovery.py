@@ -15,21 +15,31 @@ from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import quarantine_nested
+from gitswarm.runner.step.secrets import keep, search_since
 from gitswarm.runner.workplace import opened_side, prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.land import remove_landing
+from gitswarm.worktree.search import Flagged, Staged
 from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
 from gitswarm.worktree.side import remove_side, side_worktrees
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What lies in the worktree and is not in the tip: the code as a tree, and journals without a commit."""
+    """What lies in the worktree and is not in the tip: the code as a tree, and journals without a commit.
+
+    `flagged`: files with a secret, which the tree does not have.
+    """
 
     code: str
     is_dirty: bool
-    journals: tuple[OpenJournal, ...] = field(default=())
+    journals: tuple[OpenJournal, ...] = ()
+    flagged: tuple[Flagged, ...] = ()
+
+    @property
+    def staged(self) -> Staged:
+        return Staged(self.code, self.flagged)
 
 
 def take_place(session: Session, state: RunState) -> Workplace:
@@ -69,10 +79,10 @@ def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJ
     """Sets aside what a step that was cut off left in a worktree, with its journal. Returns the ref."""
     _quarantine_all(session, shadow)
     IndexWatch(shadow).mend(state.tip_tree)
-    code = session.repository.objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
     title, trailers = _interrupted(journal)
     reason = Reason(title, trailers, journal_files(session, [journal]))
-    name = set_aside(session, state, shadow, code, reason)
+    start = session.repository.objects.commit(shadow.branch).tree if shadow.is_detached else state.tip_tree
+    name = set_aside(session, state, shadow, _photograph(session, shadow, start), reason)
     session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
     return name
 
@@ -102,9 +112,15 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     _quarantine_all(session, shadow)
     IndexWatch(shadow).mend(state.tip_tree)
     objects = session.repository.objects
-    code = objects.with_subtree(snapshot.photograph(shadow), RUNS_FOLDER, None)
+    now = _photograph(session, shadow, state.tip_tree)
     clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
-    return Leftover(code, code != clean, tuple(journals))
+    return Leftover(now.tree, now.tree != clean or bool(now.flagged), tuple(journals), now.flagged)
+
+
+def _photograph(session: Session, shadow: Shadow, before: str, also: Sequence[str] = ()) -> Staged:
+    """The code in the worktree, without `.swarm/runs`."""
+    now = snapshot.photograph(shadow, search_since(session, before), also=also)
+    return replace(now, tree=session.repository.objects.with_subtree(now.tree, RUNS_FOLDER, None))
 
 
 def _quarantine_all(session: Session, shadow: Shadow) -> None:
@@ -143,10 +159,12 @@ class Restoring:
     reason: Reason
 
 
-def set_aside(session: Session, state: RunState, shadow: Shadow, code: str, reason: Reason) -> str:
-    """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`. Returns the ref."""
+def set_aside(session: Session, state: RunState, shadow: Shadow, code: Staged, reason: Reason) -> str:
+    """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`; files with a secret apart from it.
+    Returns the ref."""
+    keep(session, shadow, code.flagged)
     files = _run_files(shadow.path, session.layout.base) | dict(reason.files)
-    tree = session.store.with_run_files(code, state.tip_tree, session.store.stored(files))
+    tree = session.store.with_run_files(code.tree, state.tip_tree, session.store.stored(files).blobs)
     return session.store.set_aside(state, tree, reason.title, reason.trailers)
 
 
@@ -154,7 +172,7 @@ def set_aside_before(session: Session, state: RunState, shadow: Shadow, left: Le
     """As `set_aside`, with the journals, and with what git ignores but could not stay. Returns the ref."""
     objects = session.repository.objects
     lost = lost_to(shadow, objects.with_subtree(before.tree, RUNS_FOLDER, None))
-    code = objects.with_subtree(snapshot.photograph(shadow, also=lost), RUNS_FOLDER, None) if lost else left.code
+    code = _photograph(session, shadow, state.tip_tree, lost) if lost else left.staged
     whole = replace(before.reason, files=journal_files(session, left.journals))
     return set_aside(session, state, shadow, code, whole)
 

@@ -1,0 +1,1 @@
+"""Finds secrets in texts and in code. docs/secrets.md lists the kinds."""

@@ -1,0 +1,131 @@
+"""Secrets that are known by what stands before them: `password=…`, headers, URLs, the files of tools."""
+
+from __future__ import annotations
+
+import re
+
+from gitswarm.safety.redact.plausible import is_placeholder, is_plausible, is_strong
+from gitswarm.safety.redact.rule import Rule
+
+_QUOTE = r"""(?:\\{0,3}["'`])"""
+_END_OF_NAME = rf"[\w.-]{{0,40}}{_QUOTE}?\]?"
+_SIGN = r"[ \t]{0,4}(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,4}"
+_IS = rf"{_QUOTE}?\]?[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_QUOTE}?"
+_LETTER = r"""[^\s"'`,;&|<>(){}\[\]\\]"""
+_BARE = rf"(?P<value>{_LETTER}{{6,400}})(?![(\[{{])"
+_VALUE = rf"(?:(?P<quote>{_QUOTE})|(?<=[:=> \t])){_BARE}"
+_CRUMB = r"""[^\s=;,"']{1,80}"""
+
+_WORDS = "password passwd passphrase pwd secret token api_key apikey api-key access_key accesskey access-key"
+_MORE_WORDS = "private_key privatekey auth_key authkey credential encryption_key signing_key account_key client_key"
+_OPTIONS = "--password --token --secret --api-key --passphrase --pass -passwd"
+
+# Hosts without a dot are those of a compose file.
+_LOCAL_HOST = re.compile(
+    r"(?:localhost|127\.0\.0\.1|\[::1\]|[a-z][\w-]*|[\w.-]*\.?example\.(?:com|org|net))(?:[:/?#]|$)"
+)
+
+
+def _is_value(match: re.Match[str]) -> bool:
+    value = match["value"]
+    if "quote" in match.re.groupindex and match["quote"] is None and _is_prose(match, value):
+        return False
+    return is_plausible(value)
+
+
+def _is_prose(match: re.Match[str], value: str) -> bool:
+    """A label in a sentence (`the token: see …`) has a blank before its value and no quotes; a setting rarely."""
+    return match.string[match.start("value") - 1].isspace() and not re.search(r"[0-9]|[^\w.-]", value)
+
+
+def _is_strong_value(match: re.Match[str]) -> bool:
+    return is_strong(match["value"])
+
+
+def _is_password(match: re.Match[str]) -> bool:
+    """Of a URL: not a name for one."""
+    value = match["value"]
+    return not is_placeholder(value) and not value.startswith(("$", "%24"))
+
+
+def _is_remote_password(match: re.Match[str]) -> bool:
+    """In code, `postgres:postgres@localhost` is everybody's."""
+    rest = match.string[match.end() : match.end() + 100]
+    return match["value"] != match["user"] and _LOCAL_HOST.match(rest) is None and _is_password(match)
+
+
+def _said(kind: str, keywords: str, pattern: str, *, in_code: bool = True) -> Rule:
+    """What stands behind one of the keywords; in code only where it is strong."""
+    return Rule(
+        kind,
+        tuple(keywords.split()),
+        lambda: (re.compile(pattern, re.IGNORECASE),),
+        folds=True,
+        accept=_is_value,
+        accept_in_code=_is_strong_value if in_code else lambda _match: False,
+    )
+
+
+def _any_of(words: str) -> str:
+    return f"(?:{'|'.join(re.escape(word) for word in words.split())})"
+
+
+ASSIGNMENTS: tuple[Rule, ...] = (
+    Rule(
+        "url-password",
+        ("://",),
+        # Bounded: each of them is read once per `://`.
+        lambda: (re.compile(r"://(?P<user>[^\s:/@\"'<>\\]{0,200}):(?P<value>[^\s/@\"'<>\\]{3,200})@"),),
+        accept=_is_password,
+        accept_in_code=_is_remote_password,
+    ),
+    _said(
+        "authorization",
+        "authorization",
+        rf"authorization{_IS}(?:(?:bearer|basic|token|bot|apikey|digest)[ \t]+)?(?P<value>[\w.~+/=:-]{{8,}})",
+    ),
+    _said("authorization", "bearer", r"bearer[ \t]+(?P<value>[\w.~+/=-]{16,})"),
+    _said(
+        "cookie",
+        "cookie",
+        rf"cookie{_IS}(?P<value>{_CRUMB}=[^\s;,\"']{{12,4000}}(?:;[ \t]?{_CRUMB}=[^\s;,\"']{{1,4000}}){{0,40}})",
+        in_code=False,
+    ),
+    Rule(
+        "netrc-password",
+        ("login",),
+        lambda: (
+            re.compile(
+                r"(?:machine[ \t]+\S{1,200}|default)\s{1,20}login\s{1,20}\S{1,200}\s{1,20}"
+                r"(?:password|passwd|account)\s{1,20}(?P<value>[^\s\"'\\]{3,200})",
+                re.IGNORECASE,
+            ),
+        ),
+        back=230,
+        folds=True,
+        accept=_is_password,
+    ),
+    _said("npmrc-password", "_authtoken _auth _password", rf"_(?:authtoken|auth|password){_SIGN}{_VALUE}"),
+    _said("docker-auth", "auth", rf"auth{_QUOTE}[ \t]{{0,4}}:[ \t]{{0,4}}{_QUOTE}(?P<value>[A-Za-z0-9+/]{{12,}}=*)"),
+    _said("option-password", _OPTIONS, rf"{_any_of(_OPTIONS)}[ \t=]{{1,4}}(?P<quote>[\"'])?{_BARE}"),
+    _said(
+        "option-password",
+        "curl",
+        r"curl[^\n|;]{0,200}?[ \t](?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,60}:(?P<value>[^\s\"'\\]{4,200})",
+    ),
+    _said("option-password", "sshpass", r"sshpass[ \t]+-p[ \t]*[\"']?(?P<value>[^\s\"'\\]{4,200})"),
+    _said(
+        "cloud-secret",
+        "secret_access_key secretaccesskey session_token sessiontoken",
+        rf"(?:secret_?access_?key|session_?token){_END_OF_NAME}{_SIGN}{_QUOTE}?(?P<value>[A-Za-z0-9+/=]{{16,2000}})",
+    ),
+    _said("password", _WORDS, f"{_any_of(_WORDS)}{_END_OF_NAME}{_SIGN}{_VALUE}"),
+    _said("password", _MORE_WORDS, f"{_any_of(_MORE_WORDS)}{_END_OF_NAME}{_SIGN}{_VALUE}"),
+)
+
+_NAME = re.compile(rf"{_any_of(f'{_WORDS} {_MORE_WORDS}')}(?:[-_]?\w{{0,20}})?$|^auth$|authorization$", re.IGNORECASE)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a key of JSON with this name may hold a secret."""
+    return len(name) < 100 and _NAME.search(name) is not None

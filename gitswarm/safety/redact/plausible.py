@@ -1,0 +1,115 @@
+"""Whether what stands where a secret may stand is one: not a reference to it, a placeholder or an ordinary word."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+
+_COMMON = frozenset(
+    [
+        "true",
+        "false",
+        "yes",
+        "no",
+        "none",
+        "null",
+        "nil",
+        "undefined",
+        "default",
+        "enabled",
+        "disabled",
+        "required",
+        "optional",
+        "string",
+        "text",
+        "password",
+        "passwd",
+        "secret",
+        "token",
+        "changeme",
+        "change_me",
+        "placeholder",
+        "example",
+        "sample",
+        "dummy",
+        "redacted",
+        "hidden",
+        "production",
+        "development",
+        "staging",
+        "localhost",
+        "keyring",
+        "prompt",
+        "input",
+        "stdin",
+        "ignore",
+        "always",
+        "never",
+        "unknown",
+        "invalid",
+        "missing",
+        "bearer",
+        "basic",
+    ]
+)
+_PLACEHOLDER = re.compile(
+    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
+    r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me"
+)
+_REFERENCE = re.compile(
+    r"""\$\w+ | @\w+ | %\w+%                                     # of a shell, a template
+    | [A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+ | [A-Za-z_][\w.]*[(\[].*  # of a program
+    | [a-z]+(?:[-_./:,][a-z]+)* | [A-Z]+(?:_[A-Z]+)* | [A-Z]?[a-z]+(?:[A-Z][a-z]+)* # names and words
+    | [A-Z][a-z]+(?:[-_][A-Za-z][a-z]*)*
+    | ~?\.{0,2}/.* | [A-Za-z]:\\.* | https?://[^@]*                # places
+    | v?\d+(?:[.,:_-]\d+)* | 0x[0-9a-fA-F]{1,8} """,
+    re.VERBOSE,
+)
+_DIGEST = re.compile(
+    r"(?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
+    re.VERBOSE | re.IGNORECASE,
+)
+_CLASSES = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"), re.compile(r"[^A-Za-z0-9]"))
+
+
+def is_common(value: str) -> bool:
+    return value.lower() in _COMMON
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether it only shows where a secret would stand, as in documentation."""
+    return _PLACEHOLDER.search(value) is not None or len(set(value)) < 4
+
+
+def is_plausible(value: str) -> bool:
+    """For a value in a place that is called like a secret."""
+    if len(value) < 6 or is_common(value) or is_placeholder(value):
+        return False
+    return _REFERENCE.fullmatch(value) is None and _DIGEST.fullmatch(value) is None
+
+
+def is_strong(value: str) -> bool:
+    """As `is_plausible`, for code: nobody writes such a value for anything else."""
+    kinds = sum(1 for letters in _CLASSES if letters.search(value))
+    return len(value) >= 12 and kinds >= 3 and _changes(value) >= 0.25 and is_plausible(value)
+
+
+def is_random(value: str) -> bool:
+    """Whether a token of at least 32 letters is no name: letters and digits change as in dice, not as in words."""
+    if sum(letter.isdigit() for letter in value) < 3 or not all(kind.search(value) for kind in _CLASSES[:3]):
+        return False
+    return _changes(value) >= 0.4 and _entropy(value) >= 0.82 * math.log2(min(len(value), 64))
+
+
+def _changes(value: str) -> float:
+    """How often neighbours are of different classes, from 0 to 1; 0.62 for random letters and digits."""
+    classes = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "-" for c in value]
+    return sum(a != b for a, b in pairwise(classes)) / max(1, len(value) - 1)
+
+
+def _entropy(value: str) -> float:
+    """Bits per letter (Shannon)."""
+    total = len(value)
+    return -sum(n / total * math.log2(n / total) for n in Counter(value).values())

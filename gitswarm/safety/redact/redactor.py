@@ -1,0 +1,126 @@
+"""Takes secrets out of what is about to be stored, and finds those in code. Built once per process and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from gitswarm.records.secrets import SecretFound, SecretRules
+from gitswarm.safety.redact.assignments import ASSIGNMENTS, is_secret_name
+from gitswarm.safety.redact.finder import Finder
+from gitswarm.safety.redact.known import known_rule, secret_values
+from gitswarm.safety.redact.library import LIBRARY
+from gitswarm.safety.redact.plausible import is_placeholder, is_plausible
+from gitswarm.safety.redact.rule import Rule, Span
+from gitswarm.safety.redact.tokens import TOKENS
+
+_MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
+_ROUNDS = 4
+"""A secret that is gone may have hidden another one. Each round is rarer than the one before."""
+
+_APART = "\n\0\n"
+
+
+class Redactor:
+    """`env`: what the agents and commands of a run are given; the values of its secret-looking variables count."""
+
+    def __init__(self, rules: SecretRules, env: Mapping[str, str]) -> None:
+        """
+        :raises re.error: a pattern of the team is none; settings refuse it before.
+        """
+        known = known_rule(secret_values(env))
+        own = [_own_rule(name, pattern) for name, pattern in rules.patterns.items()]
+        self._finder = Finder([*([known] if known else []), *own, *TOKENS, *LIBRARY, *ASSIGNMENTS])
+        self._allow_paths = rules.allow_paths
+
+    def scrub(self, text: str) -> str:
+        """The text with `[REDACTED:<kind>]` for every secret; applied twice it is the same."""
+        for _round in range(_ROUNDS):
+            spans = [span for span in self._finder.in_text(text) if _is_new(text[span.start : span.end])]
+            if not spans:
+                return text
+            text = _replaced(text, spans)
+        return text
+
+    def scrub_json(self, value: JsonValue) -> JsonValue:
+        """As `scrub` for every string inside, keys too; the same object when there is nothing to replace."""
+        joined = _APART.join(_strings(value))
+        if not any(_is_new(joined[span.start : span.end]) for span in self._finder.in_text(joined)):
+            return value
+        return self._scrubbed(value)
+
+    def _scrubbed(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return self.scrub(value)
+        if isinstance(value, list):
+            return [self._scrubbed(item) for item in value]
+        if isinstance(value, dict):
+            return {self.scrub(name): self._scrubbed_item(name, item) for name, item in value.items()}
+        return value
+
+    def _scrubbed_item(self, name: str, item: JsonValue) -> JsonValue:
+        scrubbed = self._scrubbed(item)
+        is_said = isinstance(item, str) and scrubbed == item and " " not in item and is_secret_name(name)
+        return "[REDACTED:password]" if is_said and is_plausible(str(item)) else scrubbed
+
+    def find_in_code(self, path: str, content: bytes, before: bytes | None) -> list[SecretFound]:
+        """Secrets in a file of the code that it did not hold before, in the order of their lines.
+
+        :param before: the file as it was; None: it is new.
+        """
+        if self._is_allowed(path):
+            return []
+        text = content.decode("utf-8", errors="replace")
+        former = before.decode("utf-8", errors="replace") if before else ""
+        found = []
+        for span in self._finder.in_code(text):
+            secret = text[span.start : span.end]
+            if not is_placeholder(secret) and secret not in former:
+                line = text.count("\n", 0, span.start) + 1
+                found.append(SecretFound(path=self.scrub(path), line=line, kind=span.kind))
+        return found
+
+    def _is_allowed(self, path: str) -> bool:
+        if not self._allow_paths:
+            return False
+        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most runs need not wait for
+
+        return GitIgnoreSpec.from_lines(self._allow_paths).match_file(path)
+
+
+def _own_rule(name: str, pattern: str) -> Rule:
+    """A pattern of the team; it says no keyword."""
+    kind = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "own"
+    return Rule(kind, (), lambda: (re.compile(pattern),))
+
+
+def _is_new(secret: str) -> bool:
+    """Whether there is more in it than what was replaced before."""
+    return _MARK.sub("", secret).strip("\"'\\ \t\r\n=:;,") != ""
+
+
+def _replaced(text: str, spans: list[Span]) -> str:
+    parts = []
+    done = 0
+    for span in spans:
+        parts += [text[done : span.start], f"[REDACTED:{span.kind}]"]
+        done = span.end
+    return "".join([*parts, text[done:]])
+
+
+def _strings(value: JsonValue) -> Iterator[str]:
+    """Every string inside; that of a key stands behind it, as in an assignment."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if isinstance(item, str):
+                yield f"{name}: {item}"
+            else:
+                yield name
+                yield from _strings(item)

@@ -1,0 +1,112 @@
+"""One kind of secret: a pattern, and the literal words without which it cannot match."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+_AHEAD = 2_000
+"""A pattern is searched this far behind its keyword at first; a match that reaches the end is matched again whole."""
+
+
+def begins(prefix: str, before: str = r"[A-Za-z0-9_-]") -> str:
+    """Pattern of a prefix with none of the letters `before` it: who starts in the middle of a run would scan the
+    same run again and again. A letter behind a backslash is an escape of JSON, no letter.
+
+    The prefix comes first, as `re` looks for literal text much faster than for a place.
+    """
+    return rf"{prefix}(?:(?<!{before}{prefix})|(?<=\\[nrt]{prefix}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a secret stands in a text, and what it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+Accept = Callable[["re.Match[str]"], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """`keywords`: one of them is in every match, at most `back` letters behind its start; lower case when `folds`.
+    Without any the patterns are tried on every text.
+
+    `patterns` is called when a keyword was seen, and never before. The named group `value` is the secret, else the
+    whole match. `accept` looks at a match once more. `in_code`: a match in code is no accident; None: when
+    `accept_in_code` says so too.
+    """
+
+    kind: str
+    keywords: tuple[str, ...]
+    patterns: Callable[[], tuple[re.Pattern[str], ...]]
+    back: int = 0
+    folds: bool = False
+    accept: Accept | None = None
+    accept_in_code: Accept | None = None
+
+    @cached_property
+    def compiled(self) -> tuple[re.Pattern[str], ...]:
+        return self.patterns()
+
+    def spans(self, text: str, folded: str, *, is_code: bool) -> Iterator[Span]:
+        """
+        :param folded: `text` in lower case, letter by letter.
+        """
+        where = folded if self.folds else text
+        present = [keyword for keyword in self.keywords if keyword in where]
+        if present or not self.keywords:
+            windows = list(_windows(_places(where, present), self.back, len(text))) if present else [(0, len(text))]
+            for pattern in self.compiled:
+                yield from self._matches(pattern, text, windows, is_code=is_code)
+
+    def _matches(
+        self, pattern: re.Pattern[str], text: str, windows: Iterable[tuple[int, int]], *, is_code: bool
+    ) -> Iterator[Span]:
+        done = 0
+        for begin, end in windows:
+            for found in pattern.finditer(text, max(begin, done), end):
+                match = pattern.match(text, found.start()) if found.end() == end else found
+                if match is None:
+                    continue
+                done = max(done, match.end())
+                if self._counts(match, is_code=is_code):
+                    group = "value" if "value" in pattern.groupindex else 0
+                    yield Span(match.start(group), match.end(group), self.kind)
+
+    def _counts(self, match: re.Match[str], *, is_code: bool) -> bool:
+        accepted = self.accept is None or self.accept(match)
+        return accepted and not (is_code and self.accept_in_code is not None and not self.accept_in_code(match))
+
+
+def _places(text: str, keywords: Sequence[str]) -> list[int]:
+    """Where any of the keywords stands, in order."""
+    found: list[int] = []
+    for keyword in keywords:
+        at = text.find(keyword)
+        while at >= 0:
+            found.append(at)
+            at = text.find(keyword, at + len(keyword))
+    return found if len(keywords) == 1 else sorted(found)
+
+
+def _windows(places: Sequence[int], back: int, length: int) -> Iterator[tuple[int, int]]:
+    """Where a pattern has to be looked for, in order and without overlaps."""
+    begin, end = max(0, places[0] - back), places[0] + _AHEAD
+    for place in places:
+        if place - back > end:
+            yield begin, min(end, length)
+            begin = place - back
+        end = place + _AHEAD
+    yield begin, min(end, length)
+
+
+def shaped(kind: str, keywords: str, pattern: str, *, back: int = 0, folds: bool = False) -> Rule:
+    """A rule of our own: one pattern; `keywords` are separated by blanks."""
+    flags = re.IGNORECASE if folds else 0
+    return Rule(kind, tuple(keywords.split()), lambda: (re.compile(pattern, flags),), back=back, folds=folds)

@@ -1,0 +1,233 @@
+"""What is taken out of a text, what stays, and what a file of the code may not hold."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitswarm.records.secrets import SecretFound, SecretRules
+from gitswarm.safety.redact.redactor import Redactor
+from tests.safety.redact.corpus import FORMS, SAID, SHAPED, Dice, Planted, harmless, planted
+
+REDACTOR = Redactor(SecretRules(), {})
+PLANTED = planted(500)
+
+
+def test_forty_kinds_are_planted_in_four_forms() -> None:
+    kinds = {item.kind.partition("/")[0] for item in PLANTED}
+    assert (len(kinds) >= 40, len(PLANTED) >= 500, len(FORMS)) == (True, True, 4)
+
+
+@pytest.mark.parametrize("kind", sorted({item.kind for item in PLANTED}))
+def test_a_planted_secret_is_gone(kind: str) -> None:
+    left = [item for item in PLANTED if item.kind == kind and _shows(REDACTOR.scrub(item.text), item)]
+    assert left == []
+
+
+def _shows(scrubbed: str, item: Planted) -> bool:
+    return item.secret in scrubbed or "[REDACTED:" not in scrubbed
+
+
+def test_all_of_them_in_one_long_text_are_gone() -> None:
+    text = "\n\n".join(line for item in PLANTED for line in ("what a program says: done.", item.text))
+    scrubbed = REDACTOR.scrub(text)
+    assert [item for item in PLANTED if item.secret in scrubbed] == []
+    assert scrubbed.count("what a program says: done.") == len(PLANTED)
+
+
+def test_all_of_them_in_json_are_gone_and_it_stays_json() -> None:
+    value: Any = {"lines": [{"role": "user", "content": item.text} for item in PLANTED], "n": 7, "ok": None}
+    scrubbed = REDACTOR.scrub_json(value)
+    stored = json.dumps(scrubbed, ensure_ascii=False)
+    assert [item.kind for item in PLANTED if item.secret in stored] == []
+    assert [line["role"] for line in json.loads(stored)["lines"]] == ["user"] * len(PLANTED)
+
+
+def test_nothing_harmless_is_eaten() -> None:
+    lines = harmless(2_000)
+    assert [(line, REDACTOR.scrub(line)) for line in lines if REDACTOR.scrub(line) != line] == []
+    text = "\n".join(lines)
+    assert REDACTOR.scrub(text) == text
+
+
+def test_nothing_harmless_is_a_finding_in_code() -> None:
+    assert [line for line in harmless(2_000) if REDACTOR.find_in_code("a.py", line.encode(), None)] == []
+
+
+@given(st.lists(st.sampled_from([*(item.text for item in PLANTED), *harmless(90), " ", "\n", '"', "=", ":", "\\n"])))
+def test_twice_is_the_same_as_once(parts: list[str]) -> None:
+    once = REDACTOR.scrub("".join(parts))
+    assert REDACTOR.scrub(once) == once
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_scrubbed(text: str) -> None:
+    once = REDACTOR.scrub(text)
+    assert REDACTOR.scrub(once) == once
+
+
+def test_what_stands_around_a_secret_stays() -> None:
+    token = SHAPED["github-classic"](Dice(1))
+    assert REDACTOR.scrub(f"a {token}, b\nc") == "a [REDACTED:github-token], b\nc"
+
+
+def test_a_private_key_is_one_secret_also_when_its_lines_are_escaped() -> None:
+    key = SHAPED["rsa-key"](Dice(2))
+    assert REDACTOR.scrub(f"x {key} y") == "x [REDACTED:private-key] y"
+    assert REDACTOR.scrub(json.dumps({"k": key})) == '{"k": "[REDACTED:private-key]"}'
+
+
+def test_a_private_key_without_its_end_is_gone_whole() -> None:
+    key = SHAPED["openssh-key"](Dice(3)).partition("-----END")[0]
+    assert REDACTOR.scrub(f"x\n{key}") == "x\n[REDACTED:private-key]"
+
+
+def test_escaped_colour_codes_do_not_hide_a_secret() -> None:
+    token = SHAPED["npm"](Dice(4))
+    text = f"a {token[:9]}\\u001b[0m{token[9:]} b"
+    assert REDACTOR.scrub(text) == "a [REDACTED:npm-token] b"
+
+
+def test_wrapped_base64_is_read_as_one() -> None:
+    token = SHAPED["anthropic"](Dice(5))
+    wrapped = base64.encodebytes(f'{{"key": "{token}", "more": "{"x " * 40}"}}'.encode()).decode()
+    assert REDACTOR.scrub(f"data:\n{wrapped}") == "data:\n[REDACTED:anthropic-key]\n"
+
+
+def test_documented_examples_may_go_from_texts_and_are_no_finding_in_code() -> None:
+    example = b"aws_access_key_id = AKIAIOSFODNN7EXAMPLE\n"
+    assert REDACTOR.find_in_code("README.md", example, None) == []
+
+
+VALUE = "v4lue-Of_The.Env/7"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"it is {VALUE}!",
+        "it is v4lue-Of_The.Env%2F7!",
+        "it is djRsdWUtT2ZfVGhlLkVudi83!",
+        "it is eHY0bHVlLU9mX1RoZS5FbnYvN3k=!",
+    ],
+)
+def test_the_value_of_a_secret_variable_is_found_in_every_form(text: str) -> None:
+    scrubbed = Redactor(SecretRules(), {"ACME_API_KEY": VALUE}).scrub(text)
+    assert scrubbed.startswith("it is ")
+    assert "[REDACTED:environment]" in scrubbed
+    assert len(scrubbed) < len("it is [REDACTED:environment]!") + 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SSH_KEY_PATH", "/home/me/.ssh/id_ed25519"),
+        ("USE_TOKENS", "true"),
+        ("MAX_TOKENS", "200000"),
+        ("API_KEY", "short"),
+        ("DEFAULT_PASSWORD", "placeholder"),
+        ("KEYBOARD_LAYOUT", "de-latin1-nodeadkeys"),
+        ("HOME", "somewhere-else-9"),
+        ("TOKEN_URL", "https://auth.acme.io/token"),
+    ],
+)
+def test_the_value_of_an_ordinary_variable_stays(name: str, value: str) -> None:
+    text = f"it is {value} here"
+    assert Redactor(SecretRules(), {name: value}).scrub(text) == text
+
+
+def test_the_password_in_a_url_of_the_environment_is_known_alone() -> None:
+    redactor = Redactor(SecretRules(), {"DATABASE_URL": "postgres://app:pl41nwords@db/app"})
+    assert redactor.scrub("connecting with pl41nwords") == "connecting with [REDACTED:environment]"
+
+
+def test_a_pattern_of_the_team_is_a_kind_of_its_own() -> None:
+    redactor = Redactor(SecretRules(patterns={"Acme key": r"acme-[0-9]{6}"}), {})
+    assert redactor.scrub("k acme-123456") == "k [REDACTED:acme-key]"
+    found = redactor.find_in_code("a.txt", b"1\nk acme-123456\n", None)
+    assert found == [SecretFound(path="a.txt", line=2, kind="acme-key")]
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a regular expression"):
+        SecretRules(patterns={"bad": "("})
+
+
+def test_allowed_paths_are_not_looked_through() -> None:
+    redactor = Redactor(SecretRules(allow_paths=("tests/fixtures/**",)), {})
+    token = SHAPED["github-classic"](Dice(6)).encode()
+    assert redactor.find_in_code("tests/fixtures/deep/a.txt", token, None) == []
+    assert [found.path for found in redactor.find_in_code("src/a.txt", token, None)] == ["src/a.txt"]
+
+
+def test_what_the_file_held_before_is_not_new() -> None:
+    dice = Dice(8)
+    old, new = SHAPED["npm"](dice), SHAPED["npm"](dice)
+    content = f"a = {old}\n\nb = {new}\n".encode()
+    found = REDACTOR.find_in_code("a.ini", content, f"x {old}".encode())
+    assert found == [SecretFound(path="a.ini", line=3, kind="npm-token")]
+
+
+@pytest.mark.parametrize("kind", sorted(set(SHAPED) - {"unknown-service"}))
+def test_a_known_shape_is_a_finding_in_code(kind: str) -> None:
+    secret = SHAPED[kind](Dice(9))
+    found = REDACTOR.find_in_code("src/a.py", f"import os\nKEY = '''{secret}'''\n".encode(), None)
+    assert {item.line for item in found} == {2}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password = "hunter2"',
+        'PASSWORD = "correct horse"',
+        'DATABASE_URL = "postgres://postgres:postgres@localhost:5432/test"',
+        'DATABASE_URL = "postgres://app:s3cretTestpw@localhost/test"',
+        'url = "https://user:password@example.com/path"',
+        'API_KEY = "your-api-key-here-1234"',
+        'token = "test-token"',
+        "secret: !vault |",
+        'expect(res.headers["set-cookie"]).toBe("sid=abc; Path=/")',
+        'SECRET_KEY = os.environ.get("SECRET_KEY", "dev")',
+        'hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"',
+        'integrity="sha384-oqVuAfXRKap7fdgcCY5uykM6+R9GqQ8K/uxy9rx7HNQlGYl1kPzQho1wx4JwY8wC"',
+    ],
+)
+def test_what_tests_and_documentation_hold_is_no_finding_in_code(line: str) -> None:
+    assert REDACTOR.find_in_code("src/a.py", line.encode(), None) == []
+
+
+def test_a_strong_password_in_code_is_a_finding() -> None:
+    _secret, text = SAID["password-json"](Dice(10))
+    assert [item.kind for item in REDACTOR.find_in_code("config.json", text.encode(), None)] == ["password"]
+
+
+def test_the_same_json_comes_back_when_there_is_nothing_in_it() -> None:
+    value: Any = {"a": ["b", {"c": "d"}], "n": 1}
+    assert REDACTOR.scrub_json(value) is value
+
+
+def test_a_value_is_known_by_its_key_in_json() -> None:
+    value: Any = {"client_secret": "aB3dE6gH9jK2", "secret": "see the vault"}
+    assert REDACTOR.scrub_json(value) == {"client_secret": "[REDACTED:password]", "secret": "see the vault"}
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("password=", "://", "://a:", "eyJ", "eyJ.", "sk-", "-----BEGIN PRIVATE KEY-----", "login ", "curl -u "),
+        *("cookie:a=", "bearer ", "%41", "\x1b[0m", "\x1b]", "glagent-", "xoxb-1-", "Aa1", "Aa1/", "_", "\\", "\n"),
+        *("PuTTY-User-Key-File-2\n", "[REDACTED:", "Aa1" * 21 + "\n", "discord M", "password   ", "AKIA", "T3BlbkFJ"),
+    ],
+)
+def test_a_hostile_line_takes_no_longer_than_its_length(piece: str) -> None:
+    """A megabyte in a time in which a quadratic pattern would not get through a tenth of it."""
+    text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]
+    started = time.process_time()
+    REDACTOR.scrub(text)
+    assert time.process_time() - started < 15

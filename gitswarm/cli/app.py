@@ -13,7 +13,20 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, following, reading, record, resume, schemas, showing, start, stations, undo
+from gitswarm.cli import (
+    demo,
+    flows,
+    following,
+    init,
+    reading,
+    record,
+    resume,
+    schemas,
+    showing,
+    start,
+    stations,
+    undo,
+)
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
 
@@ -69,6 +82,7 @@ app.command()(schemas.schemas)
 app.command()(record.record_event)
 app.command()(undo.discard)
 app.command()(undo.gc)
+app.command()(init.init)
 app.command()(demo.demo)
 
 

@@ -110,7 +110,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
     :raises SpecError: an unknown key or a bad value, with file and line or with the name git config uses.
     """
     merged: dict[str, Any] = {}
-    if team_file is not None and team_file.strip():
+    if team_file is not None and _says_anything(team_file):
         source = parse_yaml(CONFIG_FILE, team_file)
         try:
             validate(source, Config)
@@ -130,6 +130,11 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
             [f"git config: swarm.{place}: {first['msg']}"],
             hint="git config --list --show-origin | grep swarm",
         ) from error
+
+
+def _says_anything(text: str) -> bool:
+    """Whether there is anything but comments, as in the file that `init` writes."""
+    return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
 def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *, scripted: bool) -> FrozenSettings:

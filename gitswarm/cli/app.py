@@ -17,6 +17,7 @@ from gitswarm.cli import (
     demo,
     flows,
     following,
+    init,
     landing,
     reading,
     record,
@@ -88,6 +89,7 @@ app.command()(schemas.schemas)
 app.command()(record.record_event)
 app.command()(undo.discard)
 app.command()(undo.gc)
+app.command()(init.init)
 app.command()(demo.demo)
 
 

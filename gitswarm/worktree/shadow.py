@@ -15,6 +15,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
 from gitswarm.git.repository import LinkedWorktree, Repository
+from gitswarm.worktree.push_block import block_pushes, is_initialised
 
 _SET_UP = "swarm-set-up"
 _MADE_FOR = "swarm-branch"
@@ -184,6 +185,11 @@ def _pointer(folder: Path) -> Path | None:
     return Path(said.removeprefix("gitdir: ").rstrip("\n")) if said.startswith("gitdir: ") else None
 
 
+def is_ours(linked: LinkedWorktree) -> bool:
+    """Whether the worktree was made for a run, or for one of its steps."""
+    return (linked.git_dir / _MADE_FOR).exists()
+
+
 def _made_for(linked: LinkedWorktree) -> str | None:
     try:
         said = (linked.git_dir / _MADE_FOR).read_text(encoding="utf-8", errors="replace")
@@ -213,6 +219,8 @@ def _register(repository: Repository, branch: str, path: Path) -> Shadow:
     if shadow is None:
         raise SetupFailedError(f"{path}: git made no worktree there", hint="git worktree list")
     mark_made_for(shadow.git_dir, branch)
+    if is_initialised(repository):
+        block_pushes(repository, shadow.git_dir)
     return shadow
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import LinkedWorktree, Repository
 from gitswarm.records.run_spec import RUN_ID
+from gitswarm.worktree.push_block import block_pushes, is_initialised
 from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
 
 _INFIX = ".fork-"
@@ -54,6 +55,8 @@ def add_side(repository: Repository, shadow: Shadow, step: str, commit: str, loc
         repository.git.output("worktree", "add", "--force", "--detach", "--no-checkout", "--quiet", str(path), commit)
         git_dir = repository.common_dir / "worktrees" / path.name
         mark_made_for(git_dir, f"refs/swarm/{run_id}/side/{step}")
+        if is_initialised(repository):
+            block_pushes(repository, git_dir)
     return Shadow(path, git_dir, commit, repository.git_in(git_dir, path), repository.objects)
 
 

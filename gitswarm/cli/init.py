@@ -1,0 +1,111 @@
+"""`init`: what stands between a run and the outside, put in place and taken away again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import out, out_lines, plural
+from gitswarm.cli.here import repository_here
+from gitswarm.errors import SwarmError
+from gitswarm.git.repository import Repository
+from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
+from gitswarm.safety.footprint import Change, FileState
+from gitswarm.safety.guard import is_guard
+from gitswarm.settings import CONFIG_FILE, load_config
+
+CONFIG_TEXT = """\
+# How git-swarm works here, for everybody: commit this file. All keys: docs/schemas/config.json of git-swarm.
+# Yours alone: git config swarm.KEY VALUE
+
+# commands: {test: "make test"}         # null: detected
+# worktree: {copy: [.env], setup: "npm ci"}
+# policy: {deny: [], protected_paths: []}
+# hub: null                             # the remote that may receive unfinished runs
+# deploy: {strategy: squash}            # squash, merge or evidence
+"""
+
+
+def init(
+    undo: Annotated[bool, typer.Option("--undo", help="Take everything away again that it added.")] = False,
+) -> None:
+    """Guard this repository: no push of a run's commits before it landed. Prints every line that it adds."""
+    repository = repository_here()
+    if undo:
+        _undo(repository)
+        return
+    done = initialise(repository, _wishes(repository))
+    for change in done.changes:
+        _tell(repository, change)
+    if done.dispatching:
+        folder = _name(repository, done.dispatching[-1].path.parent)
+        out(f"+ {folder}  the push guard, and {plural(len(done.dispatching) - 1, 'file')} that call your own hooks")
+    _tell_worktrees(repository, done)
+    if not done.changes and not done.dispatching:
+        out("nothing to add: everything is in place")
+    out("take back  git swarm init --undo")
+    out("in git log git log --notes='swarm/*/routing' shadow/RUN")
+
+
+def _wishes(repository: Repository) -> Wishes:
+    """A run's own worktree gets no file: it would become part of the next step."""
+    checkout = repository.checkout
+    if checkout is None or (repository.checkout_git_dir / "swarm-branch").exists():
+        return Wishes()
+    path = checkout / CONFIG_FILE
+    if not path.is_file():
+        return Wishes(config=(path, CONFIG_TEXT))
+    return Wishes(hub=load_config(path.read_text(encoding="utf-8", errors="replace"), {}).hub)
+
+
+def _tell(repository: Repository, change: Change) -> None:
+    name = _name(repository, change.path)
+    for entry in change.removed:
+        out(f"- {name}  {entry.key} = {entry.value}")
+    for entry in change.added:
+        out(f"+ {name}  {entry.key} = {entry.value}")
+    if change.is_configuration or change.after is None:
+        return
+    if is_guard(change.after):
+        out(f"+ {name}  the push guard, {_length(change.after)}")
+    elif change.after.is_link:
+        out(f"+ {name} -> {os.fsdecode(change.after.bytes)}")
+    elif change.path.is_relative_to(repository.common_dir):
+        out(f"+ {name}  {_length(change.after)}")
+    else:
+        out(f"+ {name}")
+        out_lines(f"    {line}" for line in change.after.bytes.decode().splitlines())
+
+
+def _tell_worktrees(repository: Repository, done: Initialised) -> None:
+    for path in done.blocked:
+        out(f"closed     {_name(repository, path)}: no push gets out of it")
+    for url in done.open:
+        out(f"still open {url}: your configuration rewrites exactly this pushurl (url.*.insteadOf)")
+
+
+def _undo(repository: Repository) -> None:
+    undone = undo_init(repository)
+    if undone is None:
+        out("nothing to undo: git swarm init was not done here")
+        return
+    for path in undone.restored:
+        out(f"restored   {_name(repository, path)}")
+    for path in undone.ours_removed:
+        out(f"changed    {_name(repository, path)}: somebody changed it since, only our lines were taken out")
+    for path, reason in undone.left:
+        out(f"left       {_name(repository, path)}: {reason}")
+    if undone.left:
+        raise SwarmError("not everything could be taken back", hint="see the lines that begin with 'left'")
+
+
+def _length(state: FileState) -> str:
+    return plural(len(state.bytes.splitlines()), "line")
+
+
+def _name(repository: Repository, path: Path) -> str:
+    """As short as it can be read from the folder that people call the repository."""
+    return os.path.relpath(path, repository.main_folder)

@@ -1,0 +1,416 @@
+"""The guard as `pre-push` and as `pre-receive`: which pushes it lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from tests.safety.guard.world import World, guard_pushes, guard_upstream
+
+Arrange = Callable[[World], object]
+EVIDENCE = ".swarm/runs"
+
+
+@dataclass(frozen=True)
+class Push:
+    """`args` of `git push`; SHADOW in them is the shadow branch. `also_received`: pre-receive says the same."""
+
+    name: str
+    args: str
+    arrange: Arrange = lambda _world: None
+    also_received: bool = True
+
+
+def tagged(world: World) -> None:
+    world.git("tag", "light", world.shadow)
+    world.git("tag", "-a", "-m", "heavy", "heavy", world.shadow)
+    world.git("tag", "-a", "-m", "a tag of a tag", "double", "heavy")
+
+
+def on_top(world: World) -> None:
+    world.git("switch", "-q", "-c", "mine", world.shadow)
+    world.project.commit({"mine.txt": "mine\n"}, "my own work")
+
+
+def on_top_without_evidence(world: World) -> None:
+    on_top(world)
+    world.git("rm", "-q", "-r", EVIDENCE)
+    world.git("commit", "-q", "-m", "tidy up")
+
+
+def merged(world: World) -> None:
+    world.git("merge", "-q", "--no-ff", "-m", "merge it", world.shadow)
+
+
+def merged_by_squash(world: World) -> None:
+    world.git("merge", "-q", "--squash", world.shadow)
+    world.git("commit", "-q", "-m", "all at once")
+
+
+def picked_file(world: World) -> None:
+    (name, *_rest) = world.git("ls-tree", "-r", "--name-only", world.shadow, f"{EVIDENCE}/").split("\n")
+    world.git("checkout", "-q", world.shadow, "--", name)
+    world.git("commit", "-q", "-m", "one file of evidence")
+
+
+def picked_step(world: World) -> None:
+    step = world.steps()[1]
+    world.git("cherry-pick", "--no-commit", step)
+    world.git("commit", "-q", "-C", step)
+
+
+def picked_run(world: World) -> None:
+    world.git("cherry-pick", world.steps()[0])
+
+
+def picked_end(world: World) -> None:
+    step = world.steps()[-1]
+    world.git("cherry-pick", "--no-commit", step)
+    world.git("commit", "-q", "-C", step)
+
+
+def amended(world: World) -> None:
+    world.git("checkout", "-q", "--detach", world.steps()[2])
+    world.git("commit", "-q", "--amend", "--no-edit", "--author", "Me <me@example.org>")
+
+
+def rebased(world: World) -> None:
+    world.project.commit({"other.txt": "other\n"}, "meanwhile")
+    world.git("push", "-q", "--no-verify", "origin", "main")
+    world.git("rebase", "-q", "--onto", "main", "main~1", world.shadow)
+
+
+def stripped(world: World) -> None:
+    """Trailers gone, papers still there."""
+    tree = world.git("rev-parse", f"{world.shadow}^{{tree}}")
+    commit = world.git("commit-tree", tree, "-p", "main", stdin="only my own work\n")
+    world.git("update-ref", "refs/heads/stripped", commit)
+
+
+def renamed_evidence(world: World) -> None:
+    """A file that stood elsewhere moves below .swarm/runs."""
+    world.project.commit({"paper.json": "{}\n" * 50}, "a paper")
+    world.git("push", "-q", "--no-verify", "origin", "main")
+    (world.project.root / EVIDENCE / "run-x").mkdir(parents=True)
+    world.git("mv", "paper.json", f"{EVIDENCE}/run-x/paper.json")
+    world.git("commit", "-q", "-m", "move it")
+
+
+def evil_merge(world: World) -> None:
+    world.git("switch", "-q", "-c", "side", "main~1")
+    world.project.commit({"side.txt": "side\n"}, "beside")
+    world.git("switch", "-q", "main")
+    world.git("merge", "-q", "--no-ff", "--no-commit", "side")
+    world.project.write({f"{EVIDENCE}/run-x/spec.json": "{}\n"})
+    world.git("add", "-f", EVIDENCE)
+    world.git("commit", "-q", "-m", "only a merge")
+
+
+def root_commit(world: World) -> None:
+    tree = world.git("rev-parse", f"{world.shadow}^{{tree}}")
+    commit = world.git("commit-tree", tree, stdin="a new beginning\n")
+    world.git("update-ref", "refs/heads/orphan", commit)
+
+
+def deep_below(world: World) -> None:
+    """The run's commits lie under many of the user's own."""
+    on_top_without_evidence(world)
+    for number in range(5):
+        world.project.commit({f"{number}.txt": ""}, f"work {number}")
+
+
+def landed_squash(world: World) -> None:
+    world.land("squash")
+
+
+def landed_merge(world: World) -> None:
+    world.land("merge")
+
+
+def landed_evidence(world: World) -> None:
+    world.land("evidence")
+
+
+def landed_twice(world: World) -> None:
+    """A landing, and beside it a branch on top of the unfinished run."""
+    landed_merge(world)
+    on_top(world)
+
+
+def with_work_on_top(land: Arrange) -> Arrange:
+    def arrange(world: World) -> None:
+        land(world)
+        world.project.commit({"later.txt": "later\n"}, "later work")
+
+    return arrange
+
+
+def landed_and_brought_back(world: World) -> None:
+    landed = world.land("evidence")
+    world.git("push", "-q", "--no-verify", "origin", "main")
+    world.git("revert", "--no-edit", landed)
+    world.git("revert", "--no-edit", "HEAD")
+
+
+def brought_back_more(world: World) -> None:
+    landed_and_brought_back(world)
+    world.project.commit({f"{EVIDENCE}/{world.run}/more.json": "{}\n"}, "and something else")
+
+
+def quoting(body: str) -> Arrange:
+    """An ordinary commit whose message says this; RUN and STEP in it are the run and a step of it."""
+
+    def arrange(world: World) -> None:
+        text = body.replace("RUN", world.run).replace("STEP", world.steps()[1])
+        world.project.commit({"prose.txt": "prose\n"}, text)
+
+    return arrange
+
+
+def landed_as(body: str) -> Arrange:
+    def arrange(world: World) -> None:
+        text = body.replace("RUN", world.run).replace("STEP", world.steps()[2])
+        world.land("squash", text)
+
+    return arrange
+
+
+TRAILERS = "Swarm-Format: 1\nSwarm-Kind: step\nSwarm-Run: RUN\nSwarm-Step: work"
+GITHUB_BODY = f"""\
+Say hello (#12)
+
+* visit/work: write it
+
+{TRAILERS}
+
+* visit/polish: polish it
+
+{TRAILERS}
+
+---------
+
+Co-authored-by: visitor <visitor@git-swarm.invalid>"""
+
+
+def approved(world: World) -> None:
+    world.git("update-ref", f"refs/swarm/{world.run}/approval", world.steps()[2])
+
+
+def approved_and_discarded(world: World) -> None:
+    name = f"refs/swarm/trash/{world.run}/swarm/{world.run}/approval"
+    world.git("update-ref", name, world.steps()[2])
+
+
+def ordinary(world: World) -> None:
+    world.project.commit({"work.txt": "work\n"}, "ordinary work")
+
+
+def ordinary_forced(world: World) -> None:
+    ordinary(world)
+    world.git("push", "-q", "--no-verify", "origin", "main")
+    world.git("commit", "-q", "--amend", "-m", "better work")
+
+
+def ordinary_branches(world: World) -> None:
+    ordinary(world)
+    world.git("branch", "-q", "side")
+    world.git("tag", "-a", "-m", "heavy", "v1")
+
+
+def with_blob_tags(world: World) -> None:
+    world.git("tag", "tree", "main^{tree}")
+    world.git("tag", "blob", "main:README.md")
+    world.git("tag", "-a", "-m", "a blob", "heavy-blob", "main:README.md")
+
+
+def hub_by_name(world: World) -> None:
+    world.git("config", "swarm.hub", "hub")
+
+
+def hub_by_url(world: World) -> None:
+    world.git("config", "swarm.hub", "../hub.git")
+
+
+def second_hub(world: World) -> None:
+    world.git("config", "swarm.hub", "elsewhere")
+    world.git("config", "--add", "swarm.hub", "hub")
+
+
+def already_there(world: World) -> None:
+    world.git("push", "-q", "--no-verify", "origin", f"{world.shadow}:refs/heads/there")
+    on_top(world)
+
+
+def changed_only(world: World) -> None:
+    landed_evidence(world)
+    world.git("push", "-q", "--no-verify", "origin", "main")
+    (name, *_rest) = world.git("ls-files", EVIDENCE).split("\n")
+    world.git("rm", "-q", name)
+    world.git("commit", "-q", "-m", "less evidence")
+
+
+def tagged_and_merged(world: World) -> None:
+    tagged(world)
+    merged(world)
+
+
+def quoted_and_merged(world: World) -> None:
+    quoting("x\n\nSwarm-Landed: RUN STEP\n\ny")(world)
+    merged(world)
+
+
+BLOCKED = (
+    Push("the shadow branch", "origin SHADOW"),
+    Push("the shadow branch forced", "--force origin SHADOW"),
+    Push("under another name", "origin SHADOW:refs/heads/innocent"),
+    Push("as HEAD", "origin HEAD:refs/heads/innocent", lambda w: w.git("checkout", "-q", "--detach", w.shadow)),
+    Push("by an expression with a blank", "origin :/polish@it:refs/heads/x"),
+    Push("by URL", "../origin.git SHADOW:refs/heads/x"),
+    Push("by another way to write the URL", "file://ROOT/../origin.git SHADOW:refs/heads/x"),
+    Push("the first commit only", "origin SHADOW~3:refs/heads/x"),
+    Push("a step without the end", "origin SHADOW~1:refs/heads/x"),
+    Push("a light tag", "origin light", tagged),
+    Push("an annotated tag", "origin heavy", tagged),
+    Push("a tag of a tag", "origin double", tagged),
+    Push("tags that follow", "--follow-tags origin main", tagged_and_merged),
+    Push("--all", "--all origin"),
+    Push("--tags", "--tags origin", tagged),
+    Push("--mirror", "--mirror origin"),
+    Push("beside ordinary work", "origin main SHADOW", ordinary),
+    Push("a branch on top", "origin mine", on_top),
+    Push("a branch on top without the papers", "origin mine", on_top_without_evidence),
+    Push("deep below own work", "origin mine", deep_below),
+    Push("a merge of it", "origin main", merged),
+    Push("a squash of it", "origin main", merged_by_squash),
+    Push("a picked file", "origin main", picked_file),
+    Push("a picked step", "origin main", picked_step),
+    Push("the picked first commit", "origin main", picked_run),
+    Push("the picked end", "origin main", picked_end),
+    Push("an amended step", "origin HEAD:refs/heads/x", amended),
+    Push("rebased", "origin SHADOW", rebased),
+    Push("stripped of its trailers", "origin stripped", stripped),
+    Push("a file moved among the papers", "origin main", renamed_evidence),
+    Push("added by a merge", "origin main", evil_merge),
+    Push("added by a root", "origin orphan", root_commit),
+    Push("steps after the approval", "origin SHADOW", approved),
+    Push("approved and thrown away", "origin SHADOW", approved_and_discarded),
+    Push(
+        "a run that only quotes a landing",
+        "origin main",
+        quoted_and_merged,
+    ),
+    Push("on top beside a landing", "origin main mine", landed_twice),
+    Push("more than was landed", "origin main", brought_back_more),
+    Push("events notes", "origin refs/notes/swarm/RUN/events"),
+    Push("events notes under another name", "origin refs/notes/swarm/RUN/events:refs/heads/x"),
+    Push("routing notes by id", "origin refs/notes/swarm/RUN/routing~0:refs/heads/x"),
+    Push("refs of a run", "origin refs/swarm/*:refs/swarm/*"),
+    Push("another name of its base", "origin main:refs/swarm/RUN/base"),
+    Push("all notes", "origin refs/notes/*:refs/notes/*"),
+    Push("another remote than the hub", "origin SHADOW", hub_by_name),
+)
+PASSED = (
+    Push("nothing new", "origin main"),
+    Push("ordinary work", "origin main", ordinary),
+    Push("ordinary work by URL", "../origin.git main", ordinary),
+    Push("a new branch", "origin main:refs/heads/new", ordinary),
+    Push("to an empty remote", "hub main", ordinary),
+    Push("forced", "--force origin main", ordinary_forced),
+    Push("with a lease", "--force-with-lease=main:main@{1} origin main", ordinary_forced),
+    Push("branches and tags", "--follow-tags origin main side", ordinary_branches),
+    Push("tags of trees and blobs", "origin tree blob heavy-blob", with_blob_tags),
+    Push("the base of a run as a branch", "origin refs/swarm/RUN/base:refs/heads/x"),
+    Push("landed by squash", "origin main", landed_squash),
+    Push("landed by merge", "origin main", landed_merge),
+    Push("landed with evidence", "origin main", landed_evidence),
+    Push("work on a landed squash", "origin main", with_work_on_top(landed_squash)),
+    Push("work on a landed merge", "origin main", with_work_on_top(landed_merge)),
+    Push("work on landed evidence", "origin main", with_work_on_top(landed_evidence)),
+    Push("a landed merge by URL", "../origin.git main", with_work_on_top(landed_merge)),
+    Push("landed evidence to a new remote", "hub main", with_work_on_top(landed_evidence)),
+    Push("a branch of what was landed", "origin main~1:refs/heads/x", with_work_on_top(landed_merge)),
+    Push("landed evidence that came back", "origin main", landed_and_brought_back),
+    Push("evidence that was taken away", "origin main", changed_only),
+    Push("approved, up to there", "origin SHADOW~1:refs/heads/x", approved, also_received=False),
+    Push("trailers in the middle", "origin main", quoting(f"x\n\n{TRAILERS}\n\nand more prose")),
+    Push("trailers without papers", "origin main", quoting(f"x\n\n{TRAILERS}")),
+    Push(
+        "prose like trailers", "origin main", quoting("x\n\nThe key is Swarm-Format: 1\nand Swarm-Step: work is next")
+    ),
+    Push("trailers as the subject", "origin main", quoting("Swarm-Step: work")),
+    Push("indented trailers", "origin main", quoting(f"x\n\n    {TRAILERS.replace(chr(10), chr(10) + '    ')}")),
+    Push("a squash as GitHub makes it", "origin main", landed_as(GITHUB_BODY)),
+    Push("a squash that quotes its landing", "origin main", landed_as("x\n\nSwarm-Landed: RUN STEP\n\n(#3)")),
+    Push("a landing of what is not here", "origin main", landed_as(f"x\n\nSwarm-Landed: RUN {'12' * 20}")),
+    Push(
+        "deletes a branch",
+        "origin :refs/heads/old",
+        lambda w: w.git("push", "-q", "--no-verify", "origin", "main:old"),
+    ),
+    Push("deletes a shadow branch", "origin :refs/heads/there", already_there),
+    Push("on top of what is there", "origin mine", already_there, also_received=True),
+    Push("the hub by name", "hub SHADOW", hub_by_name),
+    Push("the hub by its path", "../hub.git SHADOW", hub_by_name),
+    Push("the hub by its whole path", "ROOT/../hub.git/ SHADOW", hub_by_name),
+    Push("the hub that a URL names", "hub SHADOW", hub_by_url),
+    Push("everything to the hub", "--mirror hub", hub_by_name),
+    Push("one of two hubs", "hub refs/swarm/*:refs/swarm/* refs/notes/*:refs/notes/* SHADOW", second_hub),
+)
+
+
+def arguments(push: Push, world: World) -> list[str]:
+    words = {"SHADOW": world.shadow, "RUN": world.run, "ROOT": str(world.project.root), "@it": " it"}
+    text = push.args
+    filled = []
+    for word in text.split():
+        for name, value in words.items():
+            word = word.replace(name, value)  # noqa: PLW2901 - a word is filled in step by step
+        filled.append(word)
+    return filled
+
+
+def name_of(push: Push) -> str:
+    return push.name
+
+
+def received(pushes: tuple[Push, ...]) -> list[Push]:
+    """Those that a hook on the upstream sees and judges alike."""
+    return [push for push in pushes if push.also_received and "hub" not in push.args]
+
+
+@pytest.mark.parametrize("push", BLOCKED, ids=name_of)
+def test_pre_push_blocks(world: World, push: Push) -> None:
+    push.arrange(world)
+    guard_pushes(world)
+    before = world.refs_of(world.upstream)
+    done = world.push(*arguments(push, world))
+    assert (done.returncode, world.refs_of(world.upstream)) == (1, before), done.stderr
+    assert "\nhint: git swarm approve " in done.stderr
+
+
+@pytest.mark.parametrize("push", PASSED, ids=name_of)
+def test_pre_push_lets_through(world: World, push: Push) -> None:
+    push.arrange(world)
+    guard_pushes(world)
+    done = world.push(*arguments(push, world))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("push", received(BLOCKED), ids=name_of)
+def test_pre_receive_blocks(world: World, push: Push) -> None:
+    push.arrange(world)
+    guard_upstream(world)
+    before = world.refs_of(world.upstream)
+    done = world.push(*arguments(push, world))
+    assert (done.returncode, world.refs_of(world.upstream)) == (1, before), done.stderr
+    assert "remote: hint: git swarm approve " in done.stderr
+
+
+@pytest.mark.parametrize("push", received(PASSED), ids=name_of)
+def test_pre_receive_lets_through(world: World, push: Push) -> None:
+    push.arrange(world)
+    guard_upstream(world)
+    done = world.push(*arguments(push, world))
+    assert (done.returncode, done.stderr) == (0, "")

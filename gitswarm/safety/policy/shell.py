@@ -15,10 +15,10 @@ from gitswarm.safety.policy.state import Found, Shell
 from gitswarm.safety.policy.syntax import (
     EXPANSIONS,
     REDIRECTS,
-
     Syntax,
     Torn,
     depth,
+    is_whole,
     outermost,
     parse,
     text_of,
@@ -53,7 +53,7 @@ def commands(text: str, shell: Shell, budget: Budget) -> Found:
     source = text.encode(errors="replace")
     root = parse(source)
     budget.nodes -= root.descendant_count
-    if root.has_error:
+    if root.has_error or not is_whole(root, source):
         yield Refused("unparsed", "it is no shell that can be understood")
     elif budget.nodes < 0 or budget.nesting <= 0 or depth(root) > DEEPEST:
         yield Refused("too-complex", "it is nested too deeply or too long")

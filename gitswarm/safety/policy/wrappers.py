@@ -60,9 +60,11 @@ def _trap(command: Command) -> Iterator[Inner]:
 
 
 def _eval(command: Command) -> Iterator[Inner]:
-    """What is known is followed as part of the shell that it stands in."""
-    if any(word.known is None for word in command.arguments):
+    texts = [word.known for word in command.arguments]
+    if None in texts:
         yield Refused("unknown-command", "eval of text that is not known")
+    else:
+        yield Script(" ".join(text or "" for text in texts), command)
 
 
 def _prefixed(command: Command, prefix: Prefix) -> Iterator[Inner]:

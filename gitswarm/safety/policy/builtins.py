@@ -10,11 +10,17 @@ from gitswarm.safety.policy.values import UNKNOWN, Command, Word
 _OPTIONS_OF_READ = {"read": "adinNptu", "mapfile": "dnOstuCc", "readarray": "dnOstuCc"}
 
 
-def apply_builtin(command: Command, shell: Shell) -> None:
-    """Changes `shell` as `command` does when it is one of cd, pushd, popd, read, mapfile, printf -v, unset, let …"""
+def builtin_words(command: Command) -> list[Word]:
+    """The words behind `command` and `builtin`."""
     words = list(command.words)
     while words and words[0].known in ("command", "builtin"):
         words = [word for at, word in enumerate(words[1:]) if at or word.known not in ("-p", "--")]
+    return words
+
+
+def apply_builtin(command: Command, shell: Shell) -> None:
+    """Changes `shell` as `command` does when it is one of cd, pushd, popd, read, mapfile, printf -v, unset, let …"""
+    words = builtin_words(command)
     name = words[0].known if words else None
     arguments = words[1:]
     if name in ("cd", "pushd", "chdir"):

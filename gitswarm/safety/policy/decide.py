@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.judge import Judge
+from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.paths import first, read_problem, write_problem
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.values import Word
@@ -21,9 +22,23 @@ _READING = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
 _ALWAYS = frozenset({"TodoWrite", "TodoRead", "ExitPlanMode", "BashOutput", "KillShell", "KillBash", "Skill"})
 """Tools that touch nothing but the session itself."""
 _SHELL = frozenset({"Bash", "run_shell_command", "shell"})
-_NAMES = {"write_file": "Write", "replace": "Edit", "read_file": "Read", "read_many_files": "Read", "glob": "Glob", "search_file_content": "Grep", "list_directory": "LS", "run_shell_command": "Bash", "web_fetch": "WebFetch", "google_web_search": "WebSearch"}
+_NAMES = {
+    "write_file": "Write",
+    "replace": "Edit",
+    "read_file": "Read",
+    "read_many_files": "Read",
+    "glob": "Glob",
+    "search_file_content": "Grep",
+    "list_directory": "LS",
+    "run_shell_command": "Bash",
+    "web_fetch": "WebFetch",
+    "google_web_search": "WebSearch",
+}
 """Gemini's names of the same tools."""
-_PATH_KEYS = frozenset({"file_path", "notebook_path", "path", "absolute_path", "filename", "file", "dir_path", "directory", "target", "destination", "source", "paths", "files"})
+_PATH_KEYS = listed("""
+    file_path notebook_path path absolute_path filename file dir_path directory target destination source paths
+    files
+""")
 _READS = ("read", "get", "list", "search", "find", "view", "query", "fetch", "describe", "show", "grep", "glob")
 _FREE = frozenset({"BashOutput", "TodoWrite"})
 
@@ -66,7 +81,9 @@ def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, 
         if real != path and given.get(key) == path:
             changed[key] = real
         word = Word(real)
-        problems.append(write_problem(word, top, scope, deletes=deletes) if writes else read_problem(word, top, scope))
+        problems.append(
+            write_problem(word, top, scope, deletes=deletes) if writes else read_problem(word, top, scope)
+        )
     problem = first(problems)
     if problem is not None:
         return problem

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
+from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.options import Options, Parsed, parse_options
 from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.values import UNKNOWN, Command, Word
 
-_TAR = Options("fCTXIFbgHVKN", frozenset({"--file", "--directory", "--exclude", "--files-from", "--transform", "--use-compress-program"}))
-_CURL = Options("oHdXuAbeFTKxmwrDcECyYzP", frozenset({"--output", "--header", "--data", "--request", "--user", "--url", "--output-dir", "--form"}))
-_WGET = Options("OPoaeitTwQ", frozenset({"--output-document", "--directory-prefix", "--output-file", "--header", "--timeout", "--tries"}))
+_TAR = Options(
+    "fCTXIFbgHVKN",
+    frozenset({"--file", "--directory", "--exclude", "--files-from", "--transform", "--use-compress-program"}),
+)
+_CURL = Options(
+    "oHdXuAbeFTKxmwrDcECyYzP",
+    frozenset({"--output", "--header", "--data", "--request", "--user", "--url", "--output-dir", "--form"}),
+)
+_WGET = Options(
+    "OPoaeitTwQ",
+    frozenset({"--output-document", "--directory-prefix", "--output-file", "--header", "--timeout", "--tries"}),
+)
 _COPYING = Options("tSgmo", frozenset({"--target-directory", "--suffix", "--mode", "--owner", "--group"}))
-_RSYNC = Options("efTBM", frozenset({"--exclude", "--include", "--filter", "--rsh", "--files-from", "--exclude-from", "--out-format"}))
+_RSYNC = Options(
+    "efTBM",
+    frozenset({"--exclude", "--include", "--filter", "--rsh", "--files-from", "--exclude-from", "--out-format"}),
+)
 _SED = Options("efl", frozenset({"--expression", "--file", "--line-length"}))
-_DEEP = frozenset({"cp", "tar", "zip", "rsync", "grep", "egrep", "rg", "ag", "ack", "scp", "7z", "find", "fd"})
+_DEEP = listed("""
+    cp tar zip rsync grep egrep rg ag ack scp 7z find fd
+""")
 _DATA = frozenset({"echo", "printf"})
 
 
@@ -37,7 +52,11 @@ _Targets = Callable[[Parsed], Iterator[_Target]]
 @dataclass(frozen=True, slots=True)
 class _Writer:
     targets: _Targets
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
+
+
+_MODES = ("-r", "-w", "-x", "-X", "-s", "-t")
+"""Modes of chmod that look like options."""
 
 
 def _all(parsed: Parsed) -> Iterator[_Target]:
@@ -51,7 +70,7 @@ def _deleted(parsed: Parsed) -> Iterator[_Target]:
 def _behind_first(parsed: Parsed) -> Iterator[_Target]:
     """chmod: the first argument is the mode."""
     deep = parsed.has("-R", "--recursive")
-    return (_Target(word, deletes=deep) for word in parsed.rest[0 if parsed.has("--reference") else 1 :])
+    return (_Target(word, deletes=deep) for word in parsed.rest[0 if parsed.has("--reference", *_MODES) else 1 :])
 
 
 def _last(parsed: Parsed) -> Iterator[_Target]:
@@ -98,14 +117,18 @@ def _unzip(parsed: Parsed) -> Iterator[_Target]:
 
 
 def _curl(parsed: Parsed) -> Iterator[_Target]:
-    yield from (_Target(word) for word in parsed.value("-o", "--output", "--output-dir", "-D", "-c") if word.known != "-")
+    yield from (
+        _Target(word) for word in parsed.value("-o", "--output", "--output-dir", "-D", "-c") if word.known != "-"
+    )
     if parsed.has("-O", "--remote-name") and not parsed.has("--output-dir"):
         yield _Target(Word("."))
 
 
 def _wget(parsed: Parsed) -> Iterator[_Target]:
     named = parsed.value("-O", "--output-document")
-    yield from (_Target(word) for word in [*named, *parsed.value("-P", "--directory-prefix", "-o")] if word.known != "-")
+    yield from (
+        _Target(word) for word in [*named, *parsed.value("-P", "--directory-prefix", "-o")] if word.known != "-"
+    )
     if not named and not parsed.has("-P", "--directory-prefix", "--spider", "--version", "--help"):
         yield _Target(Word("."))
 
@@ -116,18 +139,16 @@ def _dd(parsed: Parsed) -> Iterator[_Target]:
             yield _Target(Word(word.shown[3:]) if word.text is not None else UNKNOWN)
 
 
-def _find(parsed: Parsed) -> Iterator[_Target]:
-    return iter(())
-
-
-def _always(parsed: Parsed) -> Iterator[_Target]:
-    del parsed
+def _here(_parsed: Parsed) -> Iterator[_Target]:
     yield _Target(Word("."))
 
 
 _WRITERS: Mapping[str, _Writer] = {
     **dict.fromkeys(("rm", "rmdir", "unlink", "trash", "trash-put", "rimraf"), _Writer(_deleted)),
-    **dict.fromkeys(("touch", "mkfifo", "truncate"), _Writer(_all, Options("drtsm", frozenset({"--date", "--reference", "--size", "--mode"})))),
+    **dict.fromkeys(
+        ("touch", "mkfifo", "truncate"),
+        _Writer(_all, Options("drtsm", frozenset({"--date", "--reference", "--size", "--mode"}))),
+    ),
     "mkdir": _Writer(_all, Options("mZ", frozenset({"--mode"}))),
     "tee": _Writer(_all),
     "sponge": _Writer(_all),
@@ -140,18 +161,20 @@ _WRITERS: Mapping[str, _Writer] = {
     "sed": _Writer(_sed, _SED),
     "gsed": _Writer(_sed, _SED),
     **dict.fromkeys(("perl", "ruby"), _Writer(_in_place("-i"), Options("eEIMm"))),
-    "patch": _Writer(_always, Options("pidoFrBzYDg")),
+    "patch": _Writer(_here, Options("pidoFrBzYDg")),
     "dd": _Writer(_dd),
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _Writer(_tar, _TAR)),
     "unzip": _Writer(_unzip, Options("dxP")),
     "zip": _Writer(lambda parsed: (_Target(word) for word in parsed.rest[:1]), Options("bnsti")),
-    **dict.fromkeys(("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd"), _Writer(lambda parsed: iter(()) if parsed.has("-c", "-t", "-l", "--stdout") else _all(parsed))),
+    **dict.fromkeys(
+        ("gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "zstd"),
+        _Writer(lambda parsed: iter(()) if parsed.has("-c", "-t", "-l", "--stdout") else _all(parsed)),
+    ),
     "split": _Writer(lambda parsed: (_Target(word) for word in parsed.rest[1:2] or [Word("xaa")]), Options("abClnt")),
-    "csplit": _Writer(_always),
+    "csplit": _Writer(_here),
     "sort": _Writer(_option("-o", "--output"), Options("okStT", frozenset({"--output", "--key"}))),
     "curl": _Writer(_curl, _CURL),
     "wget": _Writer(_wget, _WGET),
-    "jq": _Writer(lambda parsed: iter(())),
     "yq": _Writer(_in_place("-i", "--inplace", behind=1)),
     "gofmt": _Writer(_in_place("-w"), Options("r")),
     "gofumpt": _Writer(_in_place("-w")),
@@ -177,8 +200,23 @@ _FORMATTERS: Mapping[str, tuple[str, ...]] = {
     "standard-version": (),
 }
 """Programs that change code unless one of these options is given."""
-_FIXING = frozenset({"--fix", "--fix-only", "--unsafe-fixes", "-A", "--auto-correct", "--autocorrect", "--autocorrect-all", "--write", "--apply"})
-_LINTERS = frozenset({"ruff", "eslint", "stylelint", "rubocop", "biome", "standard", "xo", "markdownlint", "golangci-lint", "cargo", "tslint", "oxlint", "clang-tidy", "codespell"})
+_FIXING = frozenset(
+    {
+        "--fix",
+        "--fix-only",
+        "--unsafe-fixes",
+        "-A",
+        "--auto-correct",
+        "--autocorrect",
+        "--autocorrect-all",
+        "--write",
+        "--apply",
+    }
+)
+_LINTERS = listed("""
+    ruff eslint stylelint rubocop biome standard xo markdownlint golangci-lint cargo tslint oxlint clang-tidy
+    codespell
+""")
 
 
 def file_problem(command: Command, scope: Scope) -> Deny | None:
@@ -192,7 +230,11 @@ def _redirects(command: Command, scope: Scope) -> Deny | None:
         target = redirect.target
         if target.shown.startswith(("/dev/tcp", "/dev/udp")):
             return deny("reverse-shell", target.shown)
-        problem = write_problem(target, command.folders, scope) if redirect.writes else read_problem(target, command.folders, scope)
+        problem = (
+            write_problem(target, command.folders, scope)
+            if redirect.writes
+            else read_problem(target, command.folders, scope)
+        )
         if problem is not None:
             return problem
     return None
@@ -204,7 +246,12 @@ def _targets(command: Command, scope: Scope) -> Deny | None:
     if writer is None or {"--help", "--version"} & {word.known for word in command.arguments}:
         return None
     parsed = parse_options(command.arguments, writer.options)
-    if name == "chmod" and parsed.has("-R") and parsed.rest and (parsed.rest[0].known or "").strip("0") in ("777", "a+rwx"):
+    if (
+        name == "chmod"
+        and parsed.has("-R")
+        and parsed.rest
+        and (parsed.rest[0].known or "").strip("0") in ("777", "a+rwx")
+    ):
         return deny("machine", "chmod -R 777")
     if name == "ln":
         problem = _link_problem(parsed, command, scope)
@@ -257,20 +304,28 @@ def _finds(command: Command, scope: Scope) -> Deny | None:
     """`find -delete` and its ways to write a file."""
     if command.name not in ("find", "gfind"):
         return None
-    starts: list[Word] = []
-    for word in command.arguments:
-        if word.shown.startswith(("-", "(", "!")):
-            break
-        starts.append(word)
+    words = command.arguments
     problems: list[Deny | None] = []
-    for at, word in enumerate(command.arguments):
+    for word, after in zip(words, [*words[1:], UNKNOWN], strict=True):
         if word.known == "-delete":
-            narrowed = any((each.known or "").startswith(("-name", "-iname", "-path", "-regex")) for each in command.arguments)
-            below = [Word(f"{start.shown}/*", pattern=True) if narrowed and start.known else start for start in starts]
-            problems += [write_problem(start, command.folders, scope, deletes=not narrowed) for start in below or [Word(".")]]
+            problems += [
+                write_problem(each.word, command.folders, scope, deletes=each.deletes) for each in _found(words)
+            ]
         elif word.known in ("-fprint", "-fprintf", "-fprint0", "-fls"):
-            problems.append(write_problem(command.arguments[at + 1] if at + 1 < len(command.arguments) else UNKNOWN, command.folders, scope))
+            problems.append(write_problem(after, command.folders, scope))
     return first(problems)
+
+
+def _found(words: Sequence[Word]) -> list[_Target]:
+    """What find may find: below its starting points, by name when there is just one `-name`."""
+    texts = [word.known for word in words]
+    begin = next((at for at, word in enumerate(words) if word.shown.startswith(("-", "(", "!"))), len(words))
+    starts = words[:begin] or (Word("."),)
+    at = texts.index("-name") + 1 if texts.count("-name") == 1 else len(texts)
+    name = texts[at] if at < len(texts) and not {"-o", "-or", "!", "-not", ","} & set(texts) else None
+    if name is None or any(start.text is None for start in starts):
+        return [_Target(start, deletes=True) for start in starts]
+    return [_Target(Word(f"{start.text}/{name}", pattern=True)) for start in starts]
 
 
 def _keys(command: Command, scope: Scope) -> Deny | None:
@@ -282,7 +337,9 @@ def _keys(command: Command, scope: Scope) -> Deny | None:
             problem = read_problem(each, command.folders, scope)
             if problem is not None:
                 return problem
-    deep = command.name in _DEEP and (command.name not in ("grep", "egrep", "cp") or any(_is_deep(word) for word in command.arguments))
+    deep = command.name in _DEEP and (
+        command.name not in ("grep", "egrep", "cp") or any(_is_deep(word) for word in command.arguments)
+    )
     if deep and command.name not in ("find", "fd"):
         for word in command.arguments:
             if (word.text or "").startswith(("/", "..", ".")) and not word.shown.startswith("-"):
@@ -294,7 +351,9 @@ def _keys(command: Command, scope: Scope) -> Deny | None:
 
 def _is_deep(word: Word) -> bool:
     text = word.known or ""
-    return text.startswith("--rec") or (text.startswith("-") and not text.startswith("--") and bool(set("rRa") & set(text)))
+    return text.startswith("--rec") or (
+        text.startswith("-") and not text.startswith("--") and bool(set("rRa") & set(text))
+    )
 
 
 def _paths_in(word: Word) -> Iterator[Word]:

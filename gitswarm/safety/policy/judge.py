@@ -9,8 +9,9 @@ from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.environment import environment_problem
 from gitswarm.safety.policy.file_rules import file_problem
-from gitswarm.safety.policy.git_rules import judge_git
+from gitswarm.safety.policy.git_rules import judge_git, swarm_problem
 from gitswarm.safety.policy.interpreters import one_liner
+from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.paths import first
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.shell import Budget, commands
@@ -18,14 +19,18 @@ from gitswarm.safety.policy.state import Shell, first_shell
 from gitswarm.safety.policy.system_rules import system_problem
 from gitswarm.safety.policy.user_rules import user_problem
 from gitswarm.safety.policy.values import Command, Refused, Word
-from gitswarm.safety.policy.wrappers import SHELLS, Inner, Script, inside
+from gitswarm.safety.policy.wrapper_tables import SHELLS
+from gitswarm.safety.policy.wrappers import Inner, Script, inside
 
 _NO_NAME = re.compile(r"[\s;&|<>()$`'\"\\]")
+_RESERVED = listed("do done then else elif fi esac in while until for if case select function { } [[ ]]")
+"""Where one of these begins a command, the grammar took for words what a shell reads as syntax."""
 _EXPORTED = ("HOME", "TMPDIR", "RUN_BASE", "PATH")
-_KEPT = SHELLS | frozenset(
-    "git gh hub rm cp mv cd pushd popd command builtin eval exec env sudo xargs find tee sed source . test [ echo printf read set unset "
-    "export kill trap curl wget ssh scp docker npm make python python3 node pip cargo go ls cat grep mkdir chmod ln dd tar".split()
-)
+_KEPT = SHELLS | listed("""
+    git gh hub rm cp mv cd pushd popd command builtin eval exec env sudo xargs find tee sed source . test [ echo
+    printf read set unset export kill trap curl wget ssh scp docker npm make python python3 node pip cargo go ls cat
+    grep mkdir chmod ln dd tar
+""")
 
 
 class Judge:
@@ -84,6 +89,9 @@ class Judge:
         environment = environment_problem(command, scope)
         yield self._inner(environment) if isinstance(environment, Script) else environment
         name = command.name
+        if name in _RESERVED:
+            yield deny("unparsed", f"a command that begins with {name}")
+            return
         if name is None or (command.words and (name == "" or _NO_NAME.search(name))):
             yield deny("unknown-command", command.words[0].shown)
             return
@@ -91,6 +99,8 @@ class Judge:
         yield user_problem(command, scope)
         if name == "git" or (name.startswith("git-") and name != "git-swarm"):
             yield self._git(command)
+        if name in ("git-swarm", "gitswarm"):
+            yield swarm_problem(command.arguments)
         yield system_problem(command, scope)
         yield from (self._inner(inner) for inner in one_liner(command))
         yield file_problem(command, scope)
@@ -106,4 +116,6 @@ class Judge:
         return judged if judged is None or isinstance(judged, Deny) else self._inner(judged)
 
 
-_NOT_GIT = frozenset({"git-clang-format", "git-cliff", "git-lfs-x", "git-town-x", "git-secrets", "git-filter-repo-x", "git-sizer"})
+_NOT_GIT = frozenset(
+    {"git-clang-format", "git-cliff", "git-lfs-x", "git-town-x", "git-secrets", "git-filter-repo-x", "git-sizer"}
+)

@@ -7,25 +7,61 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.values import Word
 
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
 DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"})
 _SOCKETS = ("/dev/tcp/", "/dev/udp/")
 KEYS_AT_HOME = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".git-credentials", ".pgpass", ".pypirc", ".npmrc"),
-    *(".docker/config.json", ".config/gh", ".config/hub", ".config/glab-cli", ".config/gcloud", ".config/git/credentials"),
-    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".gradle/gradle.properties"),
-    *(".claude/.credentials.json", ".claude.json", ".gemini", ".codex", ".vault-token", ".terraform.d", ".password-store"),
+    *(
+        ".docker/config.json",
+        ".config/gh",
+        ".config/hub",
+        ".config/glab-cli",
+        ".config/gcloud",
+        ".config/git/credentials",
+    ),
+    *(
+        ".cargo/credentials",
+        ".cargo/credentials.toml",
+        ".gem/credentials",
+        ".m2/settings.xml",
+        ".gradle/gradle.properties",
+    ),
+    *(
+        ".claude/.credentials.json",
+        ".claude.json",
+        ".gemini",
+        ".codex",
+        ".vault-token",
+        ".terraform.d",
+        ".password-store",
+    ),
     *(".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".config/rclone", ".my.cnf"),
     *(".anthropic", ".config/anthropic", ".config/op", ".bash_history", ".zsh_history", ".python_history"),
 )
-KEYS_OF_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/root/.ssh", "/run/secrets")
-_KEY_NAMES = re.compile(r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys")
+KEYS_OF_SYSTEM = (
+    "/etc/shadow",
+    "/etc/gshadow",
+    "/etc/sudoers",
+    "/etc/ssh",
+    "/etc/ssl/private",
+    "/root/.ssh",
+    "/run/secrets",
+)
+_KEY_NAMES = re.compile(
+    r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys"
+)
 _STARTUP = re.compile(
     r"\.(bash|zsh|k?sh|csh|tcsh|fish|input|vim|emacs|screen|tmux|git|hg|curl|wget)(_?(profile|login|logout|aliases|env))?(rc|\.conf|config)?"
     r"|\.profile|\.zlogin|\.pam_environment|\.gitconfig|\.gitattributes|\.gitignore"
@@ -44,9 +80,7 @@ class Place:
         return PurePosixPath(self.path, self.rest) if self.rest else PurePosixPath(self.path)
 
 
-def places(
-    word: Word, folders: frozenset[str] | None, scope: Scope, *, follows: bool = True
-) -> list[Place] | None:
+def places(word: Word, folders: frozenset[str] | None, scope: Scope, *, follows: bool = True) -> list[Place] | None:
     """Where `word` may lead from each of the folders; None: nobody can know. `follows`: a symlink at its end too."""
     text = word.text
     if text is None or "\0" in text:
@@ -98,7 +132,9 @@ def _place_problem(place: Place, shown: str, scope: Scope, *, deletes: bool) -> 
     if not place.path.is_relative_to(scope.worktree):
         return _outside_problem(place, shown, scope)
     relative = place.whole.relative_to(scope.worktree)
-    if deletes and (str(relative) == "." or place.rest and place.path == scope.worktree and place.rest.strip("*") == ""):
+    if deletes and (
+        str(relative) == "." or (place.rest and place.path == scope.worktree and place.rest.strip("*") == "")
+    ):
         return deny("delete-everything", shown)
     return inside_problem(relative, shown, scope, deletes=deletes)
 
@@ -126,15 +162,20 @@ def _may_be(part: str, name: str) -> bool:
     return part == name or (part[:1] in (".", "[") and fnmatchcase(name, part))
 
 
+@lru_cache(maxsize=4)
+def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most need not wait for
+
+    return GitIgnoreSpec.from_lines(patterns)
+
+
 def protects(scope: Scope, relative: PurePosixPath, *, below: bool) -> bool:
     """Whether the project protects this path, or with `below` anything under it."""
     patterns = scope.rules.protected_paths
     if not patterns:
         return False
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most need not wait for
-
     path = str(relative)
-    spec = GitIgnoreSpec.from_lines(patterns)
+    spec = _spec(patterns)
     if spec.match_file(path) or (below and (path == "." or spec.match_file(f"{path}/x"))):
         return True
     plain = [pattern.strip("/") for pattern in patterns if not pattern.startswith("!")]
@@ -177,7 +218,9 @@ def is_key(place: Place, scope: Scope) -> bool:
         return False
     whole = place.whole
     keys = [*(scope.home / name for name in KEYS_AT_HOME), *(Path(name) for name in KEYS_OF_SYSTEM)]
-    if any(_within(whole, PurePosixPath(key)) for key in keys) or (whole.parts[1:2] == ("proc",) and whole.name == "environ"):
+    if any(_within(whole, PurePosixPath(key)) for key in keys) or (
+        whole.parts[1:2] == ("proc",) and whole.name == "environ"
+    ):
         return True
     names = [_KEY_NAMES.fullmatch(whole.name) is not None, ".ssh" in whole.parts]
     in_system = any(whole.is_relative_to(folder) for folder in ("/usr", "/opt", "/etc/ssl", "/nix", "/var"))

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gitswarm.safety.policy.builtins import apply_builtin, declared
+from gitswarm.safety.policy.builtins import apply_builtin, builtin_words, declared
 from gitswarm.safety.policy.state import Found, Shell
 from gitswarm.safety.policy.syntax import (
     EXPANSIONS,
     REDIRECTS,
-
     Syntax,
     Torn,
     depth,
+    is_whole,
     outermost,
     parse,
     text_of,
@@ -53,7 +53,7 @@ def commands(text: str, shell: Shell, budget: Budget) -> Found:
     source = text.encode(errors="replace")
     root = parse(source)
     budget.nodes -= root.descendant_count
-    if root.has_error:
+    if root.has_error or not is_whole(root, source):
         yield Refused("unparsed", "it is no shell that can be understood")
     elif budget.nodes < 0 or budget.nesting <= 0 or depth(root) > DEEPEST:
         yield Refused("too-complex", "it is nested too deeply or too long")
@@ -275,11 +275,11 @@ class _Walk:
         self._budget.commands -= 1
         yield command
         name = command.words[0].known if command.words else None
+        words = builtin_words(command)
         if name is not None and name in shell.functions:
             yield from self._called(name, shell)
-        elif name == "eval" and all(word.known is not None for word in command.arguments):
-            text = " ".join(word.known or "" for word in command.arguments)
-            yield from commands(text, shell, self._budget)
+        elif words and words[0].known == "eval" and all(word.known is not None for word in words):
+            yield from commands(" ".join(word.known or "" for word in words[1:]), shell, self._budget)
         else:
             apply_builtin(command, shell)
         yield from self._behind_heredocs(parts, shell)

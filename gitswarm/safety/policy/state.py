@@ -18,7 +18,7 @@ Found = Iterator[Command | Refused]
 
 @dataclass(slots=True)
 class Shell:
-    """`folders`: where it may stand; None: anywhere. `been`: everywhere that it may have stood, for `cd -` and `popd`.
+    """`folders`: where it may stand; None: anywhere. `been`: everywhere that it stood, for `cd -` and `popd`.
     `functions` by name; `calling`: the functions that are being followed. `top`: of the worktree.
     """
 
@@ -50,7 +50,9 @@ class Shell:
     def join(self, other: Shell) -> None:
         """Becomes what holds in both."""
         names = self.variables.keys() & other.variables.keys()
-        self.variables = {name: self.variables[name] for name in names if self.variables[name] == other.variables[name]}
+        self.variables = {
+            name: self.variables[name] for name in names if self.variables[name] == other.variables[name]
+        }
         self.stand_in(None if self.folders is None or other.folders is None else self.folders | other.folders)
         self.been |= other.been
         self.functions |= other.functions

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.state import Shell
 from gitswarm.safety.policy.values import NUMBER, UNKNOWN, Command, Word
 from gitswarm.safety.policy.words import unescaped
 
 _ANYTHING = Word("*", pattern=True)
-_TOOLS = {"nproc": NUMBER, "date": NUMBER, "whoami": _ANYTHING, "hostname": _ANYTHING, "uname": _ANYTHING, "id": NUMBER}
+_TOOLS = {
+    "mktemp": Word("/tmp/tmp.*", pattern=True),  # noqa: S108 - what it answers
+    "nproc": NUMBER,
+    "date": NUMBER,
+    "whoami": _ANYTHING,
+    "hostname": _ANYTHING,
+    "uname": _ANYTHING,
+    "id": NUMBER,
+}
 _NAMES_OF_COMMITS = frozenset({"merge-base", "describe", "rev-list", "rev-parse", "write-tree", "branch"})
-_OPTIONS = frozenset(
-    {"--verify", "--short", "--abbrev-ref", "--quiet", "-q", "--tags", "--always", "--show-current", "-n1", "-1"}
-    | {"--all", "--fork-point", "--dirty", "--long", "--first-parent"}
-)
+_OPTIONS = listed("""
+    --verify --short --abbrev-ref --quiet -q --tags --always --show-current -n1 -1 --all --fork-point --dirty --long
+    --first-parent
+""")
 _DATES = frozenset("+%YmdHMSsFTjuN-_:.")
 
 
@@ -22,17 +31,15 @@ def value_of(command: Command, shell: Shell) -> Word:
     if not words or None in words or command.assigned:
         return UNKNOWN
     name, *arguments = [word or "" for word in words]
-    if name == "pwd":
-        return shell.value("PWD")
     if name == "git":
         return _git(arguments, shell)
-    if name == "mktemp" and (not arguments or arguments in (["-d"], ["-q"], ["--directory"])):
-        return Word("/tmp/tmp.*", pattern=True)  # noqa: S108 - what mktemp answers
     if name in ("echo", "printf"):
         return _echo(name, arguments)
     if name == "date" and any("%" in word and not set(word) <= _DATES for word in arguments):
         return UNKNOWN
-    return _TOOLS.get(name, UNKNOWN)
+    if name == "mktemp" and arguments not in ([], ["-d"], ["-q"], ["--directory"]):
+        return UNKNOWN
+    return shell.value("PWD") if name == "pwd" else _TOOLS.get(name, UNKNOWN)
 
 
 def _echo(name: str, arguments: list[str]) -> Word:

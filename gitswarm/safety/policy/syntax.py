@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.state import Shell
 from gitswarm.safety.policy.substitutions import value_of
 from gitswarm.safety.policy.values import NUMBER, UNKNOWN, Command, Input, Redirect, Word
@@ -22,7 +23,11 @@ REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect
 PIPE_FILE = "/dev/fd/63"
 """What a process substitution is for the program that gets it."""
 _FLAT = frozenset({"list", "binary_expression", "pipeline"})
-_NUMBERS = frozenset({"$", "#", "?", "!", "0", "RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID"})
+_NUMBERS = listed("""
+    $ # ? ! 0 RANDOM SECONDS LINENO UID EUID PPID
+""")
+_BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
+_DASH = re.compile(rb"[ \t]+-[ \t]*")
 _TORN = re.compile(rb"(?:\\\n)+")
 
 
@@ -51,6 +56,24 @@ def depth(root: Node) -> int:
         deepest = max(deepest, level)
         waiting += [(child, level + (node.type not in _FLAT)) for child in node.children if child.child_count]
     return deepest
+
+
+def is_whole(root: Node, source: bytes) -> bool:
+    """Whether the leaves of the tree hold all of the text but blanks. The grammar skips what it cannot place; the one
+    harmless case is a lone `-` in front of a here-document.
+    """
+    covered = 0
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.child_count:
+            waiting += reversed(node.children)
+            continue
+        gap = source[covered : node.start_byte]
+        if gap and not _BLANK.fullmatch(gap) and not (node.type == "<<" and _DASH.fullmatch(gap)):
+            return False
+        covered = max(covered, node.end_byte)
+    return _BLANK.fullmatch(source[covered:]) is not None
 
 
 def outermost(nodes: Sequence[Node], types: frozenset[str]) -> Iterator[Node]:
@@ -128,7 +151,8 @@ class Syntax:
 
     def _reading(self, nodes: Sequence[Node], shell: Shell) -> Reading:
         found = {
-            node.start_byte: Expansion(node.end_byte, self._value(node, shell)) for node in outermost(nodes, EXPANSIONS)
+            node.start_byte: Expansion(node.end_byte, self._value(node, shell))
+            for node in outermost(nodes, EXPANSIONS)
         }
         return Reading(self._source, found, shell.value("HOME"), splits=shell.splits)
 
@@ -158,7 +182,12 @@ class Syntax:
         target = words[0] if len(words) == 1 else UNKNOWN
         digits = (target.known or "").removesuffix("-")
         duplicates = operator in (">&", "<&") and (digits.isdigit() or target.known == "-")
-        return targets[len(first) :], [] if duplicates else [Redirect(operator, target)]
+        extra = [node for node in targets[len(first) :] if not self._is_descriptor(node)]
+        return extra, [] if duplicates else [Redirect(operator, target)]
+
+    def _is_descriptor(self, node: Node) -> bool:
+        """`0` in `>& f 0>&1`, which the grammar takes for a second target."""
+        return text_of(node).isdigit() and self._source[node.end_byte : node.end_byte + 1] in (b"<", b">")
 
     def _input(self, node: Node, shell: Shell) -> tuple[Input, str | None] | None:
         """The standard input that a redirect gives; None: it gives none."""

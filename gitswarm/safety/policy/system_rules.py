@@ -1,65 +1,43 @@
-"""What concerns the machine, other hosts, registries and forges: judged by the program's name and its first arguments."""
+"""What concerns the machine, other hosts, registries and forges."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
-from gitswarm.safety.policy.options import Options, parse_options
+from gitswarm.safety.policy.listed import listed
+from gitswarm.safety.policy.options import Options, Parsed, parse_options
 from gitswarm.safety.policy.paths import places
 from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.values import Command, Word
+from gitswarm.safety.policy.system_tables import BEGINNINGS, PROGRAMS
+from gitswarm.safety.policy.values import UNKNOWN, Command, Word
 
-_PROGRAMS: Mapping[str, str] = {
-    name: rule
-    for rule, names in {
-        "privileges": "sudo su doas pkexec sudoedit visudo gosu su-exec runuser setcap chroot nsenter runas gksudo kdesu sg newgrp",
-        "disk": "fdisk sfdisk cfdisk gdisk sgdisk parted partprobe mount umount losetup mdadm lvcreate lvremove vgremove pvremove "
-        "wipefs shred blkdiscard swapon swapoff cryptsetup badblocks hdparm diskutil debugfs fsck e2fsck resize2fs mknod zpool zfs srm wipe",
-        "processes": "pkill killall killall5 skill snice fuser xkill slay",
-        "machine": "shutdown reboot halt poweroff init telinit at batch useradd userdel usermod groupadd groupdel passwd chpasswd chsh "
-        "adduser deluser iptables ip6tables nft ufw modprobe insmod rmmod hostnamectl timedatectl chown chgrp chattr setfacl "
-        "update-rc.d systemd-run launchctl sysctl kexec crond update-alternatives dpkg-reconfigure screen tmux",
-        "remote-host": "ssh scp sftp mosh autossh sshfs ssh-copy-id telnet ftp lftp ncftp rlogin rsh rcp ngrok cloudflared chisel frpc "
-        "socat ncat netcat nc nc.openbsd nc.traditional cryptcat tor proxychains proxychains4 sshpass",
-        "shadowing": "enable",
-        "publish": "semantic-release release-it np lerna-publish goreleaser-release gh-pages surge vsce ovsx",
-        "hidden-code": "bind",
-    }.items()
-    for name in names.split()
-}
-_BEGINNINGS: Mapping[str, tuple[str, ...]] = {
-    "publish": (
-        *("npm publish", "npm unpublish", "npm deprecate", "npm dist-tag", "npm owner", "npm access", "npm token", "npm login", "npm adduser"),
-        *("yarn publish", "yarn npm publish", "yarn npm login", "yarn login", "pnpm publish", "pnpm login", "bun publish", "jsr publish", "deno publish"),
-        *("lerna publish", "changeset publish", "nx release", "rush publish", "auto shipit", "vsce publish", "ovsx publish"),
-        *("twine upload", "flit publish", "poetry publish", "uv publish", "hatch publish", "pdm publish", "maturin publish", "maturin upload"),
-        *("setup.py upload", "setup.py register", "cargo publish", "cargo yank", "cargo login", "cargo owner", "cargo release"),
-        *("gem push", "gem yank", "gem owner", "rake release", "pod trunk", "mix hex.publish", "hex publish", "dart pub publish", "flutter pub publish"),
-        *("docker push", "docker login", "docker compose push", "docker-compose push", "docker buildx imagetools", "docker image push"),
-        *("podman push", "podman login", "buildah push", "nerdctl push", "skopeo copy", "skopeo delete", "crane push", "crane copy", "oras push", "helm push", "ko publish"),
-        *("mvn deploy", "mvnw deploy", "mvn release:perform", "mvn release:prepare", "mvn site:deploy", "mvn scm:checkin", "sbt publish", "sbt publishSigned"),
-        *("gradle publish", "gradlew publish", "gradle publishPlugins", "gradlew publishPlugins", "gradle bintrayUpload", "gradle uploadArchives", "gradlew uploadArchives"),
-        *("dotnet nuget push", "nuget push", "conan upload", "luarocks upload", "cabal upload", "stack upload", "goreleaser release", "anaconda upload"),
-        *("mkdocs gh-deploy", "mike deploy", "vercel deploy", "netlify deploy", "firebase deploy", "wrangler deploy", "wrangler publish", "flyctl deploy", "fly deploy"),
-        *("heroku container:push", "eas submit", "eb deploy", "gcloud app deploy", "gcloud run deploy", "serverless deploy", "sls deploy", "sam deploy", "cdk deploy"),
-        *("terraform apply", "terraform destroy", "tofu apply", "tofu destroy", "pulumi up", "pulumi destroy", "aws s3 cp", "aws s3 sync", "aws s3 rm", "gsutil cp", "gsutil rsync"),
-        *("kubectl apply", "kubectl delete", "kubectl create", "kubectl replace", "kubectl patch", "kubectl edit", "kubectl drain", "helm install", "helm upgrade", "helm uninstall"),
-    ),
-    "git-commit": ("npm version", "yarn version", "pnpm version", "bumpversion", "bump2version", "bump-my-version", "lerna version", "cz commit", "cz bump", "standard-version"),
-    "git-config": ("pre-commit install", "pre-commit uninstall", "pre-commit init-templatedir", "husky install", "lefthook install", "lefthook uninstall", "husky init"),
-    "machine": ("npm config set", "brew services", "rc-service", "rc-update"),
-    "history": ("history -c", "history -d", "history -w", "history -r", "history -a", "set +o history", "shopt -uo history", "journalctl --vacuum"),
-    "git-environment": ("export -n",),
-}
-_ASKING_SYSTEMCTL = frozenset({"status", "is-active", "is-enabled", "list-units", "list-unit-files", "show", "cat", "list-timers"})
-_FORGE_READING = frozenset({"view", "list", "diff", "checks", "status", "show", "ls", "get", "watch", "download", "search", "issues", "prs", "code", "repos", "commits"})
-_VALUES = frozenset({"--prefix", "--registry", "--workspace", "-w", "--filter", "-F", "-C", "--cwd", "--dir", "--manifest-path", "-f", "--file", "-p", "--package"})
+_ASKING_SYSTEMCTL = frozenset(
+    {"status", "is-active", "is-enabled", "list-units", "list-unit-files", "show", "cat", "list-timers"}
+)
+_FORGE_READING = listed("""
+    view list diff checks status show ls get watch download search issues prs code repos commits
+""")
+_VALUES = listed("""
+    --prefix --registry --workspace -w --filter -F -C --cwd --dir --manifest-path -f --file -p --package
+""")
+_NETCATS = frozenset({"nc", "ncat", "netcat"})
+_BUILDS = frozenset({"mvn", "mvnw", "gradle", "gradlew", "sbt", "lein"})
+_PUBLISHING = frozenset({"publish", "deploy", "publishPlugins", "uploadArchives"})
+_HOST = re.compile(r"(?!-)[\w.@-]+:|rsync://")
 _CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
-_CONTAINER_VALUES = Options("vuewpehml", frozenset({"--volume", "--mount", "--user", "--env", "--workdir", "--publish", "--network", "--net", "--pid", "--ipc", "--userns", "--cap-add", "--device", "--security-opt", "--name", "--entrypoint", "--platform", "--uts", "--volumes-from", "--env-file"}))
-_ESCAPES = re.compile(r"--privileged|--device|--cap-add|--(pid|ipc|uts|userns|net|network)=host|--security-opt|--cgroup-parent|--volumes-from")
+_CONTAINER_VALUES = Options(
+    "vuewpehml",
+    listed("""
+        --volume --mount --user --env --workdir --publish --network --net --pid --ipc --userns --cap-add --device
+        --security-opt --name --entrypoint --platform --uts --volumes-from --env-file
+    """),
+)
+_ESCAPES = re.compile(
+    r"--privileged|--device|--cap-add|--(pid|ipc|uts|userns|net|network)=host|--security-opt|--cgroup-parent|--volumes-from"
+)
 
 
 def system_problem(command: Command, scope: Scope) -> Deny | None:
@@ -67,64 +45,73 @@ def system_problem(command: Command, scope: Scope) -> Deny | None:
     shown = " ".join(word.shown for word in command.words)
     if name in _CHECKS:
         return _CHECKS[name](command.arguments, shown)
-    if name in _PROGRAMS:
-        harmless = name in ("nc", "ncat", "netcat") and any(_asks(word) for word in command.arguments)
-        return None if harmless else deny(_PROGRAMS[name], shown)
-    if name.startswith("mkfs") or name in ("mke2fs", "newfs", "format"):
-        return deny("disk", shown)
-    if name in _CONTAINERS:
-        problem = _container_problem(command, scope, shown)
-        if problem is not None:
-            return problem
-    if name in ("rsync",) and any(re.match(r"[\w.@-]+::?|rsync://", word.shown) and not word.shown.startswith("-") for word in command.arguments if ":" in word.shown):
-        return deny("remote-host", shown)
-    if any("/dev/tcp/" in word.shown or "/dev/udp/" in word.shown for word in command.arguments) and name != "echo":
-        return deny("reverse-shell", shown)
-    return _beginning(command, shown)
+    if name in _CONTAINERS and _leaves_its_box(command, scope):
+        return deny("container", shown)
+    rule = _by_name(command) or _by_addresses(command) or _by_beginning(command) or _publishes(command)
+    return deny(rule, shown) if rule is not None else None
+
+
+def _by_name(command: Command) -> str | None:
+    name = command.name or ""
+    only_asks = name in _NETCATS and any(_asks(word) for word in command.arguments)
+    if name.startswith("mkfs"):
+        return "disk"
+    return None if only_asks else PROGRAMS.get(name)
 
 
 def _asks(word: Word) -> bool:
+    """`nc -z` only looks whether a port is open."""
     text = word.known or ""
     return text.startswith("-") and not text.startswith("--") and "z" in text
 
 
-def _beginning(command: Command, shown: str) -> Deny | None:
-    """Programs with subcommands, options left out."""
-    name = command.name or ""
-    texts = [name]
+def _by_addresses(command: Command) -> str | None:
+    texts = [word.shown for word in command.arguments]
+    if command.name == "rsync" and any(_HOST.match(text) for text in texts):
+        return "remote-host"
+    sockets = any("/dev/tcp/" in text or "/dev/udp/" in text for text in texts)
+    return "reverse-shell" if sockets and command.name != "echo" else None
+
+
+def _by_beginning(command: Command) -> str | None:
+    """Programs with subcommands, as they are written and with their options left out."""
+    written = f"{command.name} {' '.join(word.shown for word in command.arguments)} "
+    plain = f"{' '.join(_plain(command))} "
+    for rule, beginnings in BEGINNINGS.items():
+        if any(text.startswith(f"{beginning} ") for beginning in beginnings for text in (plain, written)):
+            return rule
+    return None
+
+
+def _plain(command: Command) -> list[str]:
+    """The name and the first arguments that are no options."""
+    texts = [command.name or ""]
     skip = False
     for word in command.arguments[:12]:
         text = word.shown
-        if skip:
-            skip = False
-        elif text.startswith("-"):
-            skip = text in _VALUES
-        else:
+        if not skip and not text.startswith("-"):
             texts.append(text)
-    plain = f"{' '.join(texts)} "
-    written = f"{name} {' '.join(word.shown for word in command.arguments)} "
-    for rule, beginnings in _BEGINNINGS.items():
-        for beginning in beginnings:
-            if plain.startswith(f"{beginning} ") or written.startswith(f"{beginning} "):
-                return deny(rule, shown)
-    later = {text for text in texts[1:] if text.rpartition(":")[2] in ("publish", "deploy", "publishPlugins", "uploadArchives")}
-    if name in ("mvn", "mvnw", "gradle", "gradlew", "sbt", "lein") and later:
-        return deny("publish", shown)
-    if name == "docker" and "--push" in written.split():
-        return deny("publish", shown)
-    rest = command.arguments
-    if name in ("git-swarm", "gitswarm"):
-        from gitswarm.safety.policy.git_rules import swarm_problem  # noqa: PLC0415 - it reads these rules as well
+        skip = not skip and text in _VALUES
+    return texts
 
-        return swarm_problem(rest)
-    return None
+
+def _publishes(command: Command) -> str | None:
+    """Builds that publish when one of their goals says so, wherever it stands."""
+    name, *texts = _plain(command)
+    goals = {text.rpartition(":")[2] for text in texts}
+    if name in _BUILDS and goals & _PUBLISHING:
+        return "publish"
+    if name.startswith("python") and "setup.py" in texts and {"upload", "register"} & set(texts):
+        return "publish"
+    pushes = name in _CONTAINERS and any(word.known == "--push" for word in command.arguments)
+    return "publish" if pushes else None
 
 
 def _kill(words: Sequence[Word], shown: str) -> Deny | None:
     """Only ids of processes that this shell started, or that are written out."""
     if any(word.known in ("-l", "-L", "--list") for word in words):
         return None
-    signalled = words[:1] and (words[0].known or "").startswith("-") and words[0].known not in ("-1", "--") or False
+    signalled = (words[:1] and (words[0].known or "").startswith("-") and words[0].known not in ("-1", "--")) or False
     rest = list(words[1:] if signalled else words)
     if signalled and words[0].known in ("-s", "-n", "--signal"):
         rest = rest[1:]
@@ -156,9 +143,16 @@ def _forge(words: Sequence[Word], shown: str) -> Deny | None:
     if not words or not plain or {"--help", "-h", "--version"} & {word.known for word in words}:
         return None
     if plain[0] == "api":
-        sends = any((word.known or word.start).startswith(("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input")) for word in words)
+        sends = any(
+            (word.known or word.start).startswith(("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input"))
+            for word in words
+        )
         return deny("hosting", shown) if sends or "graphql" in plain else None
-    reads = plain[0] in ("help", "version", "status", "search") or plain[1:2] and plain[1] in _FORGE_READING or plain[:2] == ["auth", "status"]
+    reads = (
+        plain[0] in ("help", "version", "status", "search")
+        or (plain[1:2] and plain[1] in _FORGE_READING)
+        or plain[:2] == ["auth", "status"]
+    )
     return None if reads else deny("hosting", shown)
 
 
@@ -200,26 +194,31 @@ _CHECKS: Mapping[str, Callable[[Sequence[Word], str], Deny | None]] = {
 }
 
 
-def _container_problem(command: Command, scope: Scope, shown: str) -> Deny | None:
+def _leaves_its_box(command: Command, scope: Scope) -> bool:
+    """A container that shares the machine's devices, namespaces, or folders that are not the worktree's."""
     words = command.arguments
     plain = [word.known for word in words if not word.shown.startswith("-")]
     if not {"run", "create", "exec"} & set(plain[:3]):
-        return None
+        return False
     parsed = parse_options(words, _CONTAINER_VALUES)
-    for option, value in parsed.given:
-        text = f"{option}={value.shown}" if value is not None else option
-        if _ESCAPES.match(text):
-            return deny("container", shown)
-    mounts = [word for word in parsed.value("-v", "--volume") if word.shown.startswith((".", "/", "~")) or word.text is None]
+    if any(_ESCAPES.match(f"{option}={value.shown}" if value else option) for option, value in parsed.given):
+        return True
+    return not all(_is_own(word, command, scope) for word in _mounted(parsed))
+
+
+def _mounted(parsed: Parsed) -> Iterator[Word]:
+    """Folders of this machine; named volumes are none."""
+    for word in parsed.value("-v", "--volume"):
+        if word.text is None or word.text.startswith((".", "/", "~")):
+            yield Word(word.text.partition(":")[0]) if word.text is not None else UNKNOWN
     for word in parsed.value("--mount"):
         pairs = dict(part.partition("=")[::2] for part in word.shown.split(","))
         source = pairs.get("source") or pairs.get("src")
         if pairs.get("type", "bind") == "bind":
-            mounts.append(Word(source) if word.known is not None and source else Word(None))
-    for word in mounts:
-        text = word.text if word.text is not None else None
-        found = places(Word(text.partition(":")[0]), command.folders, scope) if text is not None else None
-        allowed = (scope.worktree, *scope.temp)
-        if found is None or not all(any(place.path.is_relative_to(one) for one in allowed) for place in found):
-            return deny("container", shown)
-    return None
+            yield Word(source) if word.known is not None and source else UNKNOWN
+
+
+def _is_own(word: Word, command: Command, scope: Scope) -> bool:
+    found = places(word, command.folders, scope)
+    own = (scope.worktree, *scope.temp)
+    return found is not None and all(any(place.path.is_relative_to(one) for one in own) for place in found)

@@ -12,8 +12,19 @@ from gitswarm.safety.policy.values import UNKNOWN, Word
 MOST_WORDS = 256
 MOST_BRACES = 16
 _ESCAPES = {
-    **{"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"},
-    **{"\\": "\\", "'": "'", '"': '"', "?": "?"},
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+    "\\": "\\",
+    "'": "'",
+    '"': '"',
+    "?": "?",
 }
 _CODE = re.compile(r"x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)", re.DOTALL)
 _SEQUENCE = re.compile(r"(-?\d+|[a-zA-Z])\.\.(-?\d+|[a-zA-Z])(?:\.\.(-?\d+))?")
@@ -91,27 +102,36 @@ def _piece(source: bytes, at: int, end: int, *, in_double: bool) -> tuple[int, P
     letter = source[at : at + 1]
     after = source[at + 1 : min(at + 2, end)]
     if letter == b"\\":
-        if after == b"\n":
-            return at + 2, None, False
-        if in_double and after not in b'$`"\\':
-            return at + 1, Piece("\\", quoted=True), False
-        width = _width(source, at + 1)
-        return at + 1 + width, Piece(_text(source[at + 1 : at + 1 + width]), quoted=True), False
+        return (*_escaped(source, at, after, in_double=in_double), False)
     if letter == b'"':
         return at + 1, Piece(quoted=True), True
-    if letter == b"'" and not in_double:
-        close = source.find(b"'", at + 1, end)
-        close = end if close < 0 else close
-        return close + 1, Piece(_text(source[at + 1 : close]), quoted=True), False
-    if letter == b"$" and not in_double and after == b"'":
-        close, text = _ansi(source, at + 2, end)
-        return close, Piece(text, quoted=True), False
-    if letter == b"$" and not in_double and after == b'"':
-        return at + 1, None, False
+    if not in_double and (letter == b"'" or (letter == b"$" and after in (b"'", b'"'))):
+        return (*_single(source, at, end), False)
     if letter == b"`" or (letter == b"$" and _STARTS_EXPANSION.match(_text(after))):
         return at + 1, Piece(quoted=in_double, word=UNKNOWN), False  # nobody said what it expands to
     width = _width(source, at)
     return at + width, Piece(_text(source[at : at + width]), quoted=in_double), False
+
+
+def _escaped(source: bytes, at: int, after: bytes, *, in_double: bool) -> tuple[int, Piece | None]:
+    if after == b"\n":
+        return at + 2, None
+    if in_double and after not in b'$`"\\':
+        return at + 1, Piece("\\", quoted=True)
+    width = _width(source, at + 1)
+    return at + 1 + width, Piece(_text(source[at + 1 : at + 1 + width]), quoted=True)
+
+
+def _single(source: bytes, at: int, end: int) -> tuple[int, Piece | None]:
+    """`'…'` and `$'…'`; of `$"…"` the dollar sign, which means nothing."""
+    if source[at : at + 2] == b'$"':
+        return at + 1, None
+    if source[at : at + 1] == b"$":
+        close, text = _ansi(source, at + 2, end)
+        return close, Piece(text, quoted=True)
+    close = source.find(b"'", at + 1, end)
+    close = end if close < 0 else close
+    return close + 1, Piece(_text(source[at + 1 : close]), quoted=True)
 
 
 def _width(source: bytes, at: int) -> int:
@@ -216,22 +236,25 @@ class _Growing:
     def done(self) -> list[Word]:
         if self._lost is not None:
             return [Word(None, start=self._lost)]
-        globs = "*" in self._open or "?" in self._open or "[" in self._open.partition("]")[0] and "]" in self._open
+        globs = "*" in self._open or "?" in self._open or ("[" in self._open.partition("]")[0] and "]" in self._open)
         return [Word("".join(self._letters), self.pattern or globs)] if self._alive else []
 
 
 def _braces(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Brace expansion: `a{b,c}` and `{1..3}`; braces without comma or sequence stay."""
+    """Brace expansion: `a{b,c}` and `{1..3}`; braces without comma or sequence stay. Where bash is odd about a mixture
+    of both, nothing is known.
+    """
     for open_at, piece in enumerate(pieces):
         if piece.quoted or piece.text != "{":
             continue
         inner = _inner(pieces, open_at)
-        if inner is None:
+        alternatives = _alternatives(pieces, open_at, *inner) if inner is not None else None
+        if inner is None or alternatives is None:
+            if _might_expand(pieces[open_at:]):
+                yield [*pieces[:open_at], Piece(word=UNKNOWN)]
+                return
             continue
-        close, commas = inner
-        alternatives = _alternatives(pieces, open_at, close, commas)
-        if alternatives is None:
-            continue
+        close = inner[0]
         tails = list(itertools.islice(_braces(pieces[close + 1 :]), MOST_WORDS + 1))
         for alternative in alternatives:
             for middle in _braces(alternative):
@@ -241,9 +264,15 @@ def _braces(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
     yield list(pieces)
 
 
+def _might_expand(pieces: Sequence[Piece]) -> bool:
+    signs = "".join("" if piece.quoted else piece.text for piece in pieces)
+    return "," in signs or ".." in signs
+
+
 def _inner(pieces: Sequence[Piece], open_at: int) -> tuple[int, list[int]] | None:
     """Where the brace is closed, and the commas at its own depth."""
-    depth, commas = 0, []
+    depth = 0
+    commas: list[int] = []
     for at in range(open_at, len(pieces)):
         sign = "" if pieces[at].quoted else pieces[at].text
         depth += (sign == "{") - (sign == "}")

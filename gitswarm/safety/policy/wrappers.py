@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import os.path
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gitswarm.safety.policy.options import Options, parse_options
 from gitswarm.safety.policy.state import follow
 from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
+from gitswarm.safety.policy.wrapper_tables import (
+    ENV,
+    HEADS,
+    JOINING,
+    LAUNCHERS,
+    PREFIXES,
+    RUNNERS,
+    SCRIPT_OPTIONS,
+    SHELL,
+    SHELLS,
+    XARGS,
+    Prefix,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,124 +35,39 @@ class Script:
 
 Inner = Command | Script | Refused
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "yash", "pwsh", "csh", "tcsh"})
-INTERPRETERS = frozenset({"python", "python2", "python3", "pypy", "pypy3", "node", "nodejs", "deno", "bun", "perl", "ruby", "php", "lua", "tclsh"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Prefix:
-    """A program that runs the rest of its arguments. `skipped`: arguments before the program's name."""
-
-    options: Options = Options()
-    skipped: int = 0
-
-
-_PREFIXES = {
-    "nohup": _Prefix(),
-    "setsid": _Prefix(),
-    "builtin": _Prefix(),
-    "coproc": _Prefix(),
-    "noglob": _Prefix(),
-    "nocorrect": _Prefix(),
-    "chronic": _Prefix(),
-    "unbuffer": _Prefix(),
-    "caffeinate": _Prefix(Options("tw")),
-    "fakeroot": _Prefix(Options("lfisb")),
-    "proot": _Prefix(Options("rbqwkv")),
-    "exec": _Prefix(Options("a")),
-    "command": _Prefix(),
-    "nice": _Prefix(Options("n", frozenset({"--adjustment"}))),
-    "ionice": _Prefix(Options("cnpPu", frozenset({"--class", "--classdata"}))),
-    "chrt": _Prefix(Options("TPD"), 1),
-    "taskset": _Prefix(Options(), 1),
-    "time": _Prefix(Options("fo", frozenset({"--format", "--output"}))),
-    "gtime": _Prefix(Options("fo", frozenset({"--format", "--output"}))),
-    "timeout": _Prefix(Options("ks", frozenset({"--kill-after", "--signal"})), 1),
-    "gtimeout": _Prefix(Options("ks", frozenset({"--kill-after", "--signal"})), 1),
-    "stdbuf": _Prefix(Options("ioe", frozenset({"--input", "--output", "--error"}))),
-    "strace": _Prefix(Options("abeEIoOpPsSuUX", frozenset({"--trace", "--output"}))),
-    "ltrace": _Prefix(Options("aAdeDFlnopsuwxX", frozenset({"--output"}))),
-    "valgrind": _Prefix(),
-    "rlwrap": _Prefix(Options("bcdfHlmNopPqsSwz")),
-    "catchsegv": _Prefix(),
-    "xvfb-run": _Prefix(Options("efnpsw", frozenset({"--server-args", "--error-file"}))),
-    "dbus-run-session": _Prefix(),
-    "ssh-agent": _Prefix(Options("aEtPO")),
-    "busybox": _Prefix(),
-    "toybox": _Prefix(),
-    "ccache": _Prefix(),
-    "distcc": _Prefix(),
-    "direnv": _Prefix(Options(), 2),
-    "!": _Prefix(),
-    "linux32": _Prefix(),
-    "linux64": _Prefix(),
-    "setarch": _Prefix(Options(), 1),
-    "arch": _Prefix(),
-    "prlimit": _Prefix(),
-    "unshare": _Prefix(Options("SGRw")),
-    "dotenv": _Prefix(Options("fe")),
-}
-_ENV = Options("uCS", frozenset({"--unset", "--chdir", "--split-string"}))
-_XARGS = Options("aEILnPsd", frozenset({"--arg-file", "--delimiter", "--replace", "--max-lines", "--max-args", "--max-procs", "--max-chars"}))
-_SHELL = Options("oO", frozenset({"--rcfile", "--init-file"}))
-_JOINING = {
-    "watch": Options("n", frozenset({"--interval"})),
-    "entr": Options(),
-    "parallel": Options("jPnNLISdCaE", frozenset({"--jobs", "--joblog", "--colsep", "--results", "--timeout", "--workdir", "--delay"})),
-    "hyperfine": Options("wmMrspcSinNL", frozenset({"--warmup", "--runs", "--min-runs", "--max-runs", "--export-json", "--export-markdown"})),
-}
-_SCRIPT_OPTIONS: dict[str, tuple[str, ...]] = {
-    "script": ("-c", "--command"),
-    "flock": ("-c", "--command"),
-    "nix-shell": ("--run", "--command"),
-    "hyperfine": ("-p", "--prepare", "-s", "--setup", "-c", "--cleanup"),
-    "rsync": ("-e", "--rsh", "--rsync-path"),
-    "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "-F", "--info-script", "--rsh-command"),
-    "gtar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "-F", "--info-script"),
-    "zip": ("-TT", "--unzip-command"),
-    "split": ("--filter",),
-    "sort": ("--compress-program",),
-    "man": ("-P", "--pager"),
-    "make": ("--eval",),
-    "gmake": ("--eval",),
-    "npm": ("--script-shell",),
-    "rg": ("--pre", "--hostname-bin"),
-}
-_RUNNERS = frozenset(
-    {"npx", "pnpx", "bunx", "uvx", "pipx", "npm", "pnpm", "yarn", "bun", "uv", "poetry", "pipenv", "pdm", "rye", "hatch", "conda"}
-    | {"mamba", "micromamba", "bundle", "mise", "rtx", "asdf", "nix", "rbenv", "pyenv", "nodenv", "rustup", "cargo", "go", "tox", "nox"}
-    | {"gdb", "lldb", "perf", "rr", "heaptrack", "doppler", "op", "dotenvx", "cross-env", "concurrently", "nodemon", "watchexec"}
-    | {"foreman", "honcho", "flox", "devbox", "pixi", "scl", "choom", "flock", "script", "xdg-run", "firejail", "bwrap", "systemd-inhibit"}
-    | {"env-cmd", "dumb-init", "tini", "su-exec", "gosu", "runuser", "sg", "expect", "multitime", "perflock", "aws-vault", "chamber"}
-    | {"with-contenv", "cgexec", "numactl", "softlimit", "envdir", "envchain", "daemonize", "start-stop-daemon", "parallel", "moreutils-parallel"}
-)
-_HEADS = SHELLS | {"git", "rm", "dd", "eval", "env", "xargs", "find", "gh", "hub", "glab", "twine", "sudo", "doas", "rmdir", "shred", "ssh", "scp"}
 _MOST_INNER = 64
 
 
 def inside(command: Command) -> Iterator[Inner]:
     """What `command` runs in its turn; nothing for a program that runs no other."""
-    name, words = command.name, command.arguments
+    name = command.name or ""
     if name in SHELLS:
         yield from _shell(command)
-    elif name == "env":
-        yield from _env(command)
-    elif name == "xargs":
-        yield from _xargs(command)
-    elif name in ("find", "gfind", "fd", "fdfind"):
-        yield from _find(command)
-    elif name == "trap" and words:
-        yield _script([word for word in words if word.known != "--"][:1], command)
-    elif name in _PREFIXES:
-        yield from _prefixed(command, _PREFIXES[name])
-    elif name in _JOINING:
-        yield from _joining(command, _JOINING[name])
+    elif name in _WAYS:
+        yield from _WAYS[name](command)
+    elif name in PREFIXES:
+        yield from _prefixed(command, PREFIXES[name])
+    elif name in JOINING:
+        yield from _joining(command, JOINING[name])
     yield from _options(command)
-    if name in _RUNNERS:
-        yield from _suffixes(command)
+    yield from _run(command)
 
 
-def _prefixed(command: Command, prefix: _Prefix) -> Iterator[Inner]:
+def _trap(command: Command) -> Iterator[Inner]:
+    words = [word for word in command.arguments if word.known != "--"]
+    if words:
+        yield _script(words[:1], command)
+
+
+def _eval(command: Command) -> Iterator[Inner]:
+    texts = [word.known for word in command.arguments]
+    if None in texts:
+        yield Refused("unknown-command", "eval of text that is not known")
+    else:
+        yield Script(" ".join(text or "" for text in texts), command)
+
+
+def _prefixed(command: Command, prefix: Prefix) -> Iterator[Inner]:
     parsed = parse_options(command.arguments, prefix.options, mixed=False)
     if command.name == "command" and parsed.has("-v", "-V"):
         return
@@ -147,13 +75,13 @@ def _prefixed(command: Command, prefix: _Prefix) -> Iterator[Inner]:
         yield from _suffixes(command)
     if command.name == "busybox" and len(parsed.rest) > 1 and parsed.rest[0].known == "busybox":
         return
-    words = parsed.rest[prefix.skipped :]
-    if words:
-        yield command.running(words)
+    words, assigned = _assignments(parsed.rest[prefix.skipped :])
+    if words or assigned:
+        yield replace(command.running(words), assigned=assigned)
 
 
 def _env(command: Command) -> Iterator[Inner]:
-    parsed = parse_options(command.arguments, _ENV, mixed=False)
+    parsed = parse_options(command.arguments, ENV, mixed=False)
     if parsed.has("-i", "--ignore-environment", "-") or any(word.known == "-" for word in parsed.rest[:1]):
         yield Refused("git-environment", "env -i")
     for word in parsed.value("-u", "--unset"):
@@ -168,11 +96,19 @@ def _env(command: Command) -> Iterator[Inner]:
             yield Refused("unknown-command", f"env -S {word.shown}")
             return
         words = [*_split(word.known), *words]
-    assigned = []
-    while words and "=" in words[0].shown:
-        name, _sign, value = words.pop(0).shown.partition("=")
-        assigned.append((name, Word(value)))
-    yield replace(command, words=tuple(words), assigned=tuple(assigned), redirects=(), folders=folders)
+    rest, assigned = _assignments(words)
+    yield replace(command, words=rest, assigned=assigned, redirects=(), folders=folders)
+
+
+def _assignments(words: Sequence[Word]) -> tuple[tuple[Word, ...], tuple[tuple[str, Word], ...]]:
+    """The words behind `A=b C=d`, and those: env and `time` take them as a shell does."""
+    at = next((at for at, word in enumerate(words) if "=" not in word.shown), len(words))
+    pairs = [(word.shown.partition("=")[0], word) for word in words[:at]]
+    values = [
+        (name, Word(word.text.partition("=")[2], word.pattern) if word.text is not None else UNKNOWN)
+        for name, word in pairs
+    ]
+    return tuple(words[at:]), tuple(values)
 
 
 def _split(text: str) -> list[Word]:
@@ -183,7 +119,7 @@ def _split(text: str) -> list[Word]:
 
 
 def _xargs(command: Command) -> Iterator[Inner]:
-    parsed = parse_options(command.arguments, _XARGS, mixed=False)
+    parsed = parse_options(command.arguments, XARGS, mixed=False)
     marks = [word.known or "{}" for word in parsed.value("-I", "--replace")]
     if parsed.has("-i"):
         marks.append("{}")
@@ -238,7 +174,7 @@ def _replaced_path(word: Word, path: Word) -> Word:
 
 def _shell(command: Command) -> Iterator[Inner]:
     words = command.arguments
-    parsed = parse_options(words, _SHELL, mixed=False)
+    parsed = parse_options(words, SHELL, mixed=False)
     startup = parsed.value("--rcfile", "--init-file")
     if parsed.lost or startup:
         yield Refused("unknown-command", f"{command.name} with options that are not known")
@@ -264,7 +200,11 @@ def _file_of_shell(file: Word, command: Command) -> Iterator[Inner]:
 
 def _script(words: Sequence[Word], command: Command) -> Inner:
     text = words[0].known if words else ""
-    return Refused("unknown-command", f"{command.name} of text that is not known") if text is None else Script(text, command)
+    return (
+        Refused("unknown-command", f"{command.name} of text that is not known")
+        if text is None
+        else Script(text, command)
+    )
 
 
 def _joining(command: Command, options: Options) -> Iterator[Inner]:
@@ -278,7 +218,7 @@ def _joining(command: Command, options: Options) -> Iterator[Inner]:
             yield Refused("unknown-command", f"{command.name} {word.shown}")
             return
         texts.append(word.known)
-    if command.name in ("hyperfine",):
+    if command.name == "hyperfine":
         yield from (Script(text, command) for text in texts)
     elif texts:
         joined = " ".join(texts)
@@ -290,7 +230,7 @@ def _joining(command: Command, options: Options) -> Iterator[Inner]:
 
 def _options(command: Command) -> Iterator[Inner]:
     """Options whose value is run."""
-    names = _SCRIPT_OPTIONS.get(command.name or "", ())
+    names = SCRIPT_OPTIONS.get(command.name or "", ())
     short = "".join(name[1] for name in names if len(name) == 2)
     parsed = parse_options(command.arguments, Options(short, frozenset(name for name in names if len(name) > 2)))
     for word in parsed.value(*names) if names else ():
@@ -301,11 +241,36 @@ def _options(command: Command) -> Iterator[Inner]:
             yield Script(text.removeprefix("exec=").removeprefix("!"), command)
 
 
+def _run(command: Command) -> Iterator[Inner]:
+    """`poetry run x`, `npx x`; behind options that nobody here knows any later word may be the program."""
+    name, words = command.name or "", command.arguments
+    if name in RUNNERS or name in LAUNCHERS:
+        yield from _suffixes(command)
+    if name not in RUNNERS:
+        return
+    verbs = RUNNERS[name]
+    if verbs:
+        at = next((at for at, word in enumerate(words) if word.known in verbs), len(words))
+        words = words[at + 1 :]
+    rest = [at for at, word in enumerate(words) if not word.shown.startswith("-")]
+    if rest and " " not in words[rest[0]].shown:
+        yield command.running(words[rest[0] :])
+
+
 def _suffixes(command: Command) -> Iterator[Inner]:
     """Every place where another program may begin: what the options before it mean does not matter."""
     for at, word in enumerate(command.arguments[:_MOST_INNER]):
         text = word.known
-        if text is not None and text.rpartition("/")[2] in _HEADS:
+        if text is not None and text.rpartition("/")[2] in HEADS:
             yield command.running(command.arguments[at:])
         elif text is not None and command.arguments[at - 1].known in ("-c", "--command", "-C", "--call") and at:
             yield Script(text, command)
+
+
+_WAYS: Mapping[str, Callable[[Command], Iterator[Inner]]] = {
+    "env": _env,
+    "xargs": _xargs,
+    **dict.fromkeys(("find", "gfind", "fd", "fdfind"), _find),
+    "trap": _trap,
+    "eval": _eval,
+}

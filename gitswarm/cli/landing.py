@@ -12,6 +12,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.ledger.reading import find_run
+from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.landing.apart import settled
@@ -82,7 +83,12 @@ def _tell_approval(run: str, said: Approval, *, rejected: bool) -> None:
     out(f"code       {subject.code} in {subject.tip[:12]}")
     if subject.played:
         out("note       played by a stub or a script: no model did this work")
-    out(f"go on      git swarm {'resume' if rejected else 'land'} {run}")
+    if not rejected:
+        out(f"go on      git swarm land {run}")
+    elif said.state.end is RunStatus.SUCCEEDED:
+        out(f"go on      git swarm rollback STEP --run {run}   (and resume from there)")
+    else:
+        out(f"go on      git swarm resume {run}")
 
 
 def _tell_plan(run: str, plan: Way | Landed | Refused) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,7 +18,7 @@ import pytest
 from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server
 from tests.landing.common import Run, code_of, hook, make_run, tidy, with_flow
-from tests.projects import new_project
+from tests.projects import ask, new_project
 
 SEED = 6
 SAMPLED = 4
@@ -150,3 +153,27 @@ def test_a_kill_at_any_point_changes_nothing(stage: Stage) -> None:
     assert len(stage.points) > 50
     for point in range(1, len(stage.points) + 1):
         stage.killed_at(point)
+
+
+def test_a_place_that_a_killed_landing_left_is_swept(project: Project) -> None:
+    """By the next command that takes hold of the run, and by `gc` when there is none for an hour."""
+    run = make_run(with_flow(project))
+    run.approve()
+    left = project.root.parent / "repo.swarm" / f"{run.id}.landing"
+    for sweep in (("gc",), ("land", run.id)):
+        project.git("worktree", "add", "-q", "--detach", str(left), "main")
+        for path in (left, project.root / ".git/worktrees" / left.name):
+            os.utime(path, (0, 0))
+        assert ask(project, *sweep).code == 0
+        tidy(run)
+
+
+def test_gc_leaves_the_place_of_a_landing_that_goes_on(project: Project) -> None:
+    """The tests of the merged code call it themselves."""
+    gc = " ".join(map(shlex.quote, [*project.argv("gc"), "--older-than", "0"]))
+    test = f"touch -t 200001010000 . && {gc} && test -e src/new.py"
+    config = f"commands: {{test: {json.dumps(test)}}}\n"
+    run = make_run(with_flow(project, config=config))
+    project.commit({"other.txt": "1\n"}, "meanwhile")
+    run.landed()
+    assert run.evidence()["tests"]["passed"] is True

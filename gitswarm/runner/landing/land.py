@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -89,13 +90,14 @@ def landing_operation(
     """
 
     def operation(request: StepRequest, emit: Emit) -> StepResult:
+        started = time.monotonic()
         try:
             outcome = _Attempt(session, state, way, request, emit).until_done()
         except SwarmError as error:
             refused = Refused(error.message, error.hint)
             outcome = Outcome(refused, error.message)
         tell(outcome)
-        return _result(way, outcome)
+        return replace(_result(way, outcome), duration_ms=int((time.monotonic() - started) * 1000))
 
     return operation
 
@@ -257,5 +259,4 @@ def _result(way: Way | None, outcome: Outcome) -> StepResult:
         transcript=tested.transcript,
         tool_calls=tested.tool_calls,
         report_text=tested.report_text,
-        duration_ms=tested.duration_ms,
     )

@@ -46,7 +46,8 @@ def _show(report: Report) -> None:
         return
     out(f"verified {commits}{warned}")
     if report.trusted is not None:
-        out(f"relative to {report.trusted}")
+        behind = "; what came after it stands for itself" if report.trusted != report.tip else ""
+        out(f"relative to {report.trusted}{behind}")
     else:
         err(f"hint: git swarm verify {report.run_id} --tip COMMIT   (a commit that you know from elsewhere)")
 

@@ -76,7 +76,7 @@ def _tree(repository: Repository, layout: RunLayout, landing: Landing) -> Iterat
         yield _not_computable(landing, error.message)
         return
     if expected is None:
-        yield _not_computable(landing, "its code and the branch conflict, somebody resolved that")
+        yield _not_computable(landing, "its code and the branch conflict")
     elif actual in expected:
         return
     elif landing.committer == _GITHUB:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.forking import AUDITS, WRITERS, check_tidy, events, sibling_refs, statuses, steps, with_flow
+from tests.unseen import unseen
 from tests.waiting import wait_until
 
 WRITING = """\
@@ -260,7 +261,7 @@ steps:
     run: ['[ "$SWARM_ITERATION" != 1 ] || {{ sleep 1; {kill}; }}']
 """
     done = subprocess.run(
-        [sys.executable, "-m", "gitswarm", "start", "fan", "--script", project.script(script)],
+        [sys.executable, "-m", "gitswarm", "start", "fan", "--script", project.script(unseen(script))],
         cwd=project.root,
         env=dict(project.env),
         capture_output=True,

@@ -21,6 +21,7 @@ import pytest
 from gitswarm.ledger.routing_note import parse, standing
 from tests.conftest import GIT_CONFIG, Project
 from tests.faults import COUNT, NONE, Server
+from tests.unseen import unseen
 from tests.waiting import ends_within
 
 SEED = 2
@@ -680,7 +681,7 @@ def test_a_run_goes_on_whatever_its_agent_did_with_git_before_the_kill(
     once = '[ "$SWARM_ITERATION" != 1 ] || {'
     first = [f"echo first >> '{trace}'"]
     second = [f"{once} echo work > work.txt; {MEDDLING[meddling]}; }}", f'{once} kill -9 "$PPID"; }}']
-    script = project.script(json.dumps({"steps": {"first": {"run": first}, "second": {"run": second}}}))
+    script = project.script(unseen(json.dumps({"steps": {"first": {"run": first}, "second": {"run": second}}})))
     killed = undisturbed.server.execute(NONE, ["start", "two", "--script", script], project.root, project.env)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
 

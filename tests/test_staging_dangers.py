@@ -14,6 +14,7 @@ from tests.conftest import Project
 from tests.fingerprint import fingerprint
 from tests.test_staging_repository import with_a_submodule
 from tests.twin import FLOW
+from tests.unseen import unseen
 
 INITIALISED = "git submodule --quiet update; cd sub; echo 1 > f; echo '* filter=evil' > .gitattributes"
 EMBEDDED = "rm -rf sub; git clone -q $INNER sub; cd sub; echo 1 > f; echo '* filter=evil' > .gitattributes"
@@ -29,7 +30,7 @@ def row(project: Project) -> Project:
 def played(project: Project, one: str, two: str = "true", code: int = 0) -> str:
     """A run of two blocks of shell lines that must not fail; its id."""
     steps = {name: {"run": [f"set -e\n{lines}"]} for name, lines in (("one", one), ("two", two))}
-    return project.start(yaml.safe_dump({"steps": steps}), flow="row", code=code)
+    return project.start(unseen(yaml.safe_dump({"steps": steps})), flow="row", code=code)
 
 
 def traps(trace: Path) -> str:
@@ -156,7 +157,7 @@ def test_what_git_cannot_take_stops_the_run_until_somebody_mends_it(row: Project
     # The second execution, after the mending, does not do it again.
     once = f'echo 1 > b; [ "$SWARM_ITERATION" != 1 ] || {{ {lines}; }}'
     script = yaml.safe_dump({"steps": {"one": {"run": [once]}}})
-    done = row.swarm("start", "row", "--script", row.script(script), code=1)
+    done = row.swarm("start", "row", "--script", row.script(unseen(script)), code=1)
     run = row.json("list")[0]["run_id"]
     shutil.rmtree(row.worktree(run) / "d", ignore_errors=True)
     for name in ("a.u16", "README.md"):

@@ -15,6 +15,7 @@ import yaml
 
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
+from tests.unseen import unseen
 
 FLOW = """\
 id: row
@@ -99,7 +100,7 @@ def _executed(user: Project, row: Row) -> tuple[str, Path]:
     """The run, ended well, and its worktree. Its second step is executed by a process of its own."""
     steps = {name: {"run": [f"set -e\n{lines}"]} for name, lines in (("one", row.first), ("two", row.second))}
     script = user.root.parent / "row.script.yaml"
-    script.write_text(yaml.safe_dump({"steps": steps}), encoding="utf-8")
+    script.write_text(unseen(yaml.safe_dump({"steps": steps})), encoding="utf-8")
     user.swarm("start", "row", "--until", "one", "--script", str(script))
     user.swarm("resume")
     run = user.git("for-each-ref", "--format=%(refname:lstrip=3)", "refs/heads/shadow")

@@ -1,6 +1,5 @@
-"""Brings shell lines past the tool policy, as an agent can: written into a file first, and run then.
-
-For tests of the layers behind the policy.
+"""Brings shell lines past the tool policy and the walls of the environment, as an agent can: written into a file first,
+and run then. For tests of the layers behind.
 """
 
 from __future__ import annotations
@@ -37,5 +36,5 @@ def _in_a_file(line: str) -> str:
         _folders.append(Path(tempfile.mkdtemp(prefix="unseen-")))
         atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
     path = _folders[0] / f"{hashlib.sha256(line.encode()).hexdigest()[:16]}.sh"
-    path.write_text(f"{line}\n", encoding="utf-8")
+    path.write_text(f"unset GIT_ALLOW_PROTOCOL\n{line}\n", encoding="utf-8")
     return f"sh {path}"

@@ -10,6 +10,7 @@ import pytest
 from gitswarm.worktree.nested import NestedFinder, quarantine
 from tests.conftest import Project
 from tests.projects import ask, evidence, only_run
+from tests.unseen import unseen
 
 ONE = "id: one\nsteps:\n  - {id: work, station: code-implementer}\n  - {id: more, station: fixer}\n"
 LATER_NS = 60_000_000_000
@@ -134,7 +135,7 @@ COMMITTED = f"{EMB} && git -C emb add -A && git -C emb commit -qm inner"
 def played(project: Project, *lines: str, extra: str = "") -> str:
     """A run whose first step executes these shell lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
-    script = project.script(f"steps:\n  work: [{{run: [{', '.join(map(quoted, lines))}]}}]\n{extra}")
+    script = project.script(unseen(f"steps:\n  work: [{{run: [{', '.join(map(quoted, lines))}]}}]\n{extra}"))
     project.swarm("start", "one", "--script", script)
     return only_run(project)
 
@@ -232,9 +233,11 @@ def test_a_nested_repository_that_the_agent_calls_a_submodule_does_not_run_eithe
         "git update-index --cacheinfo 160000,$(git -C emb rev-parse HEAD),emb",
     ]
     script = project.script(
-        "steps:\n"
-        f"  work: [{{run: [{quoted(register)}, {quoted(link)}]}}]\n"
-        f"  more: [{{run: [{', '.join(quoted(line) for line in lines)}]}}]\n"
+        unseen(
+            "steps:\n"
+            f"  work: [{{run: [{quoted(register)}, {quoted(link)}]}}]\n"
+            f"  more: [{{run: [{', '.join(quoted(line) for line in lines)}]}}]\n"
+        )
     )
     project.swarm("start", "one", "--script", script)
     assert not (Path(project.env["HOME"]) / "evil").exists()

@@ -18,6 +18,7 @@ from gitswarm.git.repository import open_repository
 from gitswarm.worktree.run_folder import FolderChanges, RunFolder
 from tests.conftest import Project
 from tests.projects import ask, evidence, only_run
+from tests.unseen import unseen
 
 BASE = ".swarm/runs/run-20260101-000000-abcdef"
 STORED = {f"{BASE}/spec.json": b"{}\n", f"{BASE}/build/receipts/a-b.json": b"[1]\n"}
@@ -246,7 +247,7 @@ def played(project: Project, *lines: str) -> str:
     """A run whose second step executes these lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
     quoted = ", ".join("'" + line.replace("'", "''") + "'" for line in lines)
-    project.swarm("start", "one", "--script", project.script(f"steps:\n  work: [{{run: [{quoted}]}}]\n"))
+    project.swarm("start", "one", "--script", project.script(unseen(f"steps:\n  work: [{{run: [{quoted}]}}]\n")))
     return only_run(project)
 
 

@@ -12,6 +12,7 @@ from gitswarm.git.repository import open_repository
 from gitswarm.worktree.setup import Copied, copy_untracked, run_setup
 from tests.conftest import Project
 from tests.projects import evidence, only_run
+from tests.unseen import unseen
 
 ONE = "id: one\nsteps:\n  - {id: work, station: code-implementer}\n"
 
@@ -172,7 +173,7 @@ def test_copied_files_lie_in_the_worktree_and_in_no_commit(project: Project) -> 
 def test_a_copied_file_that_the_agent_changes_is_in_no_commit(project: Project) -> None:
     configured(project, "worktree: {copy: [.env]}\n")
     project.write({".env": "SECRET=1\n"})
-    script = project.script('default: {run: ["echo SECRET=2 >> .env", "git add -f .env"]}')
+    script = project.script(unseen('default: {run: ["echo SECRET=2 >> .env", "git add -f .env"]}'))
     project.swarm("start", "one", "--script", script)
     assert project.git("log", "--format=%h", f"shadow/{only_run(project)}", "--", ".env") == ""
 

@@ -15,6 +15,7 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.worktree.shadow import Placement, Shadow, add_shadow, choose_path, find_shadow, reattach
 from tests.conftest import Project
 from tests.projects import ask, evidence, only_run
+from tests.unseen import unseen
 
 RUN = "run-20260101-000000-abcdef"
 BRANCH = f"refs/heads/shadow/{RUN}"
@@ -199,7 +200,7 @@ def played(project: Project, *lines: str) -> str:
     """A run whose step executes these lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
     quoted = ", ".join("'" + line.replace("'", "''") + "'" for line in lines)
-    project.swarm("start", "one", "--script", project.script(f"steps:\n  work: [{{run: [{quoted}]}}]\n"))
+    project.swarm("start", "one", "--script", project.script(unseen(f"steps:\n  work: [{{run: [{quoted}]}}]\n")))
     return only_run(project)
 
 

@@ -13,7 +13,20 @@ from pathlib import Path
 import typer
 
 from gitswarm import __version__
-from gitswarm.cli import demo, flows, following, reading, record, resume, schemas, showing, start, stations, undo
+from gitswarm.cli import (
+    demo,
+    flows,
+    following,
+    policy,
+    reading,
+    record,
+    resume,
+    schemas,
+    showing,
+    start,
+    stations,
+    undo,
+)
 from gitswarm.cli.console import err
 from gitswarm.errors import RunInterruptedError, SpecError, StorageError, SwarmError, storage_error
 
@@ -65,6 +78,7 @@ app.command()(reading.path)
 app.command()(following.events)
 app.add_typer(flows.app, name="flows")
 app.add_typer(stations.app, name="stations")
+app.add_typer(policy.app, name="policy")
 app.command()(schemas.schemas)
 app.command()(record.record_event)
 app.command()(undo.discard)

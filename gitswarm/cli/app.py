@@ -19,6 +19,7 @@ from gitswarm.cli import (
     following,
     init,
     landing,
+    policy,
     reading,
     record,
     resume,
@@ -85,6 +86,7 @@ app.command()(following.events)
 app.command()(verify.verify)
 app.add_typer(flows.app, name="flows")
 app.add_typer(stations.app, name="stations")
+app.add_typer(policy.app, name="policy")
 app.command()(schemas.schemas)
 app.command()(record.record_event)
 app.command()(undo.discard)

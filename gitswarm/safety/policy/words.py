@@ -241,7 +241,7 @@ class _Growing:
 
 
 def _braces(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Brace expansion: `a{b,c}` and `{1..3}`; braces without comma or sequence stay. Where bash is odd about a mixture
+    """Brace expansion: `a{b,c}` and `{1..3}`; braces without comma or sequence stay. Where bash is odd about a mix
     of both, nothing is known.
     """
     for open_at, piece in enumerate(pieces):

@@ -51,7 +51,7 @@ def _calls(node: Any) -> Iterator[tuple[str, ...]]:
     if node.get("Type") == "CallExpr" and node.get("Args"):
         words = [_plain(word) for word in node["Args"]]
         if None not in words and words[0] not in ("[", *_OWN_NODES):
-            # The grammar loses a lone dash in front of a here-document, where it means standard input as no dash does.
+            # The grammar loses a lone dash in front of a here-document; it means standard input, as none does.
             yield tuple(str(word) for word in (words[:-1] if words[1:] == ["-"] else words))
     for value in node.values():
         yield from _calls(value)

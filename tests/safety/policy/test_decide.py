@@ -1,0 +1,277 @@
+"""Verdicts on tools, paths, folders and git, one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
+from gitswarm.safety.policy.decide import decide
+from gitswarm.safety.policy.scope import Ground, Role, Scope, make_scope
+from tests.safety.policy.conftest import RUN_BASE
+
+
+def _rule(verdict: Verdict) -> str:
+    """`allow`, `rewrite`, or the rule of a deny."""
+    return verdict.rule if isinstance(verdict, Deny) else type(verdict).__name__.lower()
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "wanted"),
+    [
+        ("Read", {"file_path": "src/a.py"}, "allow"),
+        ("Read", {"file_path": ".env"}, "allow"),
+        ("Read", {"file_path": "/usr/include/stdio.h"}, "allow"),
+        ("Read", {"file_path": "HOME/.ssh/id_rsa"}, "key-file"),
+        ("Read", {"file_path": "out/.aws/credentials"}, "key-file"),
+        ("Write", {"file_path": "src/new.py", "content": "x"}, "allow"),
+        ("Write", {"file_path": "WORKTREE/src/new.py"}, "allow"),
+        ("Write", {"file_path": "../x"}, "outside-write"),
+        ("Write", {"file_path": "src/../../x"}, "outside-write"),
+        ("Write", {"file_path": "out/x"}, "outside-write"),
+        ("Write", {"file_path": "HOME/.bashrc"}, "shell-startup"),
+        ("Write", {"file_path": "HOME/.ssh/config"}, "key-file"),
+        ("Write", {"file_path": "/etc/passwd"}, "outside-write"),
+        ("Write", {"file_path": ".git"}, "git-internals"),
+        ("Write", {"file_path": "vendor/.git/config"}, "git-internals"),
+        ("Write", {"file_path": "infra/a/b.tf"}, "protected-path"),
+        ("Edit", {"file_path": "Makefile"}, "protected-path"),
+        ("Write", {"file_path": ".swarm/config.yaml"}, "swarm-files"),
+        ("Write", {"file_path": f"{RUN_BASE}/build/notes.md"}, "allow"),
+        ("Write", {"file_path": f"{RUN_BASE}/build/other.md"}, "swarm-files"),
+        ("Write", {"file_path": ".swarm/runs/run-2/build/notes.md"}, "swarm-files"),
+        ("Write", {"file_path": "RUN_BASE/build/other.md"}, "swarm-files"),
+        ("Write", {"file_path": "RUN_BASE/../../config.yaml"}, "swarm-files"),
+        ("Write", {"file_path": "a\0b"}, "unknown-target"),
+        ("MultiEdit", {"file_path": "src/a.py", "edits": []}, "allow"),
+        ("NotebookEdit", {"notebook_path": "/etc/x.ipynb"}, "outside-write"),
+        ("Delete", {"file_path": "src/a.py"}, "allow"),
+        ("Delete", {"file_path": "out"}, "allow"),
+        ("Delete", {"file_path": "."}, "delete-everything"),
+        ("Delete", {"file_path": "../x"}, "outside-write"),
+        ("Glob", {"pattern": "**/*.py", "path": "src"}, "allow"),
+        ("Grep", {"pattern": "x", "path": "HOME/.ssh"}, "key-file"),
+        ("WebFetch", {"url": "https://example.org/a"}, "allow"),
+        ("Task", {"prompt": "look"}, "allow"),
+        ("TodoWrite", {"todos": []}, "allow"),
+        ("mcp__files__write_file", {"path": "/etc/x"}, "outside-write"),
+        ("mcp__files__read_file", {"path": "/usr/share/x"}, "allow"),
+        ("mcp__files__move_file", {"source": "src/a", "destination": "/opt/a"}, "outside-write"),
+        ("mcp__files__get_many", {"paths": ["src/a", "HOME/.netrc"]}, "key-file"),
+        ("Unheard", {"file_path": "../x"}, "outside-write"),
+        ("Bash", {"command": 3}, "unparsed"),
+        ("run_shell_command", {"command": "git push"}, "git-push"),
+        ("write_file", {"file_path": "../x"}, "outside-write"),
+    ],
+)
+def test_a_tool_is_judged_by_the_paths_in_its_input(
+    tool: str, given: dict[str, JsonValue], wanted: str, writer: Scope
+) -> None:
+    places = {"HOME": str(writer.home), "WORKTREE": str(writer.worktree)}
+
+    def placed(value: JsonValue) -> JsonValue:
+        if isinstance(value, list):
+            return [placed(each) for each in value]
+        head, slash, rest = str(value).partition("/")
+        return f"{places[head]}{slash}{rest}" if head in places else value
+
+    assert _rule(decide(tool, {key: placed(value) for key, value in given.items()}, writer)) == wanted
+
+
+def test_run_base_is_put_in_for_its_name(writer: Scope) -> None:
+    given: dict[str, JsonValue] = {"file_path": "RUN_BASE/build/notes.md", "content": "x"}
+
+    assert decide("Write", given, writer) == Rewrite(
+        {"file_path": f"{writer.worktree}/{RUN_BASE}/build/notes.md", "content": "x"},
+        "RUN_BASE is the folder of the run",
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted"),
+    [
+        ("Read", "allow"),
+        ("Write", "allow"),
+        ("Delete", "allow"),
+        ("Edit", "tool"),
+        ("MultiEdit", "tool"),
+        ("Bash", "tool"),
+    ],
+)
+def test_a_tool_that_the_station_was_not_given_is_denied(tool: str, wanted: str, writer: Scope) -> None:
+    scope = replace(writer, tools=("Read", "Write"))
+
+    assert _rule(decide(tool, {"file_path": "src/a.py", "command": "ls"}, scope)) == wanted
+
+
+def test_the_stations_tools_are_named_instead(writer: Scope) -> None:
+    verdict = decide("Bash", {"command": "ls"}, replace(writer, tools=("Read", "Write")))
+
+    assert isinstance(verdict, Deny)
+    assert verdict.instead == "the station's tools: Read, Write"
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("pytest -q", "allow"),
+        ("make && npm test", "allow"),
+        ("cat src/a.py | tee /dev/null", "allow"),
+        ("git diff > $TMPDIR/x.patch", "allow"),
+        ("echo x > $RUN_BASE/build/notes.md", "allow"),
+        ("mkdir -p $RUN_BASE/build/review", "allow"),
+        ("echo x > $RUN_BASE/build/spec.md", "swarm-files"),
+        ("echo x > notes.md", "read-only"),
+        ("black --check .", "allow"),
+        ("ruff check .", "allow"),
+        ("cargo fmt --check", "allow"),
+        ("git add -A", "allow"),
+    ],
+)
+def test_a_reader_builds_and_looks_and_writes_its_artifacts(command: str, wanted: str, reader: Scope) -> None:
+    assert _rule(decide("Bash", {"command": command}, reader)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("cd src && touch ../a", "allow"),
+        ("cd src && touch ../../a", "outside-write"),
+        ("cd .. ; ls", "allow"),
+        ("cd .. ; touch a", "outside-write"),
+        ("(cd ..); touch a", "allow"),
+        ("cd /tmp && git init scratch", "allow"),
+        ("pushd .. && touch a", "outside-write"),
+        ("cd src && cd - && touch a", "allow"),
+        ("cd $X && touch a", "unknown-target"),
+        ("cd $X && touch /tmp/a", "allow"),
+        ("while true; do cd ..; touch a; done", "outside-write"),
+        ("for d in src ..; do touch $d/a; done", "outside-write"),
+        ("for d in src lib; do touch $d/a; done", "allow"),
+        ("D=src; touch $D/a", "allow"),
+        ("D=src; if x; then D=..; fi; touch $D/a", "unknown-target"),
+        ("false && D=src; rm -rf $D/", "unknown-target"),
+        ("D=src; sh -c 'touch $D/a'", "unknown-target"),
+        ("env -C .. touch a", "outside-write"),
+        ("git -C .. status", "allow"),
+        ("git -C .. rm a", "outside-write"),
+        ("rm out", "allow"),
+        ("rm -rf out/", "outside-write"),
+        ("rm -rf out/a", "outside-write"),
+        ("find src -name '*.o' -delete", "allow"),
+        ("find . -type f -delete", "delete-everything"),
+    ],
+)
+def test_folders_and_values_are_followed(command: str, wanted: str, writer: Scope) -> None:
+    assert _rule(decide("Bash", {"command": command}, writer)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("git st", "allow"),
+        ("git again -b", "allow"),
+        ("git loop", "unknown-git"),
+        ("git ship", "git-push"),
+        ("git deploy", "git-push"),
+        ("git checkout .", "allow"),
+        ("git checkout main -- src/a.py", "allow"),
+        ("git checkout main src/a.py", "allow"),
+        ("git checkout src/a.py", "git-refs"),
+        ("git checkout -- infra/x", "protected-path"),
+        ("git diff --output=../x", "outside-write"),
+        ("git diff --outp ../x", "outside-write"),
+        ("git log --output=$X", "unknown-target"),
+        ("git diff $X", "unknown-target"),
+        ("git diff origin/$X", "allow"),
+        ("git tag -n3", "allow"),
+        ("git tag --contains HEAD", "allow"),
+        ("git branch --contains HEAD", "allow"),
+        ("git branch --list x y", "allow"),
+        ("git branch -a x", "git-refs"),
+        ("git config user.name", "allow"),
+        ("git config --list --show-origin", "allow"),
+        ("git config --get-regexp '^alias'", "allow"),
+        ("git config core.editor x", "git-config"),
+        ("git stash show -p", "allow"),
+        ("git symbolic-ref HEAD", "allow"),
+        ("git symbolic-ref HEAD x", "git-refs"),
+        ("git remote get-url origin", "allow"),
+        ("git rm -r src", "allow"),
+        ("git clean -n", "allow"),
+        ("git clean -fd build", "allow"),
+        ("git clone . /tmp/x", "allow"),
+        ("git reset", "allow"),
+        ("git reset HEAD src/a.py", "allow"),
+        ("git reset src/a.py", "git-reset"),
+        ("git --version", "allow"),
+        ("git", "allow"),
+        ("git help push", "allow"),
+        ("git apply --directory=.. x", "outside-write"),
+        ("git archive -o ../x.tar HEAD", "outside-write"),
+    ],
+)
+def test_git_reads_and_changes_files_but_moves_nothing(command: str, wanted: str, writer: Scope) -> None:
+    assert _rule(decide("Bash", {"command": command}, writer)) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git push " + "x" * 90_000,
+        "echo " + "a " * 45_000,
+        "ls && " * 15_000 + "ls",
+        "ls | " * 15_000 + "cat",
+        "ls\n" * 30_000,
+        "(" * 5_000 + ")" * 5_000,
+        "$(" * 3_000,
+        "{a,b}" * 5_000,
+        "echo {1..999999999}",
+        "echo " + "{a,b}" * 16,
+        "sh -c " + "'" * 3_000,
+        "eval " * 5_000,
+        "env " * 5_000 + "ls",
+        "for a in 1 2 3 4 5 6 7 8; do " * 20 + "ls" + "; done" * 20,
+        "f() { g; }; g() { f; }; f",
+        "cat <<A\n" * 2_000,
+        "a=" * 20_000,
+        "[[ " + "a && " * 10_000 + "b ]]",
+        "echo $((" + "1+" * 20_000 + "1))",
+        "\ud800 git push",
+        "ls \U0010ffff é",
+        "python -c '" + "(" * 10_000 + "'",
+        "\\\n" * 20_000 + "ls",
+        "'" + "x" * 90_000,
+    ],
+    ids=range(24),
+)
+def test_any_text_gets_its_verdict_in_bounded_time(text: str, writer: Scope) -> None:
+    assert isinstance(decide("Bash", {"command": text}, writer), (Allow, Deny))
+
+
+def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Path) -> None:
+    ground = Ground(
+        tmp_path,
+        RUN_BASE,
+        {"alias.st": "status", "user.name": "x"},
+        {"HOME": "/home/dev", "TMPDIR": "/var/tmp/agent"},
+    )
+    rules = PolicyRules(deny=("x",))
+
+    scope = make_scope(ground, Role(frozenset({"a"}), writes_code=False, tools=("Read",)), rules)
+
+    assert scope == Scope(
+        worktree=tmp_path.resolve(),
+        run_base=RUN_BASE,
+        artifacts=frozenset({"a"}),
+        writes_code=False,
+        tools=("Read",),
+        rules=rules,
+        aliases={"st": "status"},
+        home=Path("/home/dev"),
+        temp=(Path("/var/tmp/agent"), Path("/var/tmp"), Path("/tmp")),
+        resolve=Path.resolve,
+    )

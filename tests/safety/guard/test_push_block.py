@@ -103,7 +103,6 @@ SPELLINGS = (
     ("--no-verify", "../../origin.git", "HEAD:refs/heads/x"),
     ("--no-verify", "--all", "origin"),
     ("--no-verify", "--mirror", "hub"),
-    ("--no-verify", "--repo=ROOT/hub.git"),
     ("--no-verify", "hub", "main"),
 )
 

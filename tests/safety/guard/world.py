@@ -64,7 +64,7 @@ class World:
 
     def steps(self) -> list[str]:
         """Ids of the commits of the run, oldest first: run, work, polish, end."""
-        return self.git("rev-list", "--reverse", f"main..{self.shadow}").split()
+        return self.git("rev-list", "--reverse", f"refs/swarm/{self.run}/base..{self.shadow}").split()
 
     def push(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         return push(self.project, *arguments, cwd=cwd)

@@ -50,13 +50,19 @@ def initialise(repository: Repository, wishes: Wishes) -> Initialised:
         own = [one for one in planned if one.path.is_relative_to(repository.swarm_dir)]
         changes = [one for one in planned if one not in own]
         if changes or not _record_path(repository).exists():
-            whole = Footprint(changes=(*record.changes, *changes))
+            whole = Footprint(changes=(*_still_ours(record.changes, changes), *changes))
             put(_record_path(repository), FileState.of(whole.to_json()))
         # The hooks first: from the moment on that they are pointed to, they have to be there.
         for one in (*own, *changes):
             put(one.path, one.after)
         blocked, still_open = _close_worktrees(repository)
         return Initialised(changes, own, blocked, still_open)
+
+
+def _still_ours(earlier: Sequence[Change], now: Sequence[Change]) -> list[Change]:
+    """Earlier changes, without those of files that somebody else replaced before we changed them again."""
+    replaced = {one.path: one.before for one in now if not one.is_configuration}
+    return [one for one in earlier if replaced.get(one.path, one.after) == one.after]
 
 
 def read_footprint(repository: Repository) -> Footprint:

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
+from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
+from gitswarm.safety.taken_back import Undone
 from tests.conftest import GIT_CONFIG, Project
 
 FLOW = """\
@@ -61,10 +64,22 @@ class World:
 
     def steps(self) -> list[str]:
         """Ids of the commits of the run, oldest first: run, work, polish, end."""
-        return self.git("rev-list", "--reverse", f"main..{self.shadow}").split()
+        return self.git("rev-list", "--reverse", f"refs/swarm/{self.run}/base..{self.shadow}").split()
 
     def push(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         return push(self.project, *arguments, cwd=cwd)
+
+    @property
+    def repository(self) -> Repository:
+        return open_repository(self.project.root, self.project.env)
+
+    def init(self) -> Initialised:
+        """What `git swarm init` does, without a process of its own."""
+        return initialise(self.repository, Wishes())
+
+    def undo(self) -> Undone | None:
+        """What `git swarm init --undo` does."""
+        return undo_init(self.repository)
 
     def land(self, strategy: str, message: str = "") -> str:
         """Lands the step `polish` on main as the decision record says; the new commit."""

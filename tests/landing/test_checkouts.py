@@ -214,3 +214,20 @@ def test_hooks_of_a_merge_do_not_run(project: Project) -> None:
     run.landed()
     assert not (project.root / "merged.txt").exists()
     tidy(run)
+
+
+@pytest.mark.parametrize("conflicting", [False, True])
+def test_edits_in_the_runs_worktree_are_not_swept_away(project: Project, *, conflicting: bool) -> None:
+    run = ready(project)
+    run.approve()
+    if conflicting:
+        project.commit({"src/app.py": "theirs\n"}, "meanwhile")
+    folder = project.worktree(run.id)
+    (folder / "src/mine.py").write_text("mine\n", encoding="utf-8")
+    before, tip = run.world(), run.tip
+    reason, paths, _hint = refusal(run.land(code=1))
+    assert (reason, paths) == (
+        f"{folder} holds edits that no step committed: they are not part of the run",
+        ["src/mine.py"],
+    )
+    assert (run.world(), run.tip, (folder / "src/mine.py").exists()) == (before, tip, True)

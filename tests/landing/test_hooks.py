@@ -156,7 +156,7 @@ def test_hooks_that_the_run_changed_need_a_person(project: Project, what: str) -
     run.approve()
     before = run.world()
     reason, paths, hint = refusal(run.land(code=1))
-    assert (reason, paths) == (f"{run.id} changes 1 file that decide what your commit hooks do", expected)
+    assert (reason, paths) == (f"{run.id} changes 1 file that decides what your commit hooks do", expected)
     assert hint == f"git swarm land {run.id} --trust-hooks"
     assert run.world() == before
     run.land("--trust-hooks")
@@ -177,7 +177,7 @@ def test_hooks_that_were_taken_away_need_a_person_too(project: Project) -> None:
     run.approve()
     reason, paths, _hint = refusal(run.land(code=1))
     assert (reason, paths) == (
-        f"{run.id} changes 1 file that decide what your commit hooks do",
+        f"{run.id} changes 1 file that decides what your commit hooks do",
         [".husky/pre-commit"],
     )
 

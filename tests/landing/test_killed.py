@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,16 @@ class Stage:
         tidy(run)
 
 
-@pytest.fixture(scope="module", params=STORIES, ids=lambda story: story.name)
+SELDOM = ("approve", "conflict")
+"""Stories that only the soak plays: what is decisive in them is so in the others too."""
+
+
+def _params() -> Iterator[Any]:
+    for story in STORIES:
+        yield pytest.param(story, id=story.name, marks=[pytest.mark.soak] if story.name in SELDOM else [])
+
+
+@pytest.fixture(scope="module", params=_params())
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     story: Story = request.param
     base = tmp_path_factory.mktemp("landing")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
-from gitswarm.errors import RefMovedError, SwarmError
+from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.ledger.approval import LANDING, LandedAs, Word, last_landing
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
@@ -65,7 +65,7 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
         return decided
     if isinstance(decided, Landed):
         return _landed_before(session, state, decided)
-    refused = _foreseen(session, decided) or uncommitted_edits(session, state)
+    refused = uncommitted_edits(session, state) or _foreseen(session, decided)
     if refused is not None and not refused.voids:
         return refused
     told: list[Outcome] = []
@@ -93,6 +93,8 @@ def landing_operation(
         started = time.monotonic()
         try:
             outcome = _Attempt(session, state, way, request, emit).until_done()
+        except StorageError:
+            raise  # our own journal, or a disk that takes no step either
         except SwarmError as error:
             refused = Refused(error.message, error.hint)
             outcome = Outcome(refused, error.message)

@@ -142,7 +142,8 @@ def _untrusted(facts: Facts, wish: Wish) -> Refused | None:
         return None
     count = len(facts.hook_files)
     return Refused(
-        f"{facts.run} changes {count} file{'' if count == 1 else 's'} that decide what your commit hooks do",
+        f"{facts.run} changes {count} {'file that decides' if count == 1 else 'files that decide'} "
+        "what your commit hooks do",
         f"git swarm land {facts.run} --trust-hooks   (when you have read them)",
         facts.hook_files,
     )

@@ -30,6 +30,7 @@ _SHORT_KEYS = {"worktreedir": ("worktree", "dir")}
 
 _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"),)
+_STRICTER = (("deploy", "require_signature"),)
 
 
 class EngineSection(Record):
@@ -240,6 +241,8 @@ def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
     if path in _ADDED_UP:
         team = merged.get(path[0], {}).get(path[1], [])
         value = [*team, *(value if isinstance(value, list) else [value])]
+    if path in _STRICTER:
+        value = value or merged.get(path[0], {}).get(path[1], False)
     _put(merged, path, value)
 
 

@@ -25,6 +25,7 @@ from tests.forking import (
 )
 from tests.routed import CRITIC, Case, checked, fires_after, flow, quest, step
 from tests.test_guarantee_10_same import Run
+from tests.unseen import unseen
 
 READING = """\
 steps:
@@ -278,18 +279,15 @@ def test_edits_made_by_hand_before_a_fork_are_seen_by_all(project: Project) -> N
 TAMPERING = """\
 steps:
   left:
-    write:
-      RUN_BASE/fan/left.md: "left\\n"
-      RUN_BASE/fan/forged.md: "forged\\n"
-      src/app.py: "changed\\n"
-      new.py: "1\\n"
+    write: {RUN_BASE/fan/left.md: "left\\n"}
+    run: ['echo forged > "$RUN_BASE/fan/forged.md"; echo changed > src/app.py; echo 1 > new.py']
   right: {delay_ms: 500, write: {RUN_BASE/fan/right.md: "right\\n"}}
 """
 
 
 def test_what_readers_may_not_change_is_reported_and_put_back(project: Project) -> None:
     with_flow(project, AUDITS)
-    run = project.start(TAMPERING, flow="fan")
+    run = project.start(unseen(TAMPERING), flow="fan")
 
     found = [event["payload"]["paths"] for event in events(project) if event["kind"] == "evidence_tampering"]
     assert found == [[f".swarm/runs/{run}/fan/forged.md", "new.py", "src/app.py"]]

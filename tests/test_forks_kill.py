@@ -89,7 +89,7 @@ class Place:
 
     @property
     def trace(self) -> Counter[str]:
-        path = self.folder / "trace"
+        path = self.folder / "tmp" / "trace"
         return Counter(path.read_text(encoding="utf-8").split() if path.exists() else ())
 
     def swarm(self, *arguments: str, point: int | str = NONE) -> subprocess.CompletedProcess[str]:
@@ -172,6 +172,7 @@ def executed_undisturbed(folder: Path) -> Iterator[Undisturbed]:
     template = folder / "template"
     (template / "repo").mkdir(parents=True)
     (template / "home").mkdir()
+    (template / "tmp").mkdir()
     (template / "home" / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
     (template / "script.yaml").write_text(SCRIPT, encoding="utf-8")
     project = Project(template / "repo", environment(template))

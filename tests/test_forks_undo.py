@@ -242,7 +242,7 @@ steps:
   left: {{write: {{left.txt: "left\\n"}}, run: ["{meddling}"]}}
   right: {{write: {{right.txt: "right\\n"}}, run: ["git update-ref refs/heads/shadow/$RUN_ID HEAD~1"]}}
 """
-    run = project.start(script, flow="fan")
+    run = project.start(unseen(script), flow="fan")
     assert steps(project) == ALL
     assert project.git("show", f"shadow/{run}:left.txt") == "left"
     found = {event["step_id"] for event in events(project) if event["kind"] == "evidence_tampering"}

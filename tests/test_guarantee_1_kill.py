@@ -171,7 +171,7 @@ class Place:
 
     @property
     def trace(self) -> Counter[str]:
-        path = self.folder / "trace"
+        path = self.folder / "tmp" / "trace"
         return Counter(path.read_text(encoding="utf-8").split() if path.exists() else ())
 
     @property
@@ -275,7 +275,8 @@ def environment(folder: Path) -> dict[str, str]:
         "TZ": "UTC",
         "COLUMNS": "80",
         "PYTHONPATH": str(Path(__file__).parent.parent),
-        "TRACE": str(folder / "trace"),
+        "TMPDIR": str(folder / "tmp"),
+        "TRACE": str(folder / "tmp" / "trace"),
     }
 
 
@@ -317,8 +318,9 @@ def points_of(counted: subprocess.CompletedProcess[str]) -> tuple[str, ...]:
 def make_template(folder: Path, story: Story) -> None:
     (folder / "repo").mkdir(parents=True)
     (folder / "home").mkdir()
+    (folder / "tmp").mkdir()
     (folder / "home" / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
-    (folder / "script.yaml").write_text(story.script, encoding="utf-8")
+    (folder / "script.yaml").write_text(unseen(story.script), encoding="utf-8")
     project = Project(folder / "repo", environment(folder))
     project.git("init", "-q")
     project.commit(

@@ -15,14 +15,14 @@ import yaml
 
 
 def unseen(script: str) -> str:
-    """A stub script in which each shell line of a `run` has become `sh FILE`."""
+    """A stub script in which each shell line of a `run` has become `exec sh FILE`."""
     return yaml.safe_dump(_hidden(yaml.safe_load(script)))
 
 
 def _hidden(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: [_in_a_file(line) for line in inner] if key == "run" else _hidden(inner)
+            key: [unseen_line(line) for line in inner] if key == "run" else _hidden(inner)
             for key, inner in value.items()
         }
     return [_hidden(inner) for inner in value] if isinstance(value, list) else value
@@ -31,10 +31,11 @@ def _hidden(value: Any) -> Any:
 _folders: list[Path] = []
 
 
-def _in_a_file(line: str) -> str:
+def unseen_line(line: str) -> str:
+    """The same for one shell line; its parent process is who would be without."""
     if not _folders:
         _folders.append(Path(tempfile.mkdtemp(prefix="unseen-")))
         atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
     path = _folders[0] / f"{hashlib.sha256(line.encode()).hexdigest()[:16]}.sh"
     path.write_text(f"unset GIT_ALLOW_PROTOCOL\n{line}\n", encoding="utf-8")
-    return f"sh {path}"
+    return f"exec sh {path}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Project
-from tests.routed import CLEANUP, CRITIC, Case, checked, command, eliminated, flow, step
+from tests.routed import AUTHOR, CLEANUP, CRITIC, Case, checked, command, eliminated, flow, step
 from tests.routes.common import DOUBT, back_from_tests, by_name, critic_loop, exits
 
 TWO_WAYS_BACK = flow(
@@ -91,7 +91,7 @@ BRANCH = [
                 step("a"),
                 step(
                     "judge",
-                    CRITIC,
+                    AUTHOR,
                     kind="branch",
                     when=[
                         (

@@ -19,6 +19,9 @@ from tests.routes.common import (
     exits,
     writes,
 )
+from tests.unseen import unseen_line
+
+MEDDLES = {"run": [unseen_line("mkdir src/auth && echo 2 > src/auth/two.py")]}
 
 SECURED = """
     f/a VERIFIED > detour:security-audit (deterministic)
@@ -79,7 +82,7 @@ CASES = [
     Case(
         "a sidequest's own change calls for the next one",
         [LINE],
-        {"a": writes("src/api/one.py"), "sq-contract-check-check": [writes("src/auth/two.py"), {}]},
+        {"a": writes("src/api/one.py"), "sq-contract-check-check": [MEDDLES, {}]},
         """
         f/a VERIFIED > detour:contract-check (deterministic)
           f/sq-contract-check-check VERIFIED > detour:security-audit (deterministic)

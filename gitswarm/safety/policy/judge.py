@@ -43,7 +43,8 @@ class Judge:
     def line(self, text: str) -> Deny | None:
         """A whole command line, as an agent gives it."""
         scope = self._scope
-        known = {"HOME": Word(str(scope.home)), "RUN_BASE": Word(str(scope.worktree / scope.run_base))}
+        known = {name: Word(value) for name, value in scope.variables.items()}
+        known |= {"HOME": Word(str(scope.home)), "RUN_BASE": Word(str(scope.worktree / scope.run_base))}
         if scope.temp:
             known["TMPDIR"] = Word(str(scope.temp[0]))
         top = str(scope.worktree)
@@ -75,7 +76,7 @@ class Judge:
             return problem
         command = inner.command
         variables = dict(command.variables) | dict(command.assigned)
-        exported = {name: variables.get(name, Word(None)) for name in _EXPORTED}
+        exported = {name: variables.get(name, Word(None)) for name in (*_EXPORTED, *self._scope.variables)}
         shell = first_shell(str(self._scope.worktree), command.folders, exported)
         shell.input, shell.text = command.input, command.text
         return self._script(inner.text, shell)

@@ -196,11 +196,12 @@ def _outside_problem(place: Place, shown: str, scope: Scope) -> Deny | None:
 
 def _is_ours(path: Path, scope: Scope) -> bool:
     """Whether a path in a folder for temporary files belongs to the repository, which lies there too."""
-    for folder in scope.temp:
-        if scope.worktree.is_relative_to(folder) and path.is_relative_to(folder) and path != folder:
-            mine = scope.worktree.relative_to(folder).parts[0]
-            return path.relative_to(folder).parts[0] in (mine, mine.removesuffix(".swarm"))
-    return False
+    around = [folder for folder in scope.temp if path.is_relative_to(folder)]
+    nearest = max(around, key=lambda folder: len(folder.parts), default=None)
+    if nearest is None or not scope.worktree.is_relative_to(nearest) or path == nearest:
+        return False
+    mine = scope.worktree.relative_to(nearest).parts[0]
+    return path.relative_to(nearest).parts[0] in (mine, mine.removesuffix(".swarm"))
 
 
 def read_problem(word: Word, folders: frozenset[str] | None, scope: Scope) -> Deny | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitswarm.records.policy import PolicyRules
+
+_OF_THE_SHELL = frozenset(
+    {"PATH", "PWD", "OLDPWD", "IFS", "SHLVL", "PPID", "UID", "EUID", "RANDOM", "SECONDS", "LINENO"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +19,8 @@ class Scope:
     `artifacts` are the files in RUN_BASE that the step may write. `tools`: the station's; empty: any.
 
     `aliases`: git's, name to value as configured. `temp`: folders for temporary files. `resolve` follows symlinks
-    as far as a path exists (`Path.resolve`).
+    as far as a path exists (`Path.resolve`). `variables`: of the agent's environment, as far as they mean to a shell
+    what they mean to every program.
     """
 
     worktree: Path
@@ -28,6 +33,7 @@ class Scope:
     home: Path
     temp: tuple[Path, ...]
     resolve: Callable[[Path], Path]
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +73,5 @@ def make_scope(ground: Ground, role: Role, rules: PolicyRules) -> Scope:
         home=home,
         temp=tuple(dict.fromkeys(folder.resolve() for folder in reversed(folders) if folder.is_absolute())),
         resolve=Path.resolve,
+        variables={name: value for name, value in ground.env.items() if name not in _OF_THE_SHELL},
     )

@@ -9,7 +9,7 @@ from gitswarm.safety.policy.words import unescaped
 
 _ANYTHING = Word("*", pattern=True)
 _TOOLS = {
-    "mktemp": Word("/tmp/tmp.*", pattern=True),  # noqa: S108 - what it answers
+    "mktemp": Word("/tmp/tmp.of-mktemp"),  # noqa: S108 - stands for whatever it answers
     "nproc": NUMBER,
     "date": NUMBER,
     "whoami": _ANYTHING,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
+from gitswarm.safety.policy.finding import found_by_name, starting_points
 from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.options import Options, Parsed, parse_options
 from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
@@ -317,15 +318,10 @@ def _finds(command: Command, scope: Scope) -> Deny | None:
 
 
 def _found(words: Sequence[Word]) -> list[_Target]:
-    """What find may find: below its starting points, by name when there is just one `-name`."""
-    texts = [word.known for word in words]
-    begin = next((at for at, word in enumerate(words) if word.shown.startswith(("-", "(", "!"))), len(words))
-    starts = words[:begin] or (Word("."),)
-    at = texts.index("-name") + 1 if texts.count("-name") == 1 else len(texts)
-    name = texts[at] if at < len(texts) and not {"-o", "-or", "!", "-not", ","} & set(texts) else None
-    if name is None or any(start.text is None for start in starts):
-        return [_Target(start, deletes=True) for start in starts]
-    return [_Target(Word(f"{start.text}/{name}", pattern=True)) for start in starts]
+    named = found_by_name(words)
+    if named is None:
+        return [_Target(start, deletes=True) for start in starting_points(words)]
+    return [_Target(word) for word in named]
 
 
 def _keys(command: Command, scope: Scope) -> Deny | None:

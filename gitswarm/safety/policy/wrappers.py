@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os.path
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gitswarm.safety.policy.finding import found_path
 from gitswarm.safety.policy.options import Options, parse_options
 from gitswarm.safety.policy.state import follow
 from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
@@ -144,26 +144,12 @@ def _find(command: Command) -> Iterator[Inner]:
             continue
         end = next((i for i in range(at + 1, len(words)) if words[i].known in (";", "+")), len(words))
         inner = [word for word in words[at + 1 : end] if word.known != ";"]
-        start = _start_of_find(command)
+        start = UNKNOWN if command.name in ("fd", "fdfind") else found_path(words)
         folders = None if words[at].known in ("-execdir", "-okdir") else command.folders
         if inner:
             found = tuple(_replaced_path(word, start) for word in inner)
             yield replace(command.running(found), folders=folders)
         at = end + 1
-
-
-def _start_of_find(command: Command) -> Word:
-    """A path that find may find, when it starts at one place only."""
-    if command.name in ("fd", "fdfind"):
-        return UNKNOWN
-    starts = []
-    for word in command.arguments:
-        if word.shown.startswith(("-", "(", "!")):
-            break
-        starts.append(word)
-    if len(starts) > 1 or any(word.known is None for word in starts):
-        return UNKNOWN
-    return Word(os.path.join(starts[0].shown if starts else ".", "*"), pattern=True)  # noqa: PTH118 - text
 
 
 def _replaced_path(word: Word, path: Word) -> Word:

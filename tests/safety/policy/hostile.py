@@ -55,6 +55,8 @@ HOSTILE: dict[str, tuple[str, ...]] = {
         "command eval 'git push'",
         "time A=1 git push",
         "time env A=1 git push",
+        "time ( A=1 git push )",
+        "coproc ( A=1 git push )",
         "eval 'git' \"push\"",
         'eval "$(echo git push)"',
         "$(echo git) push",

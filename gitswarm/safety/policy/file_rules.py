@@ -101,15 +101,28 @@ def _sed(parsed: Parsed) -> Iterator[_Target]:
 
 
 def _tar(parsed: Parsed) -> Iterator[_Target]:
-    old_style = parsed.rest[0].shown if parsed.rest and not parsed.given else ""
-    extracts = parsed.has("-x", "--extract", "--get") or ("x" in old_style and old_style.isalpha())
-    creates = parsed.has("-c", "-r", "-u", "--create") or (old_style[:1] in ("c", "r", "u") and old_style.isalpha())
+    extracts = parsed.has("-x", "--extract", "--get")
+    creates = parsed.has("-c", "-r", "-u", "--create")
     if parsed.has("-P", "--absolute-names"):
         yield _Target(Word("/"))
     if extracts:
         yield from (_Target(word) for word in parsed.value("-C", "--directory") or [Word(".")])
     if creates:
-        yield from (_Target(word) for word in parsed.value("-f", "--file") or parsed.rest[1:2] if word.known != "-")
+        yield from (_Target(word) for word in parsed.value("-f", "--file") if word.known != "-")
+
+
+def _modern(words: Sequence[Word]) -> Sequence[Word]:
+    """`tar xfC a.tar dir` as `tar -x -fa.tar -Cdir`."""
+    letters = words[0].known if words else None
+    if not letters or not letters.isalpha():
+        return words
+    rest = list(words[1:])
+    options: list[Word] = []
+    for letter in letters:
+        options.append(Word(f"-{letter}"))
+        if letter in _TAR.short and rest:
+            options.append(rest.pop(0))
+    return [*options, *rest]
 
 
 def _unzip(parsed: Parsed) -> Iterator[_Target]:
@@ -152,6 +165,7 @@ _WRITERS: Mapping[str, _Writer] = {
     ),
     "mkdir": _Writer(_all, Options("mZ", frozenset({"--mode"}))),
     "tee": _Writer(_all),
+    **dict.fromkeys(("ed", "ex"), _Writer(_all, Options("ps"))),
     "sponge": _Writer(_all),
     "chmod": _Writer(_behind_first),
     **dict.fromkeys(("cp", "install", "ginstall"), _Writer(_last, _COPYING)),
@@ -246,7 +260,7 @@ def _targets(command: Command, scope: Scope) -> Deny | None:
     writer = _WRITERS.get(name)
     if writer is None or {"--help", "--version"} & {word.known for word in command.arguments}:
         return None
-    parsed = parse_options(command.arguments, writer.options)
+    parsed = parse_options(_modern(command.arguments) if name.endswith("tar") else command.arguments, writer.options)
     if (
         name == "chmod"
         and parsed.has("-R")

@@ -18,7 +18,7 @@ def starting_points(words: Sequence[Word]) -> Sequence[Word]:
 
 
 def found_by_name(words: Sequence[Word]) -> list[Word] | None:
-    """Patterns of what is found, when there is just one `-name` and nothing that widens it; None: it may be anything."""
+    """Patterns of what is found, when there is one `-name` and nothing that widens it; None: it may be anything."""
     texts = [word.known for word in words]
     at = texts.index("-name") + 1 if texts.count("-name") == 1 else len(texts)
     name = texts[at] if at < len(texts) and not _ALTERNATIVES & set(texts) else None

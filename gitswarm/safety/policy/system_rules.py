@@ -194,6 +194,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[Word], str], Deny | None]] = {
     "source": _source,
     ".": _source,
     "complete": _complete,
+    "compgen": _complete,
 }
 
 

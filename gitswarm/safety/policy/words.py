@@ -181,13 +181,13 @@ def _coded(code: re.Match[str]) -> str:
 
 
 def _home(pieces: Sequence[Piece], home: Word) -> list[Piece]:
-    """`~` and `~/…` at the beginning; the home of another user is not known."""
+    """`~` and `~/…` at the beginning; of another user's home only that it lies elsewhere."""
     pieces = list(pieces)
     if not pieces or pieces[0].quoted or pieces[0].text != "~":
         return pieces
     if len(pieces) == 1 or (pieces[1].text == "/" and pieces[1].word is None):
         return [Piece(quoted=True, word=home), *pieces[1:]]
-    return [Piece(word=UNKNOWN), *pieces[1:]]
+    return [Piece("/home/*", quoted=True), *pieces[1:]]
 
 
 def _joined(pieces: Sequence[Piece], *, splits: bool) -> list[Word]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,9 @@ class Script:
 
 Inner = Command | Script | Refused
 
+_PLAIN_SHELLS = frozenset({"SHELL=/bin/sh", "SHELL=/bin/bash", "SHELL=bash", "SHELL=sh"})
+_SWITCHED_OFF = re.compile(r"\+[A-Za-z]+")
+"""Options of shells that are turned off: `bash +x -c …`."""
 _MOST_INNER = 64
 
 
@@ -159,7 +163,7 @@ def _replaced_path(word: Word, path: Word) -> Word:
 
 
 def _shell(command: Command) -> Iterator[Inner]:
-    words = command.arguments
+    words = [word for word in command.arguments if not _SWITCHED_OFF.fullmatch(word.known or "")]
     parsed = parse_options(words, SHELL, mixed=False)
     startup = parsed.value("--rcfile", "--init-file")
     if parsed.lost or startup:
@@ -215,7 +219,11 @@ def _joining(command: Command, options: Options) -> Iterator[Inner]:
 
 
 def _options(command: Command) -> Iterator[Inner]:
-    """Options whose value is run."""
+    """Options and settings whose value is run."""
+    if command.name in ("make", "gmake"):
+        for word in command.arguments:
+            if word.shown.startswith(("SHELL=", ".SHELLFLAGS=")) and word.known not in _PLAIN_SHELLS:
+                yield Refused("hidden-code", f"make {word.shown}")
     names = SCRIPT_OPTIONS.get(command.name or "", ())
     short = "".join(name[1] for name in names if len(name) == 2)
     parsed = parse_options(command.arguments, Options(short, frozenset(name for name in names if len(name) > 2)))

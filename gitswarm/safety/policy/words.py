@@ -187,7 +187,7 @@ def _home(pieces: Sequence[Piece], home: Word) -> list[Piece]:
         return pieces
     if len(pieces) == 1 or (pieces[1].text == "/" and pieces[1].word is None):
         return [Piece(quoted=True, word=home), *pieces[1:]]
-    return [Piece("/home/*", quoted=True), *pieces[1:]]
+    return [Piece(quoted=True, word=Word("/home/*", pattern=True)), *pieces[1:]]
 
 
 def _joined(pieces: Sequence[Piece], *, splits: bool) -> list[Word]:

@@ -67,7 +67,9 @@ def read_word(reading: Reading, start: int, end: int) -> list[Word]:
     if not braces:
         return _joined(_home(pieces, reading.home), splits=reading.splits)
     spread = list(itertools.islice(_braces(pieces), MOST_WORDS + 1))
-    if len(spread) > MOST_WORDS:
+    # `$X{a,b}` is `$Xa $Xb` to bash: braces come before variables.
+    renamed = len(spread) > 1 and any(piece.word is not None and not piece.quoted for piece in pieces)
+    if renamed or len(spread) > MOST_WORDS:
         return [UNKNOWN]
     return [word for each in spread for word in _joined(_home(each, reading.home), splits=reading.splits)]
 

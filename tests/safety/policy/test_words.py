@@ -124,6 +124,8 @@ def test_a_table_of_words() -> None:
         "~ ~/x a~ '~'": ["w", "/home/dev", "/home/dev/x", "a~", "~"],
         '$X ${X}x "$Y" $Y': ["w", "git", "gitx", "p q", "p", "q"],
         r'"\n\$\"" \n': ["w", '\\n$"', "n"],
+        "$X{a,b}": ["w", None],
+        '"$X"{a,b}': ["w", "gita", "gitb"],
         "'' \"\" $Z": ["w", "", "", None],
         "*.py '*' \"?\"": ["w", None, "*", "?"],
     }

@@ -61,6 +61,9 @@ class Reading:
 def read_word(reading: Reading, start: int, end: int) -> list[Word]:
     """The arguments that the bytes from `start` to `end` become: none, one, or many."""
     pieces = list(_pieces(reading, start, end))
+    expands = any(piece.word is not None and not piece.quoted for piece in pieces)
+    if expands and any(piece.text == "$" and not piece.quoted for piece in pieces):
+        return [UNKNOWN]  # bash 5.2 does not split `$X$`
     braces = sum(piece.text == "{" and not piece.quoted for piece in pieces)
     if braces > MOST_BRACES:
         return [UNKNOWN]
@@ -68,8 +71,7 @@ def read_word(reading: Reading, start: int, end: int) -> list[Word]:
         return _joined(_home(pieces, reading.home), splits=reading.splits)
     spread = list(itertools.islice(_braces(pieces), MOST_WORDS + 1))
     # `$X{a,b}` is `$Xa $Xb` to bash: braces come before variables.
-    renamed = len(spread) > 1 and any(piece.word is not None and not piece.quoted for piece in pieces)
-    if renamed or len(spread) > MOST_WORDS:
+    if (expands and len(spread) > 1) or len(spread) > MOST_WORDS:
         return [UNKNOWN]
     return [word for each in spread for word in _joined(_home(each, reading.home), splits=reading.splits)]
 

@@ -44,7 +44,7 @@ ALLOWED = (
     ("cargo", "test", "--", "--nocapture"),
 )
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:-")
-_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def _quoted(text: str, chance: Random) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gitswarm.safety.policy.state import Shell, follow
 from gitswarm.safety.policy.values import UNKNOWN, Command, Word
 
-_OPTIONS_OF_READ = {"read": "adinNptu", "mapfile": "dnOstuCc", "readarray": "dnOstuCc"}
+_READING = frozenset({"read", "mapfile", "readarray"})
 
 
 def builtin_words(command: Command) -> list[Word]:
@@ -27,7 +27,7 @@ def apply_builtin(command: Command, shell: Shell) -> None:
         shell.stand_in(_there(arguments, shell))
     elif name == "popd":
         shell.stand_in(shell.been)
-    elif name in _OPTIONS_OF_READ:
+    elif name in _READING:
         shell.forget([word.shown for word in arguments] or ["REPLY"])
         shell.forget(["MAPFILE"])
     elif name == "unset":

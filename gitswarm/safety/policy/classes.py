@@ -29,7 +29,11 @@ CLASSES: tuple[RuleClass, ...] = tuple(
             "a program whose name is known only when it runs",
             "write the name of the program itself",
         ),
-        ("unknown-target", "a write or a delete whose place is known only when it runs", "write the path itself"),
+        (
+            "unknown-target",
+            "a write or a delete whose place is known only when it runs",
+            "write the path itself; for what find finds: find … -delete",
+        ),
         (
             "shadowing",
             "functions and aliases with the name of another command",

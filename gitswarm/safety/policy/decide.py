@@ -21,7 +21,6 @@ _WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit
 _READING = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
 _ALWAYS = frozenset({"TodoWrite", "TodoRead", "ExitPlanMode", "BashOutput", "KillShell", "KillBash", "Skill"})
 """Tools that touch nothing but the session itself."""
-_SHELL = frozenset({"Bash", "run_shell_command", "shell"})
 _NAMES = {
     "write_file": "Write",
     "replace": "Edit",
@@ -40,7 +39,6 @@ _PATH_KEYS = listed("""
     files
 """)
 _READS = ("read", "get", "list", "search", "find", "view", "query", "fetch", "describe", "show", "grep", "glob")
-_FREE = frozenset({"BashOutput", "TodoWrite"})
 
 
 def decide(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Verdict:

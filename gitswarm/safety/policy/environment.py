@@ -42,6 +42,7 @@ _REQUIRING = {
     "JAVA_TOOL_OPTIONS": ("-javaagent", "-agent"),
 }
 _LONGER_PATH = 'add folders with their full name: PATH="$PWD/bin:$PATH"'
+_NAMING = frozenset({"unset", "read", "mapfile", "readarray"})
 _READS_HOME = frozenset({"git", "env", "sh", "bash", "gh"})
 _HISTORY = frozenset({"HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"})
 
@@ -55,7 +56,7 @@ def environment_problem(command: Command, scope: Scope) -> Deny | Script | None:
         rule = _rule_for(name, value, command, scope)
         if rule is not None:
             return deny(rule, shown, _LONGER_PATH if name == "PATH" else None)
-    return _unset_problem(command) if command.name == "unset" else None
+    return _named_problem(command) if command.name in _NAMING else None
 
 
 def _rule_for(name: str, value: Word, command: Command, scope: Scope) -> str | None:
@@ -76,12 +77,14 @@ def _requires(name: str, value: Word) -> bool:
     return options is not None and any(word.startswith(options) for word in (value.text or options[0]).split())
 
 
-def _unset_problem(command: Command) -> Deny | None:
+def _named_problem(command: Command) -> Deny | None:
+    """`unset GIT_X`, `read GIT_X`, `printf -v GIT_X`: what they name they change."""
     for word in command.arguments:
-        if word.text is None or word.text.startswith("GIT_"):
-            return deny("git-environment", f"unset {word.shown}")
+        shown = f"{command.name} {word.shown}"
+        if (word.text or word.start).startswith("GIT_") or (word.text is None and command.name == "unset"):
+            return deny("git-environment", shown)
         if word.text in _HISTORY:
-            return deny("history", f"unset {word.shown}")
+            return deny("history", shown)
     return None
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
+from gitswarm.safety.policy.finding import found_by_name, starting_points
 from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.options import Options, Parsed, parse_options
 from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
@@ -100,15 +101,28 @@ def _sed(parsed: Parsed) -> Iterator[_Target]:
 
 
 def _tar(parsed: Parsed) -> Iterator[_Target]:
-    old_style = parsed.rest[0].shown if parsed.rest and not parsed.given else ""
-    extracts = parsed.has("-x", "--extract", "--get") or ("x" in old_style and old_style.isalpha())
-    creates = parsed.has("-c", "-r", "-u", "--create") or (old_style[:1] in ("c", "r", "u") and old_style.isalpha())
+    extracts = parsed.has("-x", "--extract", "--get")
+    creates = parsed.has("-c", "-r", "-u", "--create")
     if parsed.has("-P", "--absolute-names"):
         yield _Target(Word("/"))
     if extracts:
         yield from (_Target(word) for word in parsed.value("-C", "--directory") or [Word(".")])
     if creates:
-        yield from (_Target(word) for word in parsed.value("-f", "--file") or parsed.rest[1:2] if word.known != "-")
+        yield from (_Target(word) for word in parsed.value("-f", "--file") if word.known != "-")
+
+
+def _modern(words: Sequence[Word]) -> Sequence[Word]:
+    """`tar xfC a.tar dir` as `tar -x -fa.tar -Cdir`."""
+    letters = words[0].known if words else None
+    if not letters or not letters.isalpha():
+        return words
+    rest = list(words[1:])
+    options: list[Word] = []
+    for letter in letters:
+        options.append(Word(f"-{letter}"))
+        if letter in _TAR.short and rest:
+            options.append(rest.pop(0))
+    return [*options, *rest]
 
 
 def _unzip(parsed: Parsed) -> Iterator[_Target]:
@@ -151,6 +165,7 @@ _WRITERS: Mapping[str, _Writer] = {
     ),
     "mkdir": _Writer(_all, Options("mZ", frozenset({"--mode"}))),
     "tee": _Writer(_all),
+    **dict.fromkeys(("ed", "ex"), _Writer(_all, Options("ps"))),
     "sponge": _Writer(_all),
     "chmod": _Writer(_behind_first),
     **dict.fromkeys(("cp", "install", "ginstall"), _Writer(_last, _COPYING)),
@@ -245,7 +260,7 @@ def _targets(command: Command, scope: Scope) -> Deny | None:
     writer = _WRITERS.get(name)
     if writer is None or {"--help", "--version"} & {word.known for word in command.arguments}:
         return None
-    parsed = parse_options(command.arguments, writer.options)
+    parsed = parse_options(_modern(command.arguments) if name.endswith("tar") else command.arguments, writer.options)
     if (
         name == "chmod"
         and parsed.has("-R")
@@ -317,15 +332,10 @@ def _finds(command: Command, scope: Scope) -> Deny | None:
 
 
 def _found(words: Sequence[Word]) -> list[_Target]:
-    """What find may find: below its starting points, by name when there is just one `-name`."""
-    texts = [word.known for word in words]
-    begin = next((at for at, word in enumerate(words) if word.shown.startswith(("-", "(", "!"))), len(words))
-    starts = words[:begin] or (Word("."),)
-    at = texts.index("-name") + 1 if texts.count("-name") == 1 else len(texts)
-    name = texts[at] if at < len(texts) and not {"-o", "-or", "!", "-not", ","} & set(texts) else None
-    if name is None or any(start.text is None for start in starts):
-        return [_Target(start, deletes=True) for start in starts]
-    return [_Target(Word(f"{start.text}/{name}", pattern=True)) for start in starts]
+    named = found_by_name(words)
+    if named is None:
+        return [_Target(start, deletes=True) for start in starting_points(words)]
+    return [_Target(word) for word in named]
 
 
 def _keys(command: Command, scope: Scope) -> Deny | None:

@@ -11,6 +11,7 @@ from gitswarm.safety.policy.python_code import python_code
 from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
 from gitswarm.safety.policy.wrappers import Inner
 
+_PYTHON_CODE = re.compile(r"-[bBdEhiIOPqRsSuvVx?]*([cm])(.*)", re.DOTALL)
 _PYTHON = re.compile(r"(python|pypy)[\d.]*|ipython3?|python[\d.]*-dbg")
 _CODE_OPTIONS = {
     "node": ("-e", "-p", "--eval", "--print", "-pe", "-ep"),
@@ -74,31 +75,27 @@ def one_liner(command: Command) -> Iterator[Inner]:
 def _python(command: Command) -> Iterator[Inner]:
     words = command.arguments
     at = 0
-    while at < len(words):
-        text = words[at].known
-        if text is None:
-            if words[at].text is None:
-                yield Refused("unknown-command", f"{command.name} {words[at].shown}")
+    while at < len(words) and (words[at].known or "").startswith("-") and words[at].known != "-":
+        text = words[at].known or ""
+        given = _PYTHON_CODE.fullmatch(text)
+        if given is not None:
+            rest = (Word(given[2]), *words[at + 1 :]) if given[2] else words[at + 1 :]
+            yield from (_module(rest, command) if given[1] == "m" else python_code((*rest, UNKNOWN)[0], command))
             return
-        if text in ("-W", "-X", "--check-hash-based-pycs"):
-            at += 2
-            continue
-        if text.startswith("-") and not text.startswith("--") and "c" in text[1:]:
-            code = text.partition("c")[2]
-            word = Word(code) if code else words[at + 1] if at + 1 < len(words) else Word("")
-            yield from python_code(word, command)
-            return
-        if text.startswith("-") and not text.startswith("--") and "m" in text[1:]:
-            module = text.partition("m")[2]
-            rest = (Word(module), *words[at + 1 :]) if module else words[at + 1 :]
-            yield command.running(rest or (UNKNOWN,))
-            return
-        if text == "-" or not text.startswith("-"):
-            break
-        at += 1
-    file = words[at].known if at < len(words) else "-"
-    if file == "-" or (file or "").startswith(("/dev/fd/", "/dev/stdin")):
-        yield from _on_input(command, file or "-")
+        at += 2 if text in ("-W", "-X", "--check-hash-based-pycs") else 1
+    file = words[at].text if at < len(words) else "-"
+    if file is None:
+        yield Refused("unknown-command", f"{command.name} {words[at].shown}")
+    elif file == "-" or file.startswith(("/dev/fd/", "/dev/stdin")):
+        yield from _on_input(command, file)
+
+
+def _module(words: Sequence[Word], command: Command) -> Iterator[Inner]:
+    """`python -m twine` is twine; timeit runs its arguments."""
+    yield command.running(tuple(words) or (UNKNOWN,))
+    if words and words[0].known == "timeit":
+        for word in words[1:]:
+            yield from () if word.shown.startswith("-") else python_code(word, command)
 
 
 def _on_input(command: Command, file: str) -> Iterator[Inner]:

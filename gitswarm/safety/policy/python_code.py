@@ -38,9 +38,23 @@ def python_code(word: Word, command: Command) -> Iterator[Inner]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         yield Refused("hidden-code", f"{command.name} with code that does not parse")
         return
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield from _call(node, command)
+        elif _renames(node, called):
+            yield Refused("hidden-code", "another name for what starts programs")
+
+
+def _renames(node: ast.AST, called: set[int]) -> bool:
+    """`f = os.system`, `from os import system as f`."""
+    if isinstance(node, ast.ImportFrom):
+        starts = _RUNS | {"run", "call"} if node.module == "subprocess" else _RUNS
+        return any(each.name in starts and each.asname for each in node.names)
+    if not isinstance(node, ast.Attribute) or id(node) in called:
+        return False
+    owner = node.value.id if isinstance(node.value, ast.Name) else ""
+    return node.attr in _RUNS or (owner == "subprocess" and node.attr in ("run", "call"))
 
 
 def _call(node: ast.Call, command: Command) -> Iterator[Inner]:

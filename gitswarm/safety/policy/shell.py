@@ -270,6 +270,10 @@ class _Walk:
 
     def _simple(self, node: Node, shell: Shell) -> Found:
         parts = [part for child in node.children for part in (child.children if child.type == "command" else [child])]
+        # Behind `time` and `coproc` the grammar has a subshell among the words.
+        subshells = [part for part in parts if part.type == "subshell"]
+        parts = [part for part in parts if part not in subshells]
+        yield from self.every(subshells, shell)
         yield from self._inside([part for part in parts if part.type != "heredoc_redirect"], shell)
         command = self._syntax.command(parts, shell)
         self._budget.commands -= 1

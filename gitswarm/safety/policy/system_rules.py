@@ -23,6 +23,7 @@ _FORGE_READING = listed("""
 _VALUES = listed("""
     --prefix --registry --workspace -w --filter -F -C --cwd --dir --manifest-path -f --file -p --package
 """)
+_BEGINNERS = frozenset(each.split()[0] for beginnings in BEGINNINGS.values() for each in beginnings)
 _NETCATS = frozenset({"nc", "ncat", "netcat"})
 _BUILDS = frozenset({"mvn", "mvnw", "gradle", "gradlew", "sbt", "lein"})
 _PUBLISHING = frozenset({"publish", "deploy", "publishPlugins", "uploadArchives"})
@@ -75,6 +76,8 @@ def _by_addresses(command: Command) -> str | None:
 
 def _by_beginning(command: Command) -> str | None:
     """Programs with subcommands, as they are written and with their options left out."""
+    if command.name not in _BEGINNERS:
+        return None
     written = f"{command.name} {' '.join(word.shown for word in command.arguments)} "
     plain = f"{' '.join(_plain(command))} "
     for rule, beginnings in BEGINNINGS.items():
@@ -191,6 +194,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[Word], str], Deny | None]] = {
     "source": _source,
     ".": _source,
     "complete": _complete,
+    "compgen": _complete,
 }
 
 

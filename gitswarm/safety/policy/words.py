@@ -61,13 +61,17 @@ class Reading:
 def read_word(reading: Reading, start: int, end: int) -> list[Word]:
     """The arguments that the bytes from `start` to `end` become: none, one, or many."""
     pieces = list(_pieces(reading, start, end))
+    expands = any(piece.word is not None and not piece.quoted for piece in pieces)
+    if expands and any(piece.text == "$" and not piece.quoted for piece in pieces):
+        return [UNKNOWN]  # bash 5.2 does not split `$X$`
     braces = sum(piece.text == "{" and not piece.quoted for piece in pieces)
     if braces > MOST_BRACES:
         return [UNKNOWN]
     if not braces:
         return _joined(_home(pieces, reading.home), splits=reading.splits)
     spread = list(itertools.islice(_braces(pieces), MOST_WORDS + 1))
-    if len(spread) > MOST_WORDS:
+    # `$X{a,b}` is `$Xa $Xb` to bash: braces come before variables.
+    if (expands and len(spread) > 1) or len(spread) > MOST_WORDS:
         return [UNKNOWN]
     return [word for each in spread for word in _joined(_home(each, reading.home), splits=reading.splits)]
 
@@ -181,13 +185,13 @@ def _coded(code: re.Match[str]) -> str:
 
 
 def _home(pieces: Sequence[Piece], home: Word) -> list[Piece]:
-    """`~` and `~/…` at the beginning; the home of another user is not known."""
+    """`~` and `~/…` at the beginning; of another user's home only that it lies elsewhere."""
     pieces = list(pieces)
     if not pieces or pieces[0].quoted or pieces[0].text != "~":
         return pieces
     if len(pieces) == 1 or (pieces[1].text == "/" and pieces[1].word is None):
         return [Piece(quoted=True, word=home), *pieces[1:]]
-    return [Piece(word=UNKNOWN), *pieces[1:]]
+    return [Piece(quoted=True, word=Word("/home/*", pattern=True)), *pieces[1:]]
 
 
 def _joined(pieces: Sequence[Piece], *, splits: bool) -> list[Word]:

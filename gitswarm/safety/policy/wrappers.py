@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os.path
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gitswarm.safety.policy.finding import found_path
 from gitswarm.safety.policy.options import Options, parse_options
 from gitswarm.safety.policy.state import follow
 from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
@@ -35,6 +36,9 @@ class Script:
 
 Inner = Command | Script | Refused
 
+_PLAIN_SHELLS = frozenset({"SHELL=/bin/sh", "SHELL=/bin/bash", "SHELL=bash", "SHELL=sh"})
+_SWITCHED_OFF = re.compile(r"\+[A-Za-z]+")
+"""Options of shells that are turned off: `bash +x -c …`."""
 _MOST_INNER = 64
 
 
@@ -144,26 +148,12 @@ def _find(command: Command) -> Iterator[Inner]:
             continue
         end = next((i for i in range(at + 1, len(words)) if words[i].known in (";", "+")), len(words))
         inner = [word for word in words[at + 1 : end] if word.known != ";"]
-        start = _start_of_find(command)
+        start = UNKNOWN if command.name in ("fd", "fdfind") else found_path(words)
         folders = None if words[at].known in ("-execdir", "-okdir") else command.folders
         if inner:
             found = tuple(_replaced_path(word, start) for word in inner)
             yield replace(command.running(found), folders=folders)
         at = end + 1
-
-
-def _start_of_find(command: Command) -> Word:
-    """A path that find may find, when it starts at one place only."""
-    if command.name in ("fd", "fdfind"):
-        return UNKNOWN
-    starts = []
-    for word in command.arguments:
-        if word.shown.startswith(("-", "(", "!")):
-            break
-        starts.append(word)
-    if len(starts) > 1 or any(word.known is None for word in starts):
-        return UNKNOWN
-    return Word(os.path.join(starts[0].shown if starts else ".", "*"), pattern=True)  # noqa: PTH118 - text
 
 
 def _replaced_path(word: Word, path: Word) -> Word:
@@ -173,7 +163,7 @@ def _replaced_path(word: Word, path: Word) -> Word:
 
 
 def _shell(command: Command) -> Iterator[Inner]:
-    words = command.arguments
+    words = [word for word in command.arguments if not _SWITCHED_OFF.fullmatch(word.known or "")]
     parsed = parse_options(words, SHELL, mixed=False)
     startup = parsed.value("--rcfile", "--init-file")
     if parsed.lost or startup:
@@ -229,7 +219,11 @@ def _joining(command: Command, options: Options) -> Iterator[Inner]:
 
 
 def _options(command: Command) -> Iterator[Inner]:
-    """Options whose value is run."""
+    """Options and settings whose value is run."""
+    if command.name in ("make", "gmake"):
+        for word in command.arguments:
+            if word.shown.startswith(("SHELL=", ".SHELLFLAGS=")) and word.known not in _PLAIN_SHELLS:
+                yield Refused("hidden-code", f"make {word.shown}")
     names = SCRIPT_OPTIONS.get(command.name or "", ())
     short = "".join(name[1] for name in names if len(name) == 2)
     parsed = parse_options(command.arguments, Options(short, frozenset(name for name in names if len(name) > 2)))

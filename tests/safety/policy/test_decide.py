@@ -163,6 +163,13 @@ def test_a_reader_builds_and_looks_and_writes_its_artifacts(command: str, wanted
         ("rm -rf out/a", "outside-write"),
         ("find src -name '*.o' -delete", "allow"),
         ("find . -type f -delete", "delete-everything"),
+        ("find . -name __pycache__ -exec rm -rf {} +", "allow"),
+        ("find . -name '*' -exec rm -rf {} +", "delete-everything"),
+        ("find . -name .git -exec rm -rf {} +", "git-internals"),
+        ("find . -name a -o -name b -exec rm -rf {} +", "delete-everything"),
+        ("find $X -name a -exec rm -rf {} +", "unknown-target"),
+        ("find .. -name a -exec rm -rf {} +", "outside-write"),
+        ("find src -exec rm {} +", "allow"),
     ],
 )
 def test_folders_and_values_are_followed(command: str, wanted: str, writer: Scope) -> None:

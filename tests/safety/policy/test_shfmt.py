@@ -82,13 +82,20 @@ def _unescaped(text: str, *, only: str | None) -> str:
     return out
 
 
+def _behind_keywords(words: tuple[str, ...]) -> int:
+    """`time A=1 x` is one command to us and a keyword, an assignment and a command to shfmt."""
+    if words[:1] and words[0] not in _OWN_NODES:
+        return 0
+    return next((at for at, word in enumerate(words) if word not in _OWN_NODES and "=" not in word), 0)
+
+
 def _ours(text: str) -> set[tuple[str, ...]]:
     found: set[tuple[str, ...]] = set()
     for each in commands(text, first_shell("/w", frozenset({"/w"}), {}), Budget()):
         words = [word.known for word in each.words] if isinstance(each, Command) else [None]
         if None not in words:
             exact = tuple(str(word) for word in (words[:-1] if words[1:] == ["-"] else words))
-            found |= {exact, exact[1:] if exact[:1] and exact[0] in _OWN_NODES else exact}
+            found |= {exact, exact[_behind_keywords(exact) :]}
     return found
 
 

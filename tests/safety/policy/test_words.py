@@ -106,7 +106,7 @@ def _ours(line: str) -> list[list[str | None]]:
 
 
 @given(line=_LINES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, derandomize=True)
 def test_known_words_are_those_of_bash(line: str) -> None:
     (wanted,) = _bash([line], Path("/"))
     found = _ours(line)
@@ -124,6 +124,8 @@ def test_a_table_of_words() -> None:
         "~ ~/x a~ '~'": ["w", "/home/dev", "/home/dev/x", "a~", "~"],
         '$X ${X}x "$Y" $Y': ["w", "git", "gitx", "p q", "p", "q"],
         r'"\n\$\"" \n': ["w", '\\n$"', "n"],
+        "$X{a,b}": ["w", None],
+        '"$X"{a,b}': ["w", "gita", "gitb"],
         "'' \"\" $Z": ["w", "", "", None],
         "*.py '*' \"?\"": ["w", None, "*", "?"],
     }

@@ -199,7 +199,11 @@ def snapshot(folder: Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if "/.git/swarm" in f"/{name}" or name.endswith("/index") or (path.is_dir() and not path.is_symlink()):
+        if (
+            "swarm" in path.relative_to(folder).parts[:4]
+            or name.endswith("/index")
+            or (path.is_dir() and not path.is_symlink())
+        ):
             continue
         content = str(path.readlink()) if path.is_symlink() else path.read_bytes().decode(errors="replace")
         found[name] = json.dumps([path.lstat().st_mode, content])

@@ -29,11 +29,12 @@ def world(world: World) -> World:
 def closed(world: World) -> World:
     """After `init`, with a run that was started then."""
     world.init()
-    world.project.start(SCRIPT, flow="visit")
+    world.worktree()
     return world
 
 
 def newest_worktree(world: World) -> Path:
+    """That of the newest run."""
     return world.project.worktree(str(world.project.json("list")[0]["run_id"]))
 
 
@@ -116,24 +117,21 @@ def spellings(world: World) -> list[list[str]]:
 def test_no_push_gets_out_of_a_worktree(world: World, arrange: Arrange) -> None:
     arrange(world)
     world.init()
-    world.project.start(SCRIPT, flow="visit")
-    folder = newest_worktree(world)
+    folder = world.worktree()
     assert [words for words in spellings(world) if not refuses(world, folder, *words)] == []
 
 
 @pytest.mark.parametrize("arrange", ARRANGEMENTS[:-1])
 def test_the_same_pushes_would_arrive_without_init(world: World, arrange: Arrange) -> None:
     arrange(world)
-    world.git("worktree", "add", "-q", "--no-checkout", "--detach", "../repo.swarm/run-x", world.shadow)
-    folder = world.upstream.parent / "repo.swarm" / "run-x"
+    folder = world.worktree()
     clean = {name: world.project.env[name] for name in ("HOME", "PATH")}
     done = {" ".join(words): push_from(folder, clean, "--dry-run", *words) for words in spellings(world)}
     assert {words: one.stderr for words, one in done.items() if one.returncode != 0} == {}
 
 
 def test_a_worktree_that_was_there_before_init_is_closed_too(world: World) -> None:
-    world.project.start(SCRIPT, flow="visit")
-    folder = newest_worktree(world)
+    folder = world.worktree()
     assert [str(path) for path in world.init().blocked] == [str(folder)]
     assert refuses(world, folder, "--no-verify", "origin", "HEAD:refs/heads/x")
 
@@ -201,7 +199,7 @@ def test_worktrees_of_a_bare_repository_stay_what_they_are(world: World, tmp_pat
 def test_an_address_that_the_user_rewrites_exactly_stays_open_and_is_told(world: World) -> None:
     world.git("config", f"url.{world.upstream}.insteadOf", "exactly:this")
     world.git("config", "remote.origin.pushurl", "exactly:this")
-    world.project.start(SCRIPT, flow="visit")
+    world.worktree()
     assert world.init().open == ["exactly:this"]
 
 

@@ -246,6 +246,18 @@ def test_a_server_says_what_it_refuses(world: World) -> None:
     )
 
 
+@pytest.mark.parametrize(("land", "code"), [("squash", 0), ("merge", 0), ("evidence", 0), ("", 1)])
+def test_a_check_in_ci_judges_what_a_request_brings(world: World, land: str, code: int) -> None:
+    base = world.git("rev-parse", "main")
+    head = world.land(land) if land else world.git("rev-parse", world.shadow)
+    line = f"HEAD {head} refs/heads/x {base}\n"
+    argv = ["sh", str(bundled("hooks") / "pre-push"), ".", "."]
+    done = subprocess.run(
+        argv, cwd=world.project.root, env=dict(world.project.env), input=line, text=True, check=False
+    )
+    assert done.returncode == code
+
+
 def test_both_hooks_are_one_file() -> None:
     folder = Path(__file__).parents[3] / "hooks"
     assert ((folder / "pre-receive").is_symlink(), (folder / "pre-receive").readlink()) == (True, Path("pre-push"))

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
 from gitswarm.safety.taken_back import Undone
+from gitswarm.worktree.shadow import add_shadow
 from tests.conftest import GIT_CONFIG, Project
 
 FLOW = """\
@@ -72,6 +74,12 @@ class World:
     @property
     def repository(self) -> Repository:
         return open_repository(self.project.root, self.project.env)
+
+    def worktree(self) -> Path:
+        """The worktree of the run, made by the product."""
+        path = self.upstream.parent / "repo.swarm" / self.run
+        repository = self.repository
+        return add_shadow(repository, f"refs/heads/{self.shadow}", path, Locks(repository.common_dir)).path
 
     def init(self) -> Initialised:
         """What `git swarm init` does, without a process of its own."""

@@ -91,7 +91,10 @@ class SealedObjects:
         return content
 
     def has(self, object_id: str) -> bool:
-        return object_id in self._odb
+        try:
+            return object_id in self._odb
+        except ValueError:
+            return False  # no id at all
 
     def commit(self, commit_id: str) -> SealedCommit:
         """

@@ -31,7 +31,11 @@ from gitswarm.records.run_spec import RunSpec
 
 @dataclass(slots=True)
 class _Look:
-    """One look at a run, as far as it has come. `papers_of` are those of the `run` commits, by run id."""
+    """One look at a run, as far as it has come.
+
+    `siblings`: commits beside the branch, by id; `notes`, and `begun`, the files of the `run` commit, by id of the
+    run; `said`: about the code; `made`: how often each check was made.
+    """
 
     repository: Repository
     layout: RunLayout
@@ -107,7 +111,9 @@ def _refs(look: _Look, tip: str, base: str | None) -> Iterator[Finding]:
         found = strayed(look.repository, layout, own)
     except (SwarmError, KeyError, ValueError):
         return  # something cannot be read, which is said where it is looked for
-    if found is not None and found.newest != look.repository.refs.read(layout.next_ref):
+    if found is None or found.newest == look.repository.refs.read(layout.next_ref):
+        return
+    if look.repository.refs.read(layout.branch) == tip:  # else it goes on at this very moment
         message = f"the run had this commit; the branch is at {tip} instead, and nothing was set aside"
         yield Finding(commit=found.newest, check="chain", message=message)
 
@@ -236,9 +242,11 @@ def _kept(look: _Look) -> set[str]:
     """Commits that were set aside: what a rollback took off the branch."""
     objects, refs = look.reader.objects, look.repository.refs
     found: set[str] = set()
+    known = set(look.chain.ids)
     for name in refs.list(look.layout.rollback_prefix):
         cursor = refs.read(name)
-        while cursor is not None and cursor not in found and cursor not in look.chain.ids:
+        while cursor is not None and cursor not in known:
+            known.add(cursor)
             found.add(cursor)
             try:
                 parents = objects.commit(cursor).parents

@@ -18,7 +18,7 @@ from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
 from gitswarm.ledger.verify.forks import check_replay, check_start
 from gitswarm.ledger.verify.landed import Landing, check_landings, landings
 from gitswarm.ledger.verify.link import Link
-from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes
+from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes, missing_notes
 from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
 from gitswarm.ledger.verify.paths import Frozen, check_paths
 from gitswarm.ledger.verify.reader import LinkReader
@@ -190,20 +190,10 @@ def _look_at(look: _Look, link: Link) -> Papers:
 
 def _notes(look: _Look, layout: RunLayout) -> Notes:
     if layout.run_id not in look.notes:
-        notes = read_notes(look.repository.refs, look.reader, layout)
-        look.notes[layout.run_id] = notes
-        # A run that this one was forked from need not be here any more.
-        missing = [
-            ref
-            for ref, there in ((layout.events_notes, notes.events), (layout.routing_notes, notes.routing))
-            if there is None and layout == look.layout
-        ]
-        look.findings += [
-            Finding(
-                check="notes", message=f"{ref} is missing: the run's notes cannot be compared", severity="warning"
-            )
-            for ref in missing
-        ]
+        notes = look.notes[layout.run_id] = read_notes(look.repository.refs, look.reader, layout)
+        # A run that this one was forked from need not be here any more; one that just begins has no notes yet.
+        if layout == look.layout and len(look.chain.own) > 1:
+            look.findings += missing_notes(layout, notes)
     return look.notes[layout.run_id]
 
 

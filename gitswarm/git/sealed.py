@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import pygit2
 
@@ -24,8 +24,9 @@ _KINDS: Mapping[int, str] = {1: "commit", 2: "tree", 3: "blob", 4: "tag"}
 Kind = Literal["commit", "tree", "blob"]
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
+    """A tuple: a run's trees have tens of thousands of them."""
+
     mode: int
     id: str
 
@@ -90,7 +91,10 @@ class SealedObjects:
         return content
 
     def has(self, object_id: str) -> bool:
-        return object_id in self._odb
+        try:
+            return object_id in self._odb
+        except ValueError:
+            return False  # no id at all
 
     def commit(self, commit_id: str) -> SealedCommit:
         """
@@ -149,13 +153,12 @@ class SealedObjects:
         if old == new:
             return
         before, after = self.tree(old), self.tree(new)
-        for name in sorted({*before, *after}):
+        for name in sorted({name for name, _entry in before.items() ^ after.items()}):
             left, right = before.get(name), after.get(name)
-            if left == right:
-                continue
             path = f"{folder}{name}"
             inner = [entry.id if entry and entry.is_folder else EMPTY_TREE for entry in (left, right)]
-            yield from self.changes(inner[0], inner[1], f"{path}/")
+            if inner[0] != inner[1]:
+                yield from self.changes(inner[0], inner[1], f"{path}/")
             left, right = (None if entry and entry.is_folder else entry for entry in (left, right))
             if left != right:
                 yield TreeChange(path, left, right)
@@ -211,7 +214,7 @@ def _entries(tree_id: str, content: bytes) -> Iterator[tuple[str, TreeEntry]]:
         at = end + 1 + _ID_BYTES
         if end < 0 or at > len(content) or not mode.isdigit():
             raise _garbled(tree_id, "is no tree that git can read")
-        yield os.fsdecode(name), TreeEntry(int(mode, 8), content[end + 1 : at].hex())
+        yield name.decode(errors="surrogateescape"), TreeEntry(int(mode, 8), content[end + 1 : at].hex())
 
 
 def _person(line: bytes) -> Person:

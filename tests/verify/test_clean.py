@@ -168,7 +168,7 @@ def check_story(template: Project, story: Story) -> None:
             assert verified(stage.project, stage.layout) == []
 
 
-@settings(max_examples=15, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=8, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
 @given(story=stories())
 def test_a_sample_of_stories_verifies_clean(template: Project, story: Story) -> None:
     check_story(template, story)

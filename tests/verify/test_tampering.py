@@ -3,6 +3,8 @@ a trusted tip everything."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tests.verify.forging import Edit, Forged, Run, only
@@ -561,6 +563,35 @@ def test_a_commit_that_was_rewritten_without_its_notes_is_found(run: Run, name: 
     errors = [line for line in run.found() if "(warning)" not in line]
     assert errors[0].startswith("small/critique@1 trailers small/receipts/critique-code-critic.json: commit_before")
     assert errors[-1] == "- chain the run had this commit; the branch is at ID instead, and nothing was set aside"
+
+
+def assert_flip_is_found(run: Run, seed: int) -> None:
+    """One bit of one paper is turned, and everything else made to agree."""
+    chance = random.Random(seed)
+    tip, name = run.tip, chance.choice([WRITE, CRITIQUE, "small/write@2", "small/check@1", "small/done@1"])
+    flipped: list[str] = []
+
+    def edit(forged: Forged) -> None:
+        path = chance.choice([path for path, content in sorted(forged.files.items()) if content])
+        content = bytearray(forged.files[path] or b"")
+        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        forged.files[path] = bytes(content)
+        flipped.append(path)
+
+    run.rewrite(only(name, edit), whole=True)
+    assert "- chain the trusted tip is not on the branch" in run.found(tip), (seed, flipped)
+    run.project.git("update-ref", run.branch, tip)
+
+
+def test_any_bit_of_any_paper_is_found_relative_to_a_trusted_tip(run: Run) -> None:
+    for seed in range(5):
+        assert_flip_is_found(run, seed)
+
+
+@pytest.mark.soak
+def test_any_bit_of_any_paper_is_found_relative_to_a_trusted_tip_every_time(run: Run) -> None:
+    for seed in range(100, 400):
+        assert_flip_is_found(run, seed)
 
 
 def test_a_run_that_was_rewritten_into_itself_is_the_same(run: Run) -> None:

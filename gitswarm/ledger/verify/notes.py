@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.routing_note import is_garbled, parse
 from gitswarm.ledger.verify.finding import Finding
@@ -24,6 +25,14 @@ class Notes:
     events: Mapping[str, str] | None
     routing: Mapping[str, bytes] | None
     forks: tuple[Decision, ...] = ()
+
+
+def missing_notes(layout: RunLayout, today: Notes) -> Iterator[Finding]:
+    """Refs that are not here at all."""
+    for ref, there in ((layout.events_notes, today.events), (layout.routing_notes, today.routing)):
+        if there is None:
+            message = f"{ref} is missing: the run's notes cannot be compared"
+            yield Finding(check="notes", message=message, severity="warning")
 
 
 def check_notes(link: Link, today: Notes) -> Iterator[Finding]:

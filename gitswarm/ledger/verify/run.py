@@ -18,7 +18,7 @@ from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
 from gitswarm.ledger.verify.forks import check_replay, check_start
 from gitswarm.ledger.verify.landed import Landing, check_landings, landings
 from gitswarm.ledger.verify.link import Link
-from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes
+from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes, missing_notes
 from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
 from gitswarm.ledger.verify.paths import Frozen, check_paths
 from gitswarm.ledger.verify.reader import LinkReader
@@ -31,7 +31,11 @@ from gitswarm.records.run_spec import RunSpec
 
 @dataclass(slots=True)
 class _Look:
-    """One look at a run, as far as it has come. `papers_of` are those of the `run` commits, by run id."""
+    """One look at a run, as far as it has come.
+
+    `siblings`: commits beside the branch, by id; `notes`, and `begun`, the files of the `run` commit, by id of the
+    run; `said`: about the code; `made`: how often each check was made.
+    """
 
     repository: Repository
     layout: RunLayout
@@ -107,7 +111,9 @@ def _refs(look: _Look, tip: str, base: str | None) -> Iterator[Finding]:
         found = strayed(look.repository, layout, own)
     except (SwarmError, KeyError, ValueError):
         return  # something cannot be read, which is said where it is looked for
-    if found is not None and found.newest != look.repository.refs.read(layout.next_ref):
+    if found is None or found.newest == look.repository.refs.read(layout.next_ref):
+        return
+    if look.repository.refs.read(layout.branch) == tip:  # else it goes on at this very moment
         message = f"the run had this commit; the branch is at {tip} instead, and nothing was set aside"
         yield Finding(commit=found.newest, check="chain", message=message)
 
@@ -184,20 +190,10 @@ def _look_at(look: _Look, link: Link) -> Papers:
 
 def _notes(look: _Look, layout: RunLayout) -> Notes:
     if layout.run_id not in look.notes:
-        notes = read_notes(look.repository.refs, look.reader, layout)
-        look.notes[layout.run_id] = notes
-        # A run that this one was forked from need not be here any more.
-        missing = [
-            ref
-            for ref, there in ((layout.events_notes, notes.events), (layout.routing_notes, notes.routing))
-            if there is None and layout == look.layout
-        ]
-        look.findings += [
-            Finding(
-                check="notes", message=f"{ref} is missing: the run's notes cannot be compared", severity="warning"
-            )
-            for ref in missing
-        ]
+        notes = look.notes[layout.run_id] = read_notes(look.repository.refs, look.reader, layout)
+        # A run that this one was forked from need not be here any more; one that just begins has no notes yet.
+        if layout == look.layout and len(look.chain.own) > 1:
+            look.findings += missing_notes(layout, notes)
     return look.notes[layout.run_id]
 
 
@@ -236,9 +232,11 @@ def _kept(look: _Look) -> set[str]:
     """Commits that were set aside: what a rollback took off the branch."""
     objects, refs = look.reader.objects, look.repository.refs
     found: set[str] = set()
+    known = set(look.chain.ids)
     for name in refs.list(look.layout.rollback_prefix):
         cursor = refs.read(name)
-        while cursor is not None and cursor not in found and cursor not in look.chain.ids:
+        while cursor is not None and cursor not in known:
+            known.add(cursor)
             found.add(cursor)
             try:
                 parents = objects.commit(cursor).parents

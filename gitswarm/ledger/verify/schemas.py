@@ -46,8 +46,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Papers:
-    """The files of one commit, understood; None: missing or not of its kind. `events` has the lines that are events,
-    `lines` says how many there are."""
+    """The files of one commit, understood; None: missing or not of its kind, or no file of such a commit.
+
+    `events` has the lines that are events, `lines` says how many there are.
+    """
 
     receipt: Receipt | None = None
     envelope: Envelope | None = None
@@ -57,7 +59,6 @@ class Papers:
     lines: int = 0
     flows: Mapping[str, Flow] | None = None
     stations: Mapping[str, Station] | None = None
-    sidequests: Mapping[str, Sidequest] | None = None
 
 
 class PaperReader:
@@ -109,7 +110,6 @@ class PaperReader:
             lines=lines,
             flows=_only(Flow, frozen["flows"]),
             stations=_only(Station, frozen["stations"]),
-            sidequests=_only(Sidequest, frozen["sidequests"]),
         )
 
     def _extras(self) -> None:

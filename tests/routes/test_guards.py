@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.projects import ask
-from tests.routed import Case, checked, drive, fires_after, flow, quest, set_up, step
+from tests.routed import CRITIC, Case, checked, drive, fires_after, flow, quest, set_up, step
 from tests.routes.common import HALF, LINE, WHY, chooses, writes
 from tests.unseen import unseen_line
 
@@ -105,7 +105,7 @@ def test_a_trigger_that_cannot_be_evaluated_is_in_the_record(project: Project) -
 
 def test_what_a_person_edits_beside_a_fork_is_kept(project: Project) -> None:
     edit = {"b": {"run": [unseen_line('echo mine > "$RUN_BASE/../../../mine.txt"')]}}
-    run = drive(project, Case("", [fan("all_complete")], edit, ()))
+    run = drive(project, Case("", [fan("all_complete", writer=CRITIC)], edit, ()))
     refs = project.git("for-each-ref", "--format=%(refname)", f"refs/swarm/{run}/rollback").splitlines()
     kept = [ref for ref in refs if "mine.txt" in project.git("ls-tree", "--name-only", ref)]
     assert len(kept) == 1

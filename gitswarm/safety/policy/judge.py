@@ -39,9 +39,11 @@ class Judge:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._budget = Budget()
+        self._text = ""
 
     def line(self, text: str) -> Deny | None:
         """A whole command line, as an agent gives it."""
+        self._text = text
         scope = self._scope
         known = {name: Word(value) for name, value in scope.variables.items()}
         known |= {"HOME": Word(str(scope.home)), "RUN_BASE": Word(str(scope.worktree / scope.run_base))}
@@ -76,10 +78,17 @@ class Judge:
             return problem
         command = inner.command
         variables = dict(command.variables) | dict(command.assigned)
-        exported = {name: variables.get(name, Word(None)) for name in (*_EXPORTED, *self._scope.variables)}
+        names = [*_EXPORTED, *self._scope.variables]
+        if command.name == "trap":
+            names += [name for name in variables if self._is_set_once(name)]
+        exported = {name: variables.get(name, Word(None)) for name in names}
         shell = first_shell(str(self._scope.worktree), command.folders, exported)
         shell.input, shell.text = command.input, command.text
         return self._script(inner.text, shell)
+
+    def _is_set_once(self, name: str) -> bool:
+        """A trap runs later: what a variable is by then is known only of one that nothing else names."""
+        return len(re.findall(rf"(?<![\w${{]){re.escape(name)}(?!\w)", self._text)) == 1
 
     def _command(self, command: Command) -> Deny | None:
         return first(self._problems(command))

@@ -263,6 +263,7 @@ HOSTILE: dict[str, tuple[str, ...]] = {
         'echo "a',
     ),
     "unknown-target": (
+        "copy=$(mktemp -d); trap 'rm -rf \"$copy\"' EXIT; copy=/",
         "rm -rf $X",
         'rm -rf "$DIR"/',
         "echo x > $F",

@@ -281,4 +281,5 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
         home=Path("/home/dev"),
         temp=(Path("/var/tmp/agent"), Path("/var/tmp"), Path("/tmp")),
         resolve=Path.resolve,
+        variables={"HOME": "/home/dev", "TMPDIR": "/var/tmp/agent"},
     )

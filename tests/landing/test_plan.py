@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.git.landed import Landing
 from gitswarm.ledger.approval import Spoken, Word
+from gitswarm.ledger.landed import Landing
 from gitswarm.runner.landing.plan import Facts, Landed, Way, Wish, decide_landing
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.worktree.commit_hooks import HooksFolder, hooks_folder

@@ -7,31 +7,25 @@ from dataclasses import dataclass
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedObjects
+from gitswarm.ledger.approval import Word
 from gitswarm.ledger.layout import HUMAN, KERNEL, RUNS_FOLDER, RunLayout
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
 
-APPROVES, REJECTS, VOIDS = "Swarm-Approves", "Swarm-Rejects", "Swarm-Voids"
-
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Statement:
     """A commit that says `word` about the commit `about` and its code; of a VOIDS, `about` is the approval."""
 
     link: Link
-    word: str
+    word: Word
     about: str
     code: str
 
 
-def words(links: Iterable[Link]) -> list[Word]:
+def statements(links: Iterable[Link]) -> list[Statement]:
     """Everything that was said, oldest first."""
-    return [
-        Word(link, word, *_two(link.said[word]))
-        for link in links
-        for word in (APPROVES, REJECTS, VOIDS)
-        if word in link.said
-    ]
+    return [Statement(link, word, *_two(link.said[word])) for link in links for word in Word if word in link.said]
 
 
 def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
@@ -43,22 +37,22 @@ def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
     return objects.with_folder(tree, RUNS_FOLDER, runs.id if runs and runs.is_folder else None)
 
 
-def check_words(said: Iterable[Word], objects: SealedObjects, base: str) -> Iterator[Finding]:
+def check_words(said: Iterable[Statement], objects: SealedObjects, base: str) -> Iterator[Finding]:
     """Each is by somebody who may say it, about the commit that it stands on, and about the code that it has."""
     approvals: set[str] = set()
     for word in said:
         link = word.link
         if link.execution is None or link.execution.agent not in (HUMAN, KERNEL):
             yield link.finding("approval", f"{word.word} is said by {link.commit.author.name}")
-        if word.word == VOIDS:
+        if word.word is Word.VOIDS:
             if word.about not in approvals:
                 yield link.finding("approval", f"Swarm-Voids names {word.about}, which approves nothing here")
             continue
-        if word.word == APPROVES:
+        if word.word is Word.APPROVES:
             approvals.add(link.id)
         if word.about != link.parent:
             yield link.finding("approval", f"{word.word} names {word.about}, it stands on {link.parent}")
-        if word.word == REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
+        if word.word is Word.REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
             yield link.finding("approval", "it rejects, and its status is not BLOCKED")
         code = _code(objects, word.about, base)
         if code is not None and code != word.code:
@@ -73,13 +67,13 @@ def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
         return None
 
 
-def check_ref(said: list[Word], layout: RunLayout, found: str | None) -> Iterator[Finding]:
+def check_ref(said: list[Statement], layout: RunLayout, found: str | None) -> Iterator[Finding]:
     """The ref is a view of the newest word.
 
     :param found: where it points.
     """
     last = said[-1] if said else None
-    wanted = last.link.id if last and last.word == APPROVES else None
+    wanted = last.link.id if last and last.word is Word.APPROVES else None
     if found == wanted:
         return
     if found is None:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 
 from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import Word
+from gitswarm.ledger.landed import Landing
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.rescue import strayed
-from gitswarm.ledger.verify.approval import APPROVES, Word, check_ref, check_words, words
+from gitswarm.ledger.verify.approval import Statement, check_ref, check_words, statements
 from gitswarm.ledger.verify.chain import Chain, walk
 from gitswarm.ledger.verify.events import check_events
 from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
 from gitswarm.ledger.verify.forks import check_replay, check_start
-from gitswarm.ledger.verify.landed import Landing, check_landings, landings
+from gitswarm.ledger.verify.landed import check_landings, landings_anywhere
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes, missing_notes
 from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
@@ -44,7 +46,7 @@ class _Look:
     siblings: dict[str, Link] = field(default_factory=dict)
     notes: dict[str, Notes] = field(default_factory=dict)
     begun: dict[str, Papers] = field(default_factory=dict)
-    said: list[Word] = field(default_factory=list)
+    said: list[Statement] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     made: Counter[Check] = field(default_factory=Counter)
 
@@ -79,7 +81,7 @@ def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = 
         trusted,
         [landing.approved for landing in landed],
         list(hub_tips(repository.refs, layout)),
-        [word.about for word in reversed(look.said) if word.word == APPROVES],
+        [said.about for said in reversed(look.said) if said.word is Word.APPROVES],
     )
     look.findings += check_trust(witnesses, chain.ids, lambda: _kept(look))
     look.findings += look.reader.findings
@@ -157,7 +159,7 @@ def _look_along(look: _Look) -> None:
             found = check_replay(link, look.siblings.get(link.replays))
             look.ask("forks", (finding for finding in found if is_own or finding.severity == "error"))
         if is_own:
-            look.said += words([link])
+            look.said += statements([link])
         progress = progress.after(link)
         earlier.add(link.id)
 
@@ -219,12 +221,12 @@ def _look_at_landings(look: _Look) -> Sequence[Landing]:
     target = look.spec.settings.deploy.target or look.spec.base_ref if look.spec else None
     branch = target if target is None or target.startswith("refs/") else f"refs/heads/{target}"
     try:
-        found = landings(look.repository, layout, branch, base)
+        found = landings_anywhere(look.repository, layout, branch, base)
     except SwarmError as error:
         look.findings.append(Finding(check="approval", message=error.message, severity="warning"))
         return ()
     if found:
-        look.ask("approval", check_landings(look.repository, layout, found, look.said, look.chain.ids))
+        look.ask("approval", check_landings(look.repository, layout, found, look.said, look.chain))
     return found
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
+from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, LandedAs, Word, last_landing
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
@@ -17,7 +18,7 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.landing.apart import ApartStep, execute_apart
 from gitswarm.runner.landing.approve import uncommitted_edits
-from gitswarm.runner.landing.look import Merger, facts_of, merged
+from gitswarm.runner.landing.look import facts_of, merged
 from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.shape import Made, Spoiled, describe, make_commit, needs_test, shape_of
@@ -214,7 +215,7 @@ def _foreseen(session: Session, way: Way) -> Refused | None:
     return _occupied(session, checkouts_of(repository, way.target), onto, found.tree)
 
 
-def _conflict(session: Session, way: Way, found: Merger) -> Refused:
+def _conflict(session: Session, way: Way, found: Merged) -> Refused:
     run = session.layout.run_id
     count = len(found.conflicts)
     return Refused(

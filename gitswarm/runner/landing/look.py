@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gitswarm.git.as_user import UsersGit, spoken
-from gitswarm.git.landed import Landing, landings
-from gitswarm.git.merge import merge_bases, merge_trees
+from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import Spoken, last_word, standing_approval
+from gitswarm.ledger.landed import grounds, landings, merged_code
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.state import RunState
 from gitswarm.records.run_spec import BRANCH_PREFIX
@@ -25,8 +23,8 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
     target = _resolved(session, target_of(session, wish))
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
-    ground = _ground(session, standing, found, tip) if standing is not None and tip is not None else Ground(())
-    changed = _changed_paths(session, standing, ground) if standing is not None else ()
+    bases = grounds(repository, standing.about, found, tip) if standing is not None and tip is not None else ()
+    changed = _changed_paths(session, standing, bases) if standing is not None else ()
     return Facts(
         run=session.layout.run_id,
         standing=standing,
@@ -38,9 +36,9 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
         tip=tip,
         branches=_branches(session),
         landings=tuple(found),
-        bases=ground.bases,
+        bases=bases,
         changed=bool(changed),
-        hook_files=_hook_files(session, standing, ground, changed) if standing is not None else (),
+        hook_files=_hook_files(session, standing, bases, changed) if standing is not None else (),
         checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
     )
 
@@ -75,51 +73,15 @@ def users_git(session: Session) -> UsersGit:
     return UsersGit(session.around.env, session.repository.main_folder)
 
 
-@dataclass(frozen=True, slots=True)
-class Merger:
-    """What target and run are together. `tree` is whole, its `.swarm/runs` that of the target."""
-
-    tree: str
-    conflicts: tuple[str, ...] = ()
-
-
-def merged(session: Session, way: Way, tip: str) -> Merger:
+def merged(session: Session, way: Way, tip: str) -> Merged:
     """The approved code on top of `tip`, a commit of the target."""
-    repository, objects = session.repository, session.repository.objects
+    repository, approved = session.repository, way.approval.about
     found = landings(repository, tip, session.layout.run_id, session.spec.base)
-    ground = _ground(session, way.approval, found, tip)
-    onto = objects.commit(tip).tree
-    runs = objects.entry(onto, RUNS_FOLDER)
-    code = objects.with_subtree(objects.commit(way.approval.about).tree, RUNS_FOLDER, runs)
-    if ground.bases == (tip,):
-        return Merger(code)
-    # The same `.swarm/runs` on all three sides: what lies there is nothing to merge.
-    base = objects.with_subtree(objects.commit(ground.bases[0]).tree, RUNS_FOLDER, runs)
-    result = merge_trees(repository, base, onto, code)
-    return Merger(result.tree, result.conflicts)
+    return merged_code(repository, approved, tip, grounds(repository, approved, found, tip))
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """Commits from which target and run went apart; one, if it is plain where that was."""
-
-    bases: tuple[str, ...]
-
-
-def _ground(session: Session, approval: Spoken, found: list[Landing], tip: str) -> Ground:
-    """What landed before is common ground, unless it was reverted: then it counts as if it had never been there."""
-    repository = session.repository
-    if not found:
-        return Ground(merge_bases(repository, tip, approval.about))
-    newest = found[0]
-    if newest.reverted_by is not None:
-        return Ground(merge_bases(repository, newest.before, approval.about))
-    known = repository.objects.has(newest.approved)
-    return Ground((newest.approved,) if known else merge_bases(repository, tip, approval.about))
-
-
-def _changed_paths(session: Session, approval: Spoken, ground: Ground) -> tuple[str, ...]:
-    before, after = _code_trees(session, approval, ground)
+def _changed_paths(session: Session, approval: Spoken, bases: tuple[str, ...]) -> tuple[str, ...]:
+    before, after = _code_trees(session, approval, bases)
     return tuple(
         path
         for delta in session.repository.diffs.between(before, after)
@@ -128,15 +90,17 @@ def _changed_paths(session: Session, approval: Spoken, ground: Ground) -> tuple[
     )
 
 
-def _code_trees(session: Session, approval: Spoken, ground: Ground) -> tuple[str, str]:
+def _code_trees(session: Session, approval: Spoken, bases: tuple[str, ...]) -> tuple[str, str]:
     objects = session.repository.objects
-    base = ground.bases[0] if ground.bases else session.spec.base
+    base = bases[0] if bases else session.spec.base
     before, after = (objects.commit(commit).tree for commit in (base, approval.about))
     return objects.with_subtree(before, RUNS_FOLDER, None), objects.with_subtree(after, RUNS_FOLDER, None)
 
 
-def _hook_files(session: Session, approval: Spoken, ground: Ground, changed: tuple[str, ...]) -> tuple[str, ...]:
-    trees = _code_trees(session, approval, ground)
+def _hook_files(
+    session: Session, approval: Spoken, bases: tuple[str, ...], changed: tuple[str, ...]
+) -> tuple[str, ...]:
+    trees = _code_trees(session, approval, bases)
     return changed_hooks(users_hooks(session), session.repository.objects, changed, trees)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitswarm.git.landed import TRAILER
+from gitswarm.ledger.landed import TRAILER
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.message import Message
 from gitswarm.ledger.state import RunState

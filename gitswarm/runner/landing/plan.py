@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitswarm.git.landed import Landing
 from gitswarm.ledger.approval import Spoken, Word
+from gitswarm.ledger.landed import Landing
 from gitswarm.records.run_spec import BRANCH_PREFIX, LandStrategy
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.worktree.land import Checkout

@@ -8,7 +8,7 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, spoken
-from gitswarm.git.landed import TRAILER
+from gitswarm.ledger.landed import TRAILER
 from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import Result

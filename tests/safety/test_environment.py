@@ -134,3 +134,8 @@ def test_a_commit_is_signed_by_nobody_and_names_the_agent(project: Project) -> N
 def test_nobody_is_asked_for_a_text(project: Project) -> None:
     project.git("config", "core.editor", "false")
     assert as_agent(project, "git commit --allow-empty --amend").returncode == 0
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "/tmp"), ({"TMPDIR": "/var/tmp/mine"}, "/var/tmp/mine")])
+def test_there_is_a_folder_for_temporary_files(project: Project, given: dict[str, str], expected: str) -> None:
+    assert as_agent(project, 'printf %s "$TMPDIR"', **given).stdout == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from gitswarm.safety.redact.entropy import random_tokens
@@ -19,7 +20,9 @@ class Finder:
 
     def in_text(self, text: str) -> list[Span]:
         """In order and without overlaps; what random letters look like counts too."""
-        return _merged([*self._spans(text, is_code=False), *random_tokens(text)])
+        known = _merged(list(self._spans(text, is_code=False)))
+        # A token that looks random because of a secret in it, as the path of a file, is looked at again without it.
+        return _merged([*known, *_apart_from(known, random_tokens(text))])
 
     def in_code(self, text: str) -> list[Span]:
         """As `in_text`, but only what is no accident in code."""
@@ -56,6 +59,15 @@ def _folded(text: str) -> str:
     if len(folded) != len(text):
         folded = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
     return folded
+
+
+def _apart_from(known: Sequence[Span], spans: Iterable[Span]) -> Iterator[Span]:
+    """Those that overlap none of the known ones, which are in order."""
+    ends = [span.end for span in known]
+    for span in spans:
+        index = bisect_right(ends, span.start)
+        if index == len(known) or known[index].start >= span.end:
+            yield span
 
 
 def _merged(spans: list[Span]) -> list[Span]:

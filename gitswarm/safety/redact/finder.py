@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gitswarm.safety.redact.entropy import random_tokens
 from gitswarm.safety.redact.rule import Rule, Span
-from gitswarm.safety.redact.views import views
+from gitswarm.safety.redact.views import GAP, views
 
 
 class Finder:
@@ -32,7 +32,9 @@ class Finder:
         yield from self._direct(text, is_code=is_code)
         for view in views(text):
             for span in self._direct(view.text, is_code=is_code):
-                start, end = view.start(span.start), view.end(span.end)
+                # What lies on both sides of a gap does not belong together.
+                gap = view.text.find(GAP, span.start, span.end)
+                start, end = view.start(span.start), view.end(span.end if gap < 0 else gap)
                 if start < end:
                     yield Span(start, end, span.kind)
 

@@ -42,6 +42,7 @@ bench: $(STAMP)  ## milliseconds against plain git in the same run; about 20 min
 	$(BIN)/python -m benchmarks.command_cost
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.guard_cost
+	$(BIN)/python -m benchmarks.redaction_cost
 
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,13 +43,18 @@ class Incoming:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            self._folder.rmdir()  # what was accepted left nothing behind
+        except OSError:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def empty(self) -> None:
         """Throws the objects and the index away."""
-        with suppress(FileNotFoundError):
+        try:
+            self._folder.mkdir()
+        except FileExistsError:
             shutil.rmtree(self._folder)
-        self._folder.mkdir()
+            self._folder.mkdir()
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -80,6 +84,7 @@ class Incoming:
                     _move(path, self._store / fan.name)
                 if self._durable:
                     _flush(self._store / fan.name)
+                fan.rmdir()
 
     def _has(self, git: Git, blob_id: str) -> bool:
         only_here = {**self.env, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}

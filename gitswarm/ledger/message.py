@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pydantic import JsonValue
+
 from gitswarm.records.base import shorten
-from gitswarm.records.secrets import Scrub
+from gitswarm.records.secrets import Scrubber
 
 FORMAT = "1"
 SUBJECT_WIDTH = 69  # with a blank and the longest status behind it: 80 columns
@@ -27,10 +29,14 @@ class Message:
     body: str
     trailers: Mapping[str, str]
 
-    def scrubbed(self, scrub: Scrub) -> Message:
+    def scrubbed(self, scrubber: Scrubber) -> Message:
         """Before it is rendered: a subject that was cut could show a part of a secret."""
-        trailers = {name: scrub(value) for name, value in self.trailers.items()}
-        return Message(scrub(self.subject), scrub(self.body), trailers)
+        said: list[JsonValue] = [self.subject, self.body, *self.trailers.values()]
+        clean = scrubber.scrub_json(said)
+        if clean is said or not isinstance(clean, list):
+            return self
+        subject, body, *values = (str(text) for text in clean)
+        return Message(subject, body, dict(zip(self.trailers, values, strict=True)))
 
     def render(self) -> str:
         lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if _one_line(value)]

@@ -167,7 +167,7 @@ class RunStore:
         """Keeps work that is about to be undone: `rollback/<n>` with parents [tip, notes tips]. Returns the ref."""
         notes = [tip for tip in (self._events_notes.tip, self._routing_notes.tip) if tip]
         said = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers})
-        message = said.scrubbed(self._scrubber.scrub).render()
+        message = said.scrubbed(self._scrubber).render()
         when = self._clock()
         new = NewCommit(tree, (state.tip, *notes), message, self._committer, self._committer, when)
         number = max((_number(name) for name in self._kept_refs()), default=0) + 1
@@ -205,7 +205,7 @@ class RunStore:
     def _write(self, draft: Draft, parent: str) -> str:
         parent_tree = self._objects.commit(parent).tree
         tree = self.with_run_files(draft.code_tree, parent_tree, draft.files)
-        said = draft.message.scrubbed(self._scrubber.scrub)
+        said = draft.message.scrubbed(self._scrubber)
         before = self._prev_notes(parent)
         trailers = {"Swarm-Format": "1", **said.trailers, "Swarm-Prev-Notes": before}
         message = Message(said.subject, said.body, trailers).render()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from gitswarm.safety.redact.entropy import random_tokens
 from gitswarm.safety.redact.rule import Rule, Span
-from gitswarm.safety.redact.views import views
+from gitswarm.safety.redact.views import GAP, views
 
 
 class Finder:
@@ -19,7 +20,9 @@ class Finder:
 
     def in_text(self, text: str) -> list[Span]:
         """In order and without overlaps; what random letters look like counts too."""
-        return _merged([*self._spans(text, is_code=False), *random_tokens(text)])
+        known = _merged(list(self._spans(text, is_code=False)))
+        # A token that looks random because of a secret in it, as the path of a file, is looked at again without it.
+        return _merged([*known, *_apart_from(known, random_tokens(text))])
 
     def in_code(self, text: str) -> list[Span]:
         """As `in_text`, but only what is no accident in code."""
@@ -29,7 +32,9 @@ class Finder:
         yield from self._direct(text, is_code=is_code)
         for view in views(text):
             for span in self._direct(view.text, is_code=is_code):
-                start, end = view.start(span.start), view.end(span.end)
+                # What lies on both sides of a gap does not belong together.
+                gap = view.text.find(GAP, span.start, span.end)
+                start, end = view.start(span.start), view.end(span.end if gap < 0 else gap)
                 if start < end:
                     yield Span(start, end, span.kind)
 
@@ -56,6 +61,15 @@ def _folded(text: str) -> str:
     if len(folded) != len(text):
         folded = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
     return folded
+
+
+def _apart_from(known: Sequence[Span], spans: Iterable[Span]) -> Iterator[Span]:
+    """Those that overlap none of the known ones, which are in order."""
+    ends = [span.end for span in known]
+    for span in spans:
+        index = bisect_right(ends, span.start)
+        if index == len(known) or known[index].start >= span.end:
+            yield span
 
 
 def _merged(spans: list[Span]) -> list[Span]:

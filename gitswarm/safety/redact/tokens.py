@@ -10,10 +10,16 @@ _NO_WORD_BEFORE = r"(?<![A-Za-z0-9])"
 _NO_WORD_BEHIND = r"(?![A-Za-z0-9])"
 _BODY = r"[A-Za-z0-9_-]"
 
-# A body ends at the next five dashes: however many beginnings there are, each letter is read once.
-_PRIVATE_KEY = (
-    r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----))*"
-    r"(?:-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----)?"
+_KEY_NAME = r"(?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+_BETWEEN = r"""(?:\\{1,2}[nr]|[\s"',])*"""
+_KEY_LINES = rf"(?:{_BETWEEN}[A-Z][A-Za-z-]{{2,30}}: [^\n\\]{{1,200}}){{0,6}}(?:{_BETWEEN}[A-Za-z0-9+/=]{{16,}})+"
+# Without its end, only what looks like lines of a key belongs to it: texts mention how a key begins.
+_PRIVATE_KEY = f"-----BEGIN {_KEY_NAME}(?:(?:[^-]|-(?!----)){{1,20000}}-----END {_KEY_NAME}|{_KEY_LINES})"
+# Of a key with colour codes at its begin only that was read; the rest belongs to it.
+_WRAP = r"(?:\\{1,2}[nr]|[\r\n\t])*"
+_REST_OF_KEY = (
+    rf"\[REDACTED:private-key\](?:{_WRAP}[A-Za-z0-9+/=]{{16,}})+"
+    rf"(?:(?:{_WRAP}[A-Za-z0-9+/=]{{1,15}})?{_WRAP}-----END {_KEY_NAME})?"
 )
 
 
@@ -24,6 +30,7 @@ def _token(kind: str, prefix: str, body: str) -> Rule:
 
 TOKENS: tuple[Rule, ...] = (
     shaped("private-key", "PRIVATE", _PRIVATE_KEY, back=80),
+    shaped("private-key", "[REDACTED:private-key]", _REST_OF_KEY),
     shaped("putty-key", "PuTTY-User-Key-File-", r"PuTTY-User-Key-File-\d(?:[^\n]*\n){1,60}?Private-MAC: ?[0-9a-f]+"),
     _token("age-key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
     shaped("jwt", "eyJ", begins("eyJ") + rf"{_BODY}{{8,}}\.{_BODY}{{8,}}={{0,2}}(?:\.[A-Za-z0-9_=-]*)?"),

@@ -14,7 +14,7 @@ _ESCAPE = re.compile(
     r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e(?=\[))(?:\[[0-9;:?]*[A-Za-z]|\][^\x07\x1b\\\n]{0,300}(?:\x07|\x1b\\)?|[()][A-Z0-9])"
 )
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
-_NEAR = 4_000
+_NEAR = 400
 _LINE = 300
 """A decoded view holds what stands near something to decode: from the begin of its line, or this much before it."""
 
@@ -24,7 +24,7 @@ _LAST_LINE = re.compile(r"[A-Za-z0-9+/]{1,15}={0,2}")
 _WRAPPED_AT = 40  # shorter lines are no base64 that was wrapped, but one token each
 _NOT_ASCII = bytes(range(128, 256))
 _URL_ALPHABET = str.maketrans("-_", "+/")
-_GAP = "\n\0\n"
+GAP = "\n\0\n"
 _LONGEST_RUN = 400_000
 
 
@@ -97,7 +97,7 @@ def _rewritten(text: str, pattern: re.Pattern[str], become: Callable[[re.Match[s
         if done is None or match.start() > done + _NEAR:
             _rest(writer, text, done)
             done = max(done or 0, _begin_of_line(text, match.start()))
-            writer.add(_GAP, done, done, whole=True)
+            writer.add(GAP, done, done, whole=True)
         writer.add(text[done : match.start()], done, match.start(), whole=False)
         writer.add(become(match), match.start(), match.end(), whole=True)
         done = match.end()
@@ -129,7 +129,7 @@ def _decoded(text: str) -> Iterator[View]:
         for shift in range(4):
             plain = _plain(run[shift:])
             if plain is not None:
-                writer.add(plain + _GAP, start, end, whole=True)
+                writer.add(plain + GAP, start, end, whole=True)
     view = writer.view()
     if view.places:
         yield view

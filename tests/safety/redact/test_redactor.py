@@ -85,7 +85,18 @@ def test_a_private_key_is_one_secret_also_when_its_lines_are_escaped() -> None:
 
 def test_a_private_key_without_its_end_is_gone_whole() -> None:
     key = SHAPED["openssh-key"](Dice(3)).partition("-----END")[0]
-    assert REDACTOR.scrub(f"x\n{key}") == "x\n[REDACTED:private-key]"
+    assert REDACTOR.scrub(f"x\n{key}") == "x\n[REDACTED:private-key]\n"
+
+
+def test_a_private_key_with_colours_in_its_first_line_is_gone_whole() -> None:
+    key = SHAPED["rsa-key"](Dice(2)).replace("RSA", "\x1b[1mRSA\x1b[0m", 1)
+    assert REDACTOR.scrub(f"x\n{key}\ny") == "x\n[REDACTED:private-key]\ny"
+
+
+def test_how_a_private_key_begins_may_be_mentioned() -> None:
+    text = "a file that starts with -----BEGIN RSA PRIVATE KEY----- is a key. And more text follows here.\n"
+    assert REDACTOR.scrub(text) == text
+    assert REDACTOR.find_in_code("README.md", text.encode(), None) == []
 
 
 def test_escaped_colour_codes_do_not_hide_a_secret() -> None:

@@ -161,6 +161,7 @@ def test_a_paper_garbled_by_an_amended_commit_is_named_and_the_original_comes_ba
     assert f"was rewritten by hand: {tip[:12]} is back for " in answer.stderr
     assert stopped.project.git("merge-base", tip, stopped.branch) == tip
     stopped.assert_whole()
+    assert stopped.ask("resume").code == 0
 
 
 def test_code_in_an_amended_commit_is_adopted_when_asked(stopped: Stopped) -> None:

@@ -15,6 +15,7 @@ from tests.conftest import Project
 from tests.leaks import FLOW, clean, events_of, journals, kept_bytes, leaked, quarantined, token, with_flow
 from tests.projects import new_project, only_run
 from tests.safety.redact.corpus import Planted, planted
+from tests.unseen import unseen_line
 from tests.waiting import wait_until
 
 PLANTED = planted(500)
@@ -95,6 +96,11 @@ def test_the_worktree_holds_what_was_committed(told: Project) -> None:
     assert clean(told, only_run(told)) == ""
 
 
+def test_what_was_stored_is_whole(told: Project) -> None:
+    """Message, envelope, receipt and note say the same without their secrets."""
+    assert told.json("verify")["findings"] == []
+
+
 def test_ids_and_hashes_of_the_run_survive(told: Project) -> None:
     run = only_run(told)
     messages = told.git("log", "--format=%B", f"shadow/{run}", "--grep", "Swarm-Format")
@@ -107,7 +113,7 @@ def test_ids_and_hashes_of_the_run_survive(told: Project) -> None:
 
 def start_hanging(project: Project, entry: dict[str, object], *words: str) -> subprocess.Popen[bytes]:
     """A run whose first step does what `entry` says and then waits for ever."""
-    steps = script(write={**entry, "run": [*_lines(entry), 'touch "$HOME/reached"; sleep 1000']})
+    steps = script(write={**entry, "run": [*_lines(entry), unseen_line('touch "$HOME/reached"; sleep 1000')]})
     argv = project.argv("start", "leak", "--script", project.script(steps), *words)
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(argv, cwd=project.root, env=dict(project.env), stdout=quiet, stderr=quiet)
@@ -335,7 +341,8 @@ def test_steps_beside_each_other(project: Project, station: str) -> None:
     with_flow(project, FORK.replace("STATION", station))
     left = {
         "output": token(17),
-        "write": {"RUN_BASE/leak/left.md": f"found {token(18)}\n", "src/key.py": f"KEY = '{token(19)}'\n"},
+        "write": {"RUN_BASE/leak/left.md": f"found {token(18)}\n"},
+        "run": [unseen_line(f"printf '%s\\n' \"KEY = '{token(19)}'\" > src/key.py")],
     }
     steps = script(left=left, right={"write": {"RUN_BASE/leak/right.md": "fine\n"}})
     answer = subprocess.run(
@@ -369,7 +376,7 @@ def test_an_error_message_shows_none(project: Project) -> None:
 
 
 def test_a_fork_of_a_run_holds_none(told: Project) -> None:
-    told.swarm("fork", "write", "--run", only_run(told))
+    told.swarm("fork", "write", "--run", only_run(told), code=4)
     assert leaked(told, [*PLANTED[:40], token(53)]) == []
 
 

@@ -376,7 +376,7 @@ def test_an_error_message_shows_none(project: Project) -> None:
 
 
 def test_a_fork_of_a_run_holds_none(told: Project) -> None:
-    told.swarm("fork", "write", "--run", only_run(told), code=4)
+    told.swarm("fork", "write", "--run", only_run(told), code=4)  # its script fails, as the first time
     assert leaked(told, [*PLANTED[:40], token(53)]) == []
 
 

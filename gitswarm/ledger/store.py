@@ -158,9 +158,13 @@ class RunStore:
         blob_id = self._objects.write_blob(note)
         self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 
-    def stored(self, files: Mapping[str, bytes]) -> Stored:
-        """Blobs of these contents: no filter of git's, no secret."""
+    def stored(self, files: Mapping[str, bytes], journals: Mapping[str, bytes] | None = None) -> Stored:
+        """Blobs of these contents: no filter of git's, no secret.
+
+        :param journals: contents of open journals, which have none.
+        """
         contents = {path: scrubbed(path, content, self._scrubber) for path, content in files.items()}
+        contents |= journals or {}
         return Stored(contents, {path: self._objects.write_blob(content) for path, content in contents.items()})
 
     def set_aside(self, state: RunState, tree: str, title: str, trailers: Mapping[str, str]) -> str:

@@ -74,12 +74,13 @@ def write_papers(session: Session, plan: StepPlan, worked: Worked, journal: Jour
     receipt = write_receipt(plan, worked, envelope)
     journal.append_all(said_events(envelope))
     _report_end(plan, worked, journal)
-    papers = kernel_files(plan, worked, envelope, receipt, journal)
+    papers = kernel_files(plan, worked, envelope, receipt)
+    events = {plan.execution.events: journal.content}
     expired = _expired_events(session, plan)
-    stored = session.store.stored({**worked.artifacts, **papers})
+    stored = session.store.stored({**worked.artifacts, **papers}, events)
     blobs = {**stored.blobs, **dict.fromkeys(expired)}
     changed = {path for path, content in worked.artifacts.items() if stored.contents[path] != content}
-    written = {path: stored.contents[path] for path in (*papers, *changed)}
+    written = {path: stored.contents[path] for path in (*papers, *events, *changed)}
     draft = draft_commit(plan, worked, envelope, blobs, len(journal.events))
     return Written(written, expired, blobs, letters, draft)
 

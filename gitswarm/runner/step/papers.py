@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message
 from gitswarm.ledger.store import Draft
@@ -133,9 +132,8 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
     return receipt.model_copy(update={"routing": said})
 
 
-def kernel_files(
-    plan: StepPlan, worked: Worked, envelope: Envelope, receipt: Receipt, journal: Journal
-) -> dict[str, bytes]:
+def kernel_files(plan: StepPlan, worked: Worked, envelope: Envelope, receipt: Receipt) -> dict[str, bytes]:
+    """What the kernel writes about an execution, its events left out."""
     execution = plan.execution
     proposal = plan.decision.proposal
     return {
@@ -144,7 +142,6 @@ def kernel_files(
         execution.envelope: envelope.to_json(),
         execution.transcript(plan.choice.engine): to_jsonl(worked.result.transcript),
         execution.evidence: worked.evidence.to_json(),
-        execution.events: journal.content,
     }
 
 

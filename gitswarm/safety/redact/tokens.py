@@ -18,7 +18,7 @@ _PRIVATE_KEY = f"-----BEGIN {_KEY_NAME}(?:(?:[^-]|-(?!----)){{1,20000}}-----END 
 # Of a key with colour codes at its begin only that was read; the rest belongs to it.
 _WRAP = r"(?:\\{1,2}[nr]|[\r\n\t])*"
 _REST_OF_KEY = (
-    rf"\[REDACTED:private-key\](?:{_WRAP}[A-Za-z0-9+/=]{{16,}})+"
+    rf"\[REDACTED:private-key\][A-Za-z0-9+/=]{{0,63}}(?:{_WRAP}[A-Za-z0-9+/=]{{16,}})+"
     rf"(?:(?:{_WRAP}[A-Za-z0-9+/=]{{1,15}})?{_WRAP}-----END {_KEY_NAME})?"
 )
 

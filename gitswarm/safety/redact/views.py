@@ -126,7 +126,8 @@ def _decoded(text: str) -> Iterator[View]:
         run = text[start:end] if end - start < _LONGEST_RUN else ""
         if "\n" in run or "\\" in run:
             run = _WRAP.sub("", run)
-        for shift in range(4):
+        # Hashes, paths and names in small letters: a text in base64 has capitals.
+        for shift in range(4) if not run.islower() else ():
             plain = _plain(run[shift:])
             if plain is not None:
                 writer.add(plain + GAP, start, end, whole=True)

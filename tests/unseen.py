@@ -28,6 +28,7 @@ def _hidden(value: Any) -> Any:
     return [_hidden(inner) for inner in value] if isinstance(value, list) else value
 
 
+_CLEAN = "unset $(env | sed -n 's/^\\(GIT_[A-Z_0-9]*\\)=.*/\\1/p')"
 _folders: list[Path] = []
 
 
@@ -37,5 +38,5 @@ def unseen_line(line: str) -> str:
         _folders.append(Path(tempfile.mkdtemp(prefix="unseen-")))
         atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
     path = _folders[0] / f"{hashlib.sha256(line.encode()).hexdigest()[:16]}.sh"
-    path.write_text(f"unset GIT_ALLOW_PROTOCOL\n{line}\n", encoding="utf-8")
+    path.write_text(f"{_CLEAN}\n{line}\n", encoding="utf-8")
     return f"exec sh {path}"

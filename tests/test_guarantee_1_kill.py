@@ -33,7 +33,7 @@ SHARDS = 64
 """Parts that the points are cut into for the soak, so that several processes can share them."""
 
 FIRST_KILLS = (
-    ("torn write_text in engines.stub._act", 1),
+    ("torn write_text in engines.stub._write", 1),
     ("after Journal", 1),
     ("after Refs.swap next", 2),
     ("after Refs.swap branch", 2),

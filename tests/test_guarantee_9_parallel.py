@@ -19,6 +19,7 @@ import pytest
 from tests.conftest import Project
 from tests.faults import COUNT, STOP
 from tests.fingerprint import fingerprint
+from tests.unseen import unseen
 from tests.waiting import DEADLINE_S, ends_within, wait_until
 
 LOCK_PATIENCE_S = 1.5
@@ -204,7 +205,7 @@ def test_sixteen_runs_at_once_all_finish_and_nothing_of_one_is_in_another(trail:
 
 
 def test_resume_of_a_live_run_is_refused_and_names_its_owner(trail: Project, door: Door) -> None:
-    with swarming(trail, "start", "trek", "--script", trail.script(GATED)) as owner:
+    with swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))) as owner:
         door.wait()
         refused = trail.swarm("resume", code=1)
         run = trail.json("list")[0]["run_id"]
@@ -220,7 +221,7 @@ def test_resume_of_a_live_run_is_refused_and_names_its_owner(trail: Project, doo
 
 
 def test_a_live_run_reads_as_running(trail: Project, door: Door) -> None:
-    with swarming(trail, "start", "trek", "--script", trail.script(GATED)) as owner:
+    with swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))) as owner:
         door.wait()
         status = trail.json("status")
         door.open()
@@ -231,7 +232,7 @@ def test_a_live_run_reads_as_running(trail: Project, door: Door) -> None:
 
 def test_a_live_run_whose_agent_commits_by_itself_reads_as_running(trail: Project, door: Door) -> None:
     script = GATED.replace("        - touch", "        - git commit -q --allow-empty -m mine\n        - touch", 1)
-    with swarming(trail, "start", "trek", "--script", trail.script(script)) as owner:
+    with swarming(trail, "start", "trek", "--script", trail.script(unseen(script))) as owner:
         door.wait()
         listed = trail.swarm("list", "--json")
         door.open()
@@ -240,7 +241,7 @@ def test_a_live_run_whose_agent_commits_by_itself_reads_as_running(trail: Projec
 
 
 def test_a_foreign_gc_waits_while_a_run_is_live(trail: Project, door: Door) -> None:
-    with swarming(trail, "start", "trek", "--script", trail.script(GATED)) as owner:
+    with swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))) as owner:
         door.wait()
         refused = subprocess.run(
             ["git", "gc", "--prune=now"],
@@ -262,7 +263,7 @@ def test_a_foreign_gc_waits_while_a_run_is_live(trail: Project, door: Door) -> N
 def test_gc_waits_until_the_last_of_two_runs_has_ended(trail: Project, door: Door) -> None:
     gc_pid = trail.root / ".git" / "gc.pid"
     other = trail.root.parent / "free.yaml"
-    with swarming(trail, "start", "trek", "--script", trail.script(GATED)) as owner:
+    with swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))) as owner:
         door.wait()
         other.write_text(SCRIPT.replace("NAME", "ann"), encoding="utf-8")
         trail.swarm("start", "trek", "--script", str(other))
@@ -279,10 +280,10 @@ def test_gc_is_handed_to_the_run_that_still_lives(trail: Project, door: Door) ->
     second = door.folder / "second"
     second.mkdir()
     with ExitStack() as stack:
-        first = stack.enter_context(swarming(trail, "start", "trek", "--script", trail.script(GATED)))
+        first = stack.enter_context(swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))))
         door.wait()
         late = Project(trail.root, {**trail.env, "DOOR": str(second)})
-        later = stack.enter_context(swarming(late, "start", "trek", "--script", late.script(GATED)))
+        later = stack.enter_context(swarming(late, "start", "trek", "--script", late.script(unseen(GATED))))
         Door(second).wait()
         door.open()
         assert answer(first)[0] == 0
@@ -299,7 +300,7 @@ def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Doo
     script.write_text(SCRIPT.replace("NAME", "ann"), encoding="utf-8")
     start = ("start", "trek", "--script", str(script))
     moments: dict[int, bool] = {}
-    with swarming(trail, "start", "trek", "--script", trail.script(GATED)) as other:
+    with swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))) as other:
         door.wait()
         points = faulty(trail, COUNT, *start).splitlines()
         door.open()
@@ -315,7 +316,7 @@ def ends_beside_a_holder(trail: Project, door: Door, point: str, *start: str) ->
     """A run stops at a point of its end, the one that holds gc ends, the first goes on. Whether gc stays held."""
     door.close()
     with ExitStack() as stack:
-        other = stack.enter_context(swarming(trail, "start", "trek", "--script", trail.script(GATED)))
+        other = stack.enter_context(swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))))
         door.wait()
         argv = [sys.executable, "-m", "tests.faults", point, *start]
         ours = stack.enter_context(process_of(trail, argv))
@@ -343,7 +344,7 @@ def test_after_a_run_gc_keeps_everything_of_it(trail: Project) -> None:
 
 
 def test_of_two_resumes_at_once_exactly_one_works(trail: Project, door: Door) -> None:
-    start = trail.argv("start", "trek", "--script", trail.script(DYING))
+    start = trail.argv("start", "trek", "--script", trail.script(unseen(DYING)))
     killed = subprocess.run(start, cwd=trail.root, env=dict(trail.env), capture_output=True, check=False)
     assert killed.returncode == -9, killed.stderr
     with ExitStack() as stack:

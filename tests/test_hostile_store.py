@@ -22,6 +22,7 @@ from gitswarm.ledger import journal as journal_module
 from gitswarm.worktree.run_folder import RunFolder
 from tests.conftest import Project
 from tests.hostile import FLOW, Stopped, stopped_run
+from tests.unseen import unseen_line
 
 
 @pytest.fixture
@@ -265,7 +266,9 @@ def test_a_disk_that_is_really_full(project: Project, tmp_path: Path) -> None:
     disk.mkdir()
     (tmp_path / "flow").write_text(FLOW, encoding="utf-8")
     fill = "test -e ../../filled || { touch ../../filled; cat /dev/zero > ../../fill; }"
-    script = project.script(f"steps:\n  two: {{write: {{b.txt: '2'}}, run: ['{fill}'], summary: second}}\n")
+    script = project.script(
+        f"steps:\n  two: {{write: {{b.txt: '2'}}, run: ['{unseen_line(fill)}'], summary: second}}\n"
+    )
     done = subprocess.run(
         in_namespace(ON_A_SMALL_DISK, str(disk), str(tmp_path / "flow"), script),
         env={**project.env, "PYTHON": sys.executable},

@@ -38,6 +38,7 @@ from tests.faults import Server
 from tests.fingerprint import fingerprint
 from tests.model import ADOPT, FLOW, Chmod, Deed, Delete, File, Files, Link, Put, Rename, Run, Step, Turn
 from tests.projects import ask
+from tests.unseen import unseen
 
 PATHS = ("a", "b.txt", "c.ign", "d", "d/x", "d/y.txt", "d/z.ign")
 IGNORED = ("*.ign\\n", "*.ign\\n*.txt\\n", "*.ign\\nd/\\n", "d\\n", "a\\n", "")
@@ -74,7 +75,7 @@ def script_text(script: dict[str, list[Turn]]) -> str:
         name: [{"run": [shell(turn.deeds)] if turn.deeds else [], **endings[turn.outcome]} for turn in turns]
         for name, turns in script.items()
     }
-    return json.dumps({"steps": steps})
+    return unseen(json.dumps({"steps": steps}))
 
 
 def shell(asked: tuple[Deed, ...]) -> str:

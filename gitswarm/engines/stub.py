@@ -88,7 +88,7 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
     """Carries an entry out; returns why the step failed, or None."""
     wait_as_told(entry, request)
     for name, content in entry.write.items():
-        recorder.call("Write", {"file_path": name}, partial(_write, request, content.encode()))
+        recorder.call("Write", {"file_path": name}, partial(_write, request, content))
     for name in entry.delete:
         recorder.call("Delete", {"file_path": name}, partial(_delete, request))
     for line in entry.run:
@@ -96,11 +96,11 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
     return entry.fail
 
 
-def _write(request: StepRequest, content: bytes, given: Given) -> ToolOutcome:
+def _write(request: StepRequest, content: str, given: Given) -> ToolOutcome:
     path = request.worktree / str(given["file_path"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return ToolOutcome(output=f"{len(content)} bytes")
+    path.write_text(content, encoding="utf-8")
+    return ToolOutcome(output=f"{len(content.encode())} bytes")
 
 
 def _delete(request: StepRequest, given: Given) -> ToolOutcome:

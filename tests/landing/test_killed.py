@@ -20,6 +20,7 @@ from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server
 from tests.landing.common import Run, code_of, hook, make_run, tidy, with_flow
 from tests.projects import ask, new_project
+from tests.unseen import unseen_line
 
 SEED = 6
 SAMPLED = 4
@@ -182,7 +183,7 @@ def test_gc_leaves_the_place_of_a_landing_that_goes_on(project: Project) -> None
     """The tests of the merged code call it themselves."""
     gc = " ".join(map(shlex.quote, [*project.argv("gc"), "--older-than", "0"]))
     test = f"touch -t 200001010000 . && {gc} && test -e src/new.py"
-    config = f"commands: {{test: {json.dumps(test)}}}\n"
+    config = f"commands: {{test: {json.dumps(unseen_line(test))}}}\n"
     run = make_run(with_flow(project, config=config))
     project.commit({"other.txt": "1\n"}, "meanwhile")
     run.landed()

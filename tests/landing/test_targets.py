@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import Project
 from tests.landing.common import WRITES, code_of, make_run, ready, refusal, tidy, with_flow
 from tests.projects import ask
+from tests.unseen import unseen_line
 
 HOME = {"README.md": "# hello", "src/app.py": "print('changed')", "src/new.py": "print('new')"}
 
@@ -288,7 +289,7 @@ def test_a_locked_branch_is_said_to_be_locked(project: Project, monkeypatch: pyt
 def test_a_target_that_moves_while_it_is_tested_is_merged_again(project: Project) -> None:
     """The tests themselves commit something to main, the first time."""
     once = "test -e ../../moved || { touch ../../moved; git -C ../../repo commit -q --allow-empty -m meanwhile; }"
-    run = ready(project, config=f"commands: {{test: '{once}'}}\n")
+    run = ready(project, config=f"commands: {{test: '{unseen_line(once)}'}}\n")
     project.commit({"other.txt": "other\n"}, "before")
     landed = run.landed()
     assert project.git("log", "-1", "--format=%s", f"{landed}^") == "meanwhile"
@@ -297,7 +298,7 @@ def test_a_target_that_moves_while_it_is_tested_is_merged_again(project: Project
 
 def test_a_target_that_never_rests_is_given_up(project: Project) -> None:
     always = "git -C ../../repo commit -q --allow-empty -m meanwhile"
-    run = ready(project, config=f"commands: {{test: '{always}'}}\n")
+    run = ready(project, config=f"commands: {{test: '{unseen_line(always)}'}}\n")
     project.commit({"other.txt": "other\n"}, "before")
     run.approve()
     reason, _files, hint = refusal(run.land(code=1))

@@ -53,7 +53,7 @@ class UsersGit:
             capture_output=True,
             check=False,
             cwd=self.folder,
-            env={**own, "GIT_EDITOR": ":", **(extra_env or {})},
+            env={**own, "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1", **(extra_env or {})},
         )
 
     def config(self, key: str, kind: str | None = None) -> str | None:

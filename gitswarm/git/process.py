@@ -30,9 +30,12 @@ _PRUNED = b"unable to create temporary file: No such file or directory"
 
 
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
-    """`env` without `GIT_*`, in the C locale, with no way to ask a person anything."""
+    """`env` without `GIT_*`, in the C locale, with no way to ask a person anything.
+
+    Objects are what their ids say: `git replace` would have people review other code than lands.
+    """
     clean = {name: value for name, value in env.items() if not name.startswith("GIT_")}
-    return clean | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
+    return clean | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
 @dataclass(frozen=True, slots=True)

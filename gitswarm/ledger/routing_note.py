@@ -36,6 +36,11 @@ def parse(note: bytes) -> list[Entry]:
     return [entry for entry in map(_entry, _folded(note)) if entry is not None]
 
 
+def is_ours(note: bytes) -> bool:
+    """Whether the note is entries and nothing else, byte for byte but for its last line end."""
+    return b"".join(map(render, parse(note))).rstrip(b"\n") == note.rstrip(b"\n")
+
+
 def is_garbled(note: bytes) -> bool:
     """Whether something in it looks like an entry and is none."""
     return any(_entry(packed) is None for packed in _folded(note))

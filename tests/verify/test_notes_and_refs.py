@@ -74,7 +74,10 @@ NOTES: dict[str, tuple[Callable[[Run], None], list[str]]] = {
         edit_note("routing", WRITE, lambda note: note + b"2. x\n  " + b"[" * 100_000 + b"\n"),
         ["small/write@1 notes in its routing note stands what is no decision"],
     ),
-    "a remark below": (edit_note("routing", WRITE, lambda note: note + b"I was here\n"), []),
+    "a remark below": (
+        edit_note("routing", WRITE, lambda note: note + b"I was here\n"),
+        ["small/write@1 notes (warning) its routing note holds more than its decisions: a remark of somebody"],
+    ),
     "decisions of two steps swapped": (
         swap_notes("routing"),
         [CHANGED, CHANGED.replace("small/critique@1", "end@1")],

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.routing_note import is_garbled, parse
+from gitswarm.ledger.routing_note import is_garbled, is_ours, parse
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
@@ -70,6 +70,8 @@ def _routing(link: Link, note: bytes) -> Iterator[Finding]:
         yield link.finding("notes", "in its routing note stands what is no decision")
     elif any(entry.seq != number for number, entry in enumerate(parse(note), start=1)):
         yield link.finding("notes", "the decisions in its routing note do not count from 1 without gaps")
+    elif not is_ours(note):
+        yield link.warning("notes", "its routing note holds more than its decisions: a remark of somebody")
 
 
 def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Finding]:

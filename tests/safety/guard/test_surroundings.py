@@ -227,7 +227,7 @@ def test_what_is_refused_is_said(world: World) -> None:
     subjects = [world.git("log", "-1", "--format=%s", commit) for commit in (third, second, first)]
     assert run
     lines = done.stderr.splitlines()
-    assert lines[0] == "git-swarm: origin would get 4 commit(s) of a run that was neither approved nor landed:"
+    assert lines[0] == "git-swarm: origin would get 4 commit(s) of a run that were neither approved nor landed:"
     assert [lines[1], lines[3], lines[5]] == [f"  {a} {b}" for a, b in zip(short, subjects, strict=True)]
     assert lines[4] == f"      run {world.run}, step polish"
     assert lines[7:10] == [
@@ -237,12 +237,23 @@ def test_what_is_refused_is_said(world: World) -> None:
     ]
 
 
+def test_above_an_approval_it_is_said_what_may_go(world: World) -> None:
+    guard_pushes(world)
+    approved = world.steps()[2]
+    world.git("update-ref", f"refs/swarm/{world.run}/approval", approved)
+    short = world.git("rev-parse", "--short", approved)
+    hints = [line for line in world.push("origin", world.shadow).stderr.splitlines() if line.startswith("hint: ")]
+    command = f"git push REMOTE {short}:refs/heads/NAME"
+    assert hints[0] == f"hint: {command}   (of {world.run} that was approved, and nothing above it)"
+    assert world.push(*command.replace("REMOTE", "origin").replace("NAME", "x").split()[2:]).returncode == 0
+
+
 def test_a_server_says_what_it_refuses(world: World) -> None:
     guard_upstream(world)
     done = world.push("origin", world.shadow)
     said = [line.removeprefix("remote: ").strip() for line in done.stderr.splitlines()]
     assert (
-        said[0] == "git-swarm: this repository would get 4 commit(s) of a run that was neither approved nor landed:"
+        said[0] == "git-swarm: this repository would get 4 commit(s) of a run that were neither approved nor landed:"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from gitswarm.errors import UsageError
 from gitswarm.ledger.reading import find_run
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
+from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.landing.apart import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
@@ -33,6 +35,7 @@ def approve(
     message: Annotated[str, typer.Option("-m", "--message", help="A note that is kept with it.")] = "",
 ) -> None:
     """Approve the code that a run has now; only approved code lands."""
+    refuse_agent(os.environ, "approve")
     if reject and not message.strip():
         raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
     repository = repository_here()
@@ -58,6 +61,7 @@ def land(
     ] = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
+    refuse_agent(os.environ, "land")
     repository = repository_here()
     layout = find_run(repository, run)
     wish = Wish(strategy, target, trust_hooks)

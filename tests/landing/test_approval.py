@@ -176,7 +176,7 @@ def test_edits_that_no_step_committed_are_not_approved(project: Project) -> None
         f"{folder} holds edits that no step committed: they are not part of the run",
         ["src/mine.py"],
     )
-    assert hint == f"git -C {folder} status"
+    assert hint == f"git swarm resume {run.id} --adopt"
     assert (run.tip, (folder / "src/mine.py").read_text(encoding="utf-8")) == (before, "mine\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -17,6 +16,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.runner.by_hand import ADOPT
 from gitswarm.runner.landing.apart import ApartStep, execute_apart
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.overview import is_played
@@ -142,12 +142,12 @@ def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
     run = session.layout.run_id
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
-    if not left.is_dirty or left.journals or standing_partial(session, state) is not None:
+    cut_off = any(journal.step != ADOPT for journal in left.journals)
+    if not left.is_dirty or cut_off or standing_partial(session, state) is not None:
         return None
-    place = shlex.quote(str(shadow.path))
     clean = session.repository.objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
     paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
-    hint = f"git swarm resume {run} --adopt" if state.end is not RunStatus.SUCCEEDED else f"git -C {place} status"
+    hint = f"git swarm resume {run} --adopt   (makes them a step of yours)"
     return Refused(f"{shadow.path} holds edits that no step committed: they are not part of the run", hint, paths)
 
 

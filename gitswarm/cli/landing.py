@@ -81,6 +81,8 @@ def land(
 def _tell_approval(run: str, said: Approval, *, rejected: bool) -> None:
     subject = said.subject
     what = "rejected" if rejected else "approved"
+    for caution in () if rejected else subject.cautions:
+        out(f"{caution.name:<10} {caution.text}")
     out(f"{run} {what}" if said.is_new else f"{run} was {what} already: its code is the same")
     out(f"changes    {subject.size} since {subject.base[:12]}")
     out(f"tests      {subject.tests}")

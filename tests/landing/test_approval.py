@@ -35,7 +35,7 @@ def test_it_is_a_commit_of_the_run_about_its_parent_and_that_ones_code(project: 
     assert said.stdout == (
         f"{run.id} approved\n"
         f"changes    2 files, +2 -1 since {run.head()[:12]}\n"
-        "tests      no tests ran\n"
+        "tests      no tests have run on this code\n"
         f"code       {approved} in {before[:12]}\n"
         "note       played by a stub or a script: no model did this work\n"
         f"go on      git swarm land {run.id}\n"
@@ -196,6 +196,42 @@ def test_it_says_what_the_tests_said(project: Project, check: str, said: str) ->
     flow = TWO_STEPS.replace("id: more, station: maker", "id: test, engine: command, command: test")
     run = make_run(with_flow(project, flow, f"commands: {{test: '{check}'}}\n"))
     assert run.approve().stdout.splitlines()[2] == f"tests      {said}"
+
+
+def test_a_command_that_ends_well_is_no_test_run(project: Project) -> None:
+    flow = TWO_STEPS.replace("id: more, station: maker", "id: lint, engine: command, command: {run: 'true'}")
+    run = make_run(with_flow(project, flow))
+    assert run.approve().stdout.splitlines()[2] == "tests      no tests have run on this code"
+
+
+@pytest.mark.parametrize("command", ["'true'", "{run: 'true'}", "test"])
+def test_one_with_a_report_or_the_command_of_the_tests_is(project: Project, command: str) -> None:
+    said = "echo '=== 3 passed in 0.01s ==='"
+    run_it = command.replace("'true'", f'"{said}"') if "run" in command else "test" if command == "test" else "lint"
+    flow = TWO_STEPS.replace("id: more, station: maker", f"id: more, engine: command, command: {run_it}")
+    run = make_run(with_flow(project, flow, f'commands: {{test: "{said}", lint: "{said}"}}\n'))
+    assert run.approve().stdout.splitlines()[2] == "tests      tests passed (mini/more)"
+
+
+def test_it_says_that_the_run_is_stopped_and_its_tests_were_not_executed(project: Project) -> None:
+    flow = TWO_STEPS.replace("id: more, station: maker", "id: test, engine: command, command: test")
+    run = make_run(with_flow(project, flow, "commands: {test: 'true'}\n"), None, "--until", "make")
+    assert run.approve().stdout.splitlines()[:4] == [
+        "state      the run is stopped: it has not come to the end of its way",
+        f"{run.id} approved",
+        f"changes    2 files, +2 -1 since {run.head()[:12]}",
+        "tests      no tests have run on this code: mini/test was not executed",
+    ]
+
+
+def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: Project) -> None:
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
+    make = {"write": WRITES | {"src/key.py": f"KEY = '{token}'\n"}, "summary": "made it"}
+    run = make_run(with_flow(project), {"make": make}, code=5)
+    said = run.approve().stdout.splitlines()
+    assert said[0] == "state      the run is paused: it has not come to the end of its way"
+    assert said[1].startswith("blocked    mini/make: ")
+    assert said[2:4] == ["left out   src/key.py: a secret (github-token)", f"{run.id} approved"]
 
 
 def test_the_hints_lead_from_success_to_home(project: Project) -> None:

@@ -18,10 +18,10 @@ from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.by_hand import ADOPT
 from gitswarm.runner.landing.apart import ApartStep, execute_apart
+from gitswarm.runner.landing.cautions import Caution, cautions_of, tests_of
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.overview import is_played
 from gitswarm.runner.session import Session
-from gitswarm.runner.stored import evidence_of
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import look
 from gitswarm.runner.workplace import prepare_worktree
@@ -32,7 +32,7 @@ APPROVE = "approve"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
-    `played`: engines were in stub mode, or a script was played."""
+    `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes."""
 
     base: str
     tip: str
@@ -40,6 +40,7 @@ class Subject:
     diff: DiffSummary
     tests: str
     played: bool
+    cautions: tuple[Caution, ...] = ()
 
     @property
     def size(self) -> str:
@@ -67,8 +68,9 @@ def subject_of(session: Session, state: RunState) -> Subject:
         tip=state.tip,
         code=code,
         diff=scan(repository.diffs, base, code),
-        tests=_tests(session, state, code),
+        tests=tests_of(session, state),
         played=was_played(session, state),
+        cautions=cautions_of(session, state),
     )
 
 
@@ -166,17 +168,3 @@ def _try_signing(session: Session, state: RunState) -> Refused | None:
     except GitFailedError as error:
         return Refused("git could not sign the approval", "git config --get-regexp '^(gpg|user)'", said=error.message)
     return None
-
-
-def _tests(session: Session, state: RunState, code: str) -> str:
-    """What the newest test run said, and whether it was about this code."""
-    for record in reversed(state.steps):
-        if record.engine != "command":
-            continue
-        evidence = evidence_of(session, record)
-        if evidence is None or evidence.tests.command is None:
-            continue
-        outcome = {True: "passed", False: "failed", None: "had nothing to run"}[evidence.tests.passed]
-        same = code_tree(session.repository, state, record.tree) == code
-        return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
-    return "no tests ran"

@@ -98,7 +98,8 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
 def way_home(repository: Repository, state: RunState) -> str:
     """The next command for a run that succeeded: approve, land, then nothing; only a look at one that never lands."""
     run = state.layout.run_id
-    if is_played(state) and not run_spec(repository, state).allow_stub:
+    spec = run_spec(repository, state)
+    if (spec.scripted or is_played(state)) and not spec.allow_stub:
         return f"git swarm diff {run}"
     if standing_approval(repository, state) is None:
         return f"git swarm approve {run}"

@@ -234,6 +234,24 @@ def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: P
     assert said[2:4] == ["left out   src/key.py: a secret (github-token)", f"{run.id} approved"]
 
 
+def test_of_a_played_run_it_says_that_it_never_lands(project: Project) -> None:
+    run = make_run(with_flow(project), allow=False)
+    assert run.approve().stdout.splitlines()[-2:] == [
+        "lands      never: it was played, and not started with --allow-stub",
+        f"go on      git swarm diff {run.id}",
+    ]
+
+
+def test_only_a_flow_that_asks_models_is_called_a_stub(project: Project) -> None:
+    flow = "id: mini\ntitle: Mini\nsteps:\n  - {id: make, engine: command, command: {run: 'echo 1 > new.txt'}}\n"
+    with_flow(project, flow)
+    answer = ask(project, "start", "mini", "--mode", "stub")
+    assert (answer.code, "STUB MODE" in answer.stderr) == (0, False)
+    run = Run(project, str(project.json("list")[0]["run_id"]))
+    run.landed()
+    assert project.git("show", "main:new.txt") == "1"
+
+
 def test_the_hints_lead_from_success_to_home(project: Project) -> None:
     run = ready(project)
     hints = [run.status()["hint"]]

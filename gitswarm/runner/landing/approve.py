@@ -32,7 +32,8 @@ APPROVE = "approve"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
-    `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes."""
+    `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes;
+    `never`: why this run lands in no case."""
 
     base: str
     tip: str
@@ -41,6 +42,7 @@ class Subject:
     tests: str
     played: bool
     cautions: tuple[Caution, ...] = ()
+    never: str = ""
 
     @property
     def size(self) -> str:
@@ -71,7 +73,14 @@ def subject_of(session: Session, state: RunState) -> Subject:
         tests=tests_of(session, state),
         played=was_played(session, state),
         cautions=cautions_of(session, state),
+        never=_never(session, state),
     )
+
+
+def _never(session: Session, state: RunState) -> str:
+    if was_played(session, state) and not session.spec.allow_stub:
+        return "it was played, and not started with --allow-stub"
+    return ""
 
 
 def was_played(session: Session, state: RunState) -> bool:

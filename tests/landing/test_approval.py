@@ -262,6 +262,34 @@ def test_the_hints_lead_from_success_to_home(project: Project) -> None:
     assert hints == [f"git swarm approve {run.id}", f"git swarm land {run.id}", ""]
 
 
+def test_a_run_that_changes_nothing_is_not_sent_to_land(project: Project) -> None:
+    run = ready(project, {"make": {"summary": "looked around"}})
+    said = run.approve().stdout.splitlines()
+    assert [line for line in said if line.startswith("go on")] == []
+    assert run.status()["hint"] == ""
+
+
+def test_after_a_conflict_it_names_the_flow_of_the_run(project: Project) -> None:
+    run = ready(project, {"make": {"write": {"README.md": "# mine\n"}}})
+    run.approve()
+    project.commit({"README.md": "# yours\n"}, "meanwhile")
+    _reason, _files, hint = refusal(run.land(code=1))
+    assert hint == "git swarm start mini -m '…'"
+
+
+def test_status_says_that_a_run_was_rejected(project: Project) -> None:
+    run = ready(project)
+    run.approve("--reject", "-m", "too clever")
+    commit = run.status()["rejected"]["commit"]
+    assert commit == project.git("rev-parse", f"shadow/{run.id}^")
+    assert run.status()["rejected"] == {"commit": commit, "by": "human", "valid": True}
+    shown = ask(project, "status", run.id).stdout.splitlines()
+    assert f"  rejected  by human in {commit[:12]}" in shown
+    assert run.status()["hint"] == f"git swarm diff {run.id}"
+    run.approve()
+    assert run.status()["rejected"] is None
+
+
 def test_status_says_it_to_people(project: Project) -> None:
     run = ready(project)
     landed = run.landed()

@@ -244,7 +244,7 @@ def _conflict(session: Session, way: Way, found: Merged) -> Refused:
     return Refused(
         f"{short(way.target)} and {run} change the same places in {count} file{'' if count == 1 else 's'}: "
         "the approval is void",
-        f"git swarm start build -m '…'   (on today's {short(way.target)})",
+        f"git swarm start {' '.join(session.spec.flows)} -m '…'   (on today's {short(way.target)})",
         found.conflicts,
         voids=True,
     )

@@ -12,6 +12,7 @@ from gitswarm.cli.console import out, out_lines, plural
 from gitswarm.cli.here import repository_here
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
 from gitswarm.safety.footprint import Change, FileState
 from gitswarm.safety.guard import is_guard
@@ -33,6 +34,7 @@ def init(
     undo: Annotated[bool, typer.Option("--undo", help="Take everything away again that it added.")] = False,
 ) -> None:
     """Guard this repository: no push of a run's commits before it landed. Prints every line that it adds."""
+    refuse_agent(os.environ, "init")
     repository = repository_here()
     if undo:
         _undo(repository)

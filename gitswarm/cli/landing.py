@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from gitswarm.errors import UsageError
 from gitswarm.ledger.reading import find_run
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
+from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.landing.apart import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
@@ -21,6 +23,7 @@ from gitswarm.runner.landing.land import Delivered, land_run, plan_land
 from gitswarm.runner.landing.plan import Landed, Way, Wish, short
 from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.overview import way_home
 from gitswarm.runner.session import Session
 
 REFUSED = 1
@@ -33,6 +36,7 @@ def approve(
     message: Annotated[str, typer.Option("-m", "--message", help="A note that is kept with it.")] = "",
 ) -> None:
     """Approve the code that a run has now; only approved code lands."""
+    refuse_agent(os.environ, "approve")
     if reject and not message.strip():
         raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
     repository = repository_here()
@@ -43,7 +47,10 @@ def approve(
     if isinstance(said, Refused):
         _refuse(said)
         return
-    _tell_approval(layout.run_id, said, rejected=reject)
+    if reject:
+        _tell_rejection(layout.run_id, said)
+    else:
+        _tell_approval(layout.run_id, said, way_home(repository, said.state))
 
 
 def land(
@@ -58,6 +65,7 @@ def land(
     ] = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
+    refuse_agent(os.environ, "land")
     repository = repository_here()
     layout = find_run(repository, run)
     wish = Wish(strategy, target, trust_hooks)
@@ -74,21 +82,36 @@ def land(
         _push(held.session, done)
 
 
-def _tell_approval(run: str, said: Approval, *, rejected: bool) -> None:
+def _tell_approval(run: str, said: Approval, way: str) -> None:
+    """
+    :param way: the next command.
+    """
     subject = said.subject
-    what = "rejected" if rejected else "approved"
+    for caution in subject.cautions:
+        out(f"{caution.name:<10} {caution.text}")
+    _tell_subject(run, said, "approved")
+    if subject.never:
+        out(f"lands      never: {subject.never}")
+    if way:
+        out(f"go on      {way}")
+
+
+def _tell_rejection(run: str, said: Approval) -> None:
+    _tell_subject(run, said, "rejected")
+    if said.state.end is RunStatus.SUCCEEDED:
+        out(f"go on      git swarm rollback STEP --run {run}   (and resume from there)")
+    else:
+        out(f"go on      git swarm resume {run}")
+
+
+def _tell_subject(run: str, said: Approval, what: str) -> None:
+    subject = said.subject
     out(f"{run} {what}" if said.is_new else f"{run} was {what} already: its code is the same")
     out(f"changes    {subject.size} since {subject.base[:12]}")
     out(f"tests      {subject.tests}")
     out(f"code       {subject.code} in {subject.tip[:12]}")
     if subject.played:
         out("note       played by a stub or a script: no model did this work")
-    if not rejected:
-        out(f"go on      git swarm land {run}")
-    elif said.state.end is RunStatus.SUCCEEDED:
-        out(f"go on      git swarm rollback STEP --run {run}   (and resume from there)")
-    else:
-        out(f"go on      git swarm resume {run}")
 
 
 def _tell_plan(run: str, plan: Way | Landed | Refused) -> None:

@@ -31,7 +31,7 @@ from gitswarm.ledger.reading import all_runs, find_run, find_step, standing_deci
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import shorten
-from gitswarm.runner.overview import OpenInterruption, RunOverview, overview, overviews
+from gitswarm.runner.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
 from gitswarm.worktree.disk_use import disk_bytes
 
 
@@ -121,7 +121,8 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("branch", found.branch),
         ("worktree", found.worktree or "gone (resume makes it again)"),
         ("error", found.last_error or ""),
-        ("approved", _approved(found)),
+        ("approved", _spoken(found.approved)),
+        ("rejected", _spoken(found.rejected)),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("review", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"),
         ("try", found.hint),
@@ -131,11 +132,11 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
             out(f"  {name:<9} {value}")
 
 
-def _approved(found: RunOverview) -> str:
-    if found.approved is None:
+def _spoken(word: SpokenAs | None) -> str:
+    if word is None:
         return ""
-    changed = "" if found.approved.valid else ", but the code has changed since"
-    return f"by {found.approved.by} in {found.approved.commit[:12]}{changed}"
+    changed = "" if word.valid else ", but the code has changed since"
+    return f"by {word.by} in {word.commit[:12]}{changed}"
 
 
 def _within(interruption: OpenInterruption) -> str:

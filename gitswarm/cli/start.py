@@ -118,7 +118,7 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
     """
     new, config = _plan(repository, asked)
     apply_durability(repository, config)
-    stub = new.spec.settings.default_engine.mode == "stub"
+    stub = _is_stub(new)
     with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
         if stub:
             observer.notice(
@@ -128,6 +128,13 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
         around = Surroundings(os.environ, now, placement(config), observer, stop.requested, asked.until)
         state = start_run(repository, new, around)
     return Executed(state, stop.requested())
+
+
+def _is_stub(new: NewRun) -> bool:
+    """Whether something will be played; a flow of commands only is really executed."""
+    flows = [new.specs.flows[name] for name in new.spec.flows]
+    asks = new.spec.scripted or any(not step.is_command for flow in flows for step in flow.steps)
+    return asks and new.spec.settings.default_engine.mode == "stub"
 
 
 _STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. {}. ***"

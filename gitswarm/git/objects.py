@@ -166,6 +166,11 @@ class Objects:
         parents = tuple(str(parent) for parent in found.parent_ids)
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 
+    def author(self, commit_id: str) -> Person:
+        """Who a commit says that it is by."""
+        found = self._get(commit_id).author
+        return Person(*(raw.decode(errors="replace") for raw in (found.raw_name, found.raw_email)))
+
     def when(self, commit_id: str) -> int:
         """Committer time of a commit, in seconds since the epoch."""
         return int(self._get(commit_id).commit_time)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import KERNEL, RUNS_FOLDER
+from gitswarm.ledger.layout import HUMAN, KERNEL, RUNS_FOLDER, agent_identity
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
@@ -75,7 +75,7 @@ def last_landing(repository: Repository, state: RunState) -> LandedAs | None:
     """The newest landing that the run has recorded."""
     for record in _kernel_steps(state):
         commit, _blank, target = _trailers(repository, record).get(LANDING, "").partition(" ")
-        if target:
+        if target and _is_ours(repository, record):
             return LandedAs(commit, target, record.commit)
     return None
 
@@ -103,6 +103,18 @@ def _spoken(repository: Repository, record: StepRecord) -> Spoken | None:
     said = _trailers(repository, record)
     for word in Word:
         about, _blank, code = said.get(word, "").partition(" ")
-        if about and (word is Word.VOIDS or about == record.parent):
+        if about and (word is Word.VOIDS or about == record.parent) and _is_ours(repository, record):
             return Spoken(record.commit, word, about, code, record.execution.agent)
     return None
+
+
+def _is_ours(repository: Repository, record: StepRecord) -> bool:
+    """Whether a commit is one that git-swarm makes for a person or itself: by that agent, with papers that came with
+    it. Trailers alone can be typed; `verify` asks everything else."""
+    execution, objects = record.execution, repository.objects
+    if execution.agent not in (HUMAN, KERNEL) or objects.author(record.commit) != agent_identity(execution.agent):
+        return False
+    before = objects.commit(record.parent).tree
+    papers = (execution.receipt, execution.envelope, execution.events)
+    written = [(objects.entry(record.tree, path), objects.entry(before, path)) for path in papers]
+    return all(found is not None and found != earlier for found, earlier in written)

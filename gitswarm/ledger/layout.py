@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gitswarm.git.objects import Person
 from gitswarm.records.run_spec import BRANCH_PREFIX
 
 RUNS_FOLDER = ".swarm/runs"
@@ -13,6 +14,8 @@ HUMAN = "human"
 
 KERNEL = "kernel"
 """Agent and engine of what git-swarm does itself."""
+
+AGENT_DOMAIN = "git-swarm.invalid"
 
 EVENTS_KEPT = 64
 """Executions of one step whose events files lie in a tree; older ones lie in the trees of their own commits."""
@@ -93,6 +96,11 @@ class RunLayout:
 
     def end_events(self, number: int) -> str:
         return f"{self.base}/events/end@{number}.jsonl"
+
+
+def agent_identity(agent: str) -> Person:
+    """Who an agent is to git."""
+    return Person(agent, f"{agent}@{AGENT_DOMAIN}")
 
 
 @dataclass(frozen=True, slots=True)

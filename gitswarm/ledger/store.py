@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gitswarm.git.objects import NewCommit, Person
+from gitswarm.git.objects import NewCommit
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
+from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout, agent_identity
 from gitswarm.ledger.message import Kind, Message, parse_message
 from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.routing_note import Entry, parse, render
@@ -16,8 +16,6 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
 from gitswarm.records.secrets import Scrubber
-
-AGENT_DOMAIN = "git-swarm.invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +235,6 @@ class RunStore:
 
     def _note_events(self, commit_id: str, blob_id: str) -> None:
         self._events_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
-
-
-def agent_identity(agent: str) -> Person:
-    """Who an agent is to git."""
-    return Person(agent, f"{agent}@{AGENT_DOMAIN}")
 
 
 def _number(name: str) -> int:

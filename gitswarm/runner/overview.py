@@ -25,8 +25,8 @@ class OpenInterruption(Record):
     back_to: str | None
 
 
-class ApprovedAs(Record):
-    """The newest word on the code, when that is an approval. `valid`: it is about the code that the run has now."""
+class SpokenAs(Record):
+    """The newest word on the code. `valid`: it is about the code that the run has now."""
 
     commit: str
     by: str
@@ -58,7 +58,8 @@ class RunOverview(Record):
     last_error: str | None
     hint: str
     stack: tuple[OpenInterruption, ...] = ()
-    approved: ApprovedAs | None = None
+    approved: SpokenAs | None = None
+    rejected: SpokenAs | None = None
     landed: LandedOn | None = None
 
 
@@ -90,19 +91,26 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
         last_error=_last_error(state),
         hint=_hint(layout, status) if status is not RunStatus.SUCCEEDED else way_home(repository, state),
         stack=tuple(map(_interruption, coming.stack)),
-        approved=_approved(repository, state),
+        approved=_spoken(repository, state, Word.APPROVES),
+        rejected=_spoken(repository, state, Word.REJECTS),
         landed=_landed(repository, state),
     )
 
 
 def way_home(repository: Repository, state: RunState) -> str:
-    """The next command for a run that succeeded: approve, land, then nothing; only a look at one that never lands."""
+    """The next command for a run that succeeded: approve, land, then nothing; only a look at one that
+    never lands, or was rejected."""
     run = state.layout.run_id
-    if is_played(state) and not run_spec(repository, state).allow_stub:
+    spec = run_spec(repository, state)
+    if (spec.scripted or is_played(state)) and not spec.allow_stub:
+        return f"git swarm diff {run}"
+    rejected = _spoken(repository, state, Word.REJECTS)
+    if rejected is not None and rejected.valid:
         return f"git swarm diff {run}"
     if standing_approval(repository, state) is None:
         return f"git swarm approve {run}"
-    return f"git swarm land {run}" if not _is_home(repository, state) else ""
+    nothing = is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree)
+    return "" if nothing or _is_home(repository, state) else f"git swarm land {run}"
 
 
 def is_played(state: RunState) -> bool:
@@ -119,11 +127,11 @@ def _is_home(repository: Repository, state: RunState) -> bool:
     return is_code(repository, record.tree, state.tip_tree)
 
 
-def _approved(repository: Repository, state: RunState) -> ApprovedAs | None:
+def _spoken(repository: Repository, state: RunState, wanted: Word) -> SpokenAs | None:
     word = last_word(repository, state)
-    if word is None or word.word is not Word.APPROVES:
+    if word is None or word.word is not wanted:
         return None
-    return ApprovedAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
+    return SpokenAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
 
 
 def _landed(repository: Repository, state: RunState) -> LandedOn | None:

@@ -13,6 +13,7 @@ from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.by_hand import ResumeOptions, by_hand
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.held import hold_run
+from gitswarm.runner.landing.apart import adopt_apart
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
@@ -41,9 +42,7 @@ def resume_run(
         session, state = held.session, held.state
         session.requests.clear()
         if state.end is RunStatus.SUCCEEDED:
-            drop_journals(session, state)
-            tidy_index(session, state)
-            return Resumed(state, was_complete=True)
+            return _complete(session, state, adopt=options.adopt)
         if options.approve and not waits_for_approval(session, state):
             raise SwarmError(
                 f"{layout.run_id} has no proposal that waits for approval", hint=f"git swarm resume {layout.run_id}"
@@ -61,6 +60,16 @@ def resume_run(
         session.around.observer.opened(state, str(place.shadow.path))
         after = carry_on(session, place, state, decision, None if fresh else resumption)
         return Resumed(after, was_complete=False)
+
+
+def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:
+    """A run that succeeded goes nowhere; a person's edits may still become a step of it."""
+    adopted = adopt_apart(session, state) if adopt else None
+    if adopted is not None:
+        return Resumed(adopted, was_complete=False)
+    drop_journals(session, state)
+    tidy_index(session, state)
+    return Resumed(state, was_complete=True)
 
 
 def _is_edited(session: Session, state: RunState) -> bool:

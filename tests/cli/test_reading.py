@@ -469,6 +469,7 @@ STATUS: dict[str, Any] = {
     "hint": "git swarm diff run-20260101-000000-abcdef",
     "stack": [],
     "approved": None,
+    "rejected": None,
     "landed": None,
 }
 

@@ -35,7 +35,7 @@ def test_it_is_a_commit_of_the_run_about_its_parent_and_that_ones_code(project: 
     assert said.stdout == (
         f"{run.id} approved\n"
         f"changes    2 files, +2 -1 since {run.head()[:12]}\n"
-        "tests      no tests ran\n"
+        "tests      no tests have run on this code\n"
         f"code       {approved} in {before[:12]}\n"
         "note       played by a stub or a script: no model did this work\n"
         f"go on      git swarm land {run.id}\n"
@@ -176,7 +176,7 @@ def test_edits_that_no_step_committed_are_not_approved(project: Project) -> None
         f"{folder} holds edits that no step committed: they are not part of the run",
         ["src/mine.py"],
     )
-    assert hint == f"git -C {folder} status"
+    assert hint == f"git swarm resume {run.id} --adopt"
     assert (run.tip, (folder / "src/mine.py").read_text(encoding="utf-8")) == (before, "mine\n")
 
 
@@ -198,6 +198,60 @@ def test_it_says_what_the_tests_said(project: Project, check: str, said: str) ->
     assert run.approve().stdout.splitlines()[2] == f"tests      {said}"
 
 
+def test_a_command_that_ends_well_is_no_test_run(project: Project) -> None:
+    flow = TWO_STEPS.replace("id: more, station: maker", "id: lint, engine: command, command: {run: 'true'}")
+    run = make_run(with_flow(project, flow))
+    assert run.approve().stdout.splitlines()[2] == "tests      no tests have run on this code"
+
+
+@pytest.mark.parametrize("command", ["'true'", "{run: 'true'}", "test"])
+def test_one_with_a_report_or_the_command_of_the_tests_is(project: Project, command: str) -> None:
+    said = "echo '=== 3 passed in 0.01s ==='"
+    run_it = command.replace("'true'", f'"{said}"') if "run" in command else "test" if command == "test" else "lint"
+    flow = TWO_STEPS.replace("id: more, station: maker", f"id: more, engine: command, command: {run_it}")
+    run = make_run(with_flow(project, flow, f'commands: {{test: "{said}", lint: "{said}"}}\n'))
+    assert run.approve().stdout.splitlines()[2] == "tests      tests passed (mini/more)"
+
+
+def test_it_says_that_the_run_is_stopped_and_its_tests_were_not_executed(project: Project) -> None:
+    flow = TWO_STEPS.replace("id: more, station: maker", "id: test, engine: command, command: test")
+    run = make_run(with_flow(project, flow, "commands: {test: 'true'}\n"), None, "--until", "make")
+    assert run.approve().stdout.splitlines()[:4] == [
+        "state      the run is stopped: it has not come to the end of its way",
+        f"{run.id} approved",
+        f"changes    2 files, +2 -1 since {run.head()[:12]}",
+        "tests      no tests have run on this code: mini/test was not executed",
+    ]
+
+
+def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: Project) -> None:
+    token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
+    make = {"write": WRITES | {"src/key.py": f"KEY = '{token}'\n"}, "summary": "made it"}
+    run = make_run(with_flow(project), {"make": make}, code=5)
+    said = run.approve().stdout.splitlines()
+    assert said[0] == "state      the run is paused: it has not come to the end of its way"
+    assert said[1].startswith("blocked    mini/make: ")
+    assert said[2:4] == ["left out   src/key.py: a secret (github-token)", f"{run.id} approved"]
+
+
+def test_of_a_played_run_it_says_that_it_never_lands(project: Project) -> None:
+    run = make_run(with_flow(project), allow=False)
+    assert run.approve().stdout.splitlines()[-2:] == [
+        "lands      never: it was played, and not started with --allow-stub",
+        f"go on      git swarm diff {run.id}",
+    ]
+
+
+def test_only_a_flow_that_asks_models_is_called_a_stub(project: Project) -> None:
+    flow = "id: mini\ntitle: Mini\nsteps:\n  - {id: make, engine: command, command: {run: 'echo 1 > new.txt'}}\n"
+    with_flow(project, flow)
+    answer = ask(project, "start", "mini", "--mode", "stub")
+    assert (answer.code, "STUB MODE" in answer.stderr) == (0, False)
+    run = Run(project, str(project.json("list")[0]["run_id"]))
+    run.landed()
+    assert project.git("show", "main:new.txt") == "1"
+
+
 def test_the_hints_lead_from_success_to_home(project: Project) -> None:
     run = ready(project)
     hints = [run.status()["hint"]]
@@ -206,6 +260,34 @@ def test_the_hints_lead_from_success_to_home(project: Project) -> None:
     run.land()
     hints.append(run.status()["hint"])
     assert hints == [f"git swarm approve {run.id}", f"git swarm land {run.id}", ""]
+
+
+def test_a_run_that_changes_nothing_is_not_sent_to_land(project: Project) -> None:
+    run = ready(project, {"make": {"summary": "looked around"}})
+    said = run.approve().stdout.splitlines()
+    assert [line for line in said if line.startswith("go on")] == []
+    assert run.status()["hint"] == ""
+
+
+def test_after_a_conflict_it_names_the_flow_of_the_run(project: Project) -> None:
+    run = ready(project, {"make": {"write": {"README.md": "# mine\n"}}})
+    run.approve()
+    project.commit({"README.md": "# yours\n"}, "meanwhile")
+    _reason, _files, hint = refusal(run.land(code=1))
+    assert hint == "git swarm start mini -m '…'"
+
+
+def test_status_says_that_a_run_was_rejected(project: Project) -> None:
+    run = ready(project)
+    run.approve("--reject", "-m", "too clever")
+    commit = run.status()["rejected"]["commit"]
+    assert commit == project.git("rev-parse", f"shadow/{run.id}^")
+    assert run.status()["rejected"] == {"commit": commit, "by": "human", "valid": True}
+    shown = ask(project, "status", run.id).stdout.splitlines()
+    assert f"  rejected  by human in {commit[:12]}" in shown
+    assert run.status()["hint"] == f"git swarm diff {run.id}"
+    run.approve()
+    assert run.status()["rejected"] is None
 
 
 def test_status_says_it_to_people(project: Project) -> None:

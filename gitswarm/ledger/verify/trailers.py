@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gitswarm.ledger.layout import KERNEL
+from gitswarm.ledger.layout import AGENT_DOMAIN, KERNEL
 from gitswarm.ledger.message import FORMAT, Kind
-from gitswarm.ledger.store import AGENT_DOMAIN
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers

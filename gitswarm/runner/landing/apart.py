@@ -10,18 +10,20 @@ from gitswarm.engines.kernel import KernelEngine
 from gitswarm.errors import SwarmError
 from gitswarm.git.objects import NewCommit
 from gitswarm.ledger.approval import follow_approval
-from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.layout import HUMAN, Execution
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.by_hand import KERNEL
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.runner.by_hand import ADOPT, KERNEL
 from gitswarm.runner.deciding.route import decision_at_end, repeat_decision
 from gitswarm.runner.run import Ending, end_run
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Apart, StepPlan
 from gitswarm.runner.undo.partial import standing_partial
-from gitswarm.runner.undo.recovery import drop_journals, take_place, tidy_index
+from gitswarm.runner.undo.recovery import drop_journals, look, take_place, tidy_index
+from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.specs.flow import Step
 from gitswarm.worktree.land import remove_landing
 
@@ -58,7 +60,31 @@ def execute_apart(session: Session, state: RunState, what: ApartStep) -> RunStat
 
     :param state: a run that has ended.
     """
-    place = take_place(session, state)
+    return _execute(session, take_place(session, state), state, what)
+
+
+def adopt_apart(session: Session, state: RunState) -> RunState | None:
+    """What a person changed in the worktree, as a step of theirs; None: nothing.
+
+    :param state: a run that succeeded, so that no step of it has left anything there.
+    """
+    shadow = prepare_worktree(session)
+    left = look(session, state, shadow)
+    if not left.is_dirty:
+        return None
+    place = Workplace.of(session, shadow)
+    for journal in left.journals:
+        journal.path.unlink(missing_ok=True)
+    summary = "edits made by hand, after the run had succeeded"
+    handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
+
+    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
+        return StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
+
+    return _execute(session, place, state, ApartStep(ADOPT, HUMAN, operation))
+
+
+def _execute(session: Session, place: Workplace, state: RunState, what: ApartStep) -> RunState:
     own = replace(session, engines={**session.engines, KERNEL.engine: KernelEngine(what.operation)})
     after = execute_step(own, place, _plan(session, place, state, what))
     follow_approval(session.repository, after)

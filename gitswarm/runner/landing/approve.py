@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -17,11 +16,12 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.runner.by_hand import ADOPT
 from gitswarm.runner.landing.apart import ApartStep, execute_apart
+from gitswarm.runner.landing.cautions import Caution, cautions_of, tests_of
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.overview import is_played
 from gitswarm.runner.session import Session
-from gitswarm.runner.stored import evidence_of
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import look
 from gitswarm.runner.workplace import prepare_worktree
@@ -32,7 +32,8 @@ APPROVE = "approve"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
-    `played`: engines were in stub mode, or a script was played."""
+    `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes;
+    `never`: why this run lands in no case."""
 
     base: str
     tip: str
@@ -40,6 +41,8 @@ class Subject:
     diff: DiffSummary
     tests: str
     played: bool
+    cautions: tuple[Caution, ...] = ()
+    never: str = ""
 
     @property
     def size(self) -> str:
@@ -67,9 +70,17 @@ def subject_of(session: Session, state: RunState) -> Subject:
         tip=state.tip,
         code=code,
         diff=scan(repository.diffs, base, code),
-        tests=_tests(session, state, code),
+        tests=tests_of(session, state),
         played=was_played(session, state),
+        cautions=cautions_of(session, state),
+        never=_never(session, state),
     )
+
+
+def _never(session: Session, state: RunState) -> str:
+    if was_played(session, state) and not session.spec.allow_stub:
+        return "it was played, and not started with --allow-stub"
+    return ""
 
 
 def was_played(session: Session, state: RunState) -> bool:
@@ -142,12 +153,12 @@ def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
     run = session.layout.run_id
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
-    if not left.is_dirty or left.journals or standing_partial(session, state) is not None:
+    cut_off = any(journal.step != ADOPT for journal in left.journals)
+    if not left.is_dirty or cut_off or standing_partial(session, state) is not None:
         return None
-    place = shlex.quote(str(shadow.path))
     clean = session.repository.objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
     paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
-    hint = f"git swarm resume {run} --adopt" if state.end is not RunStatus.SUCCEEDED else f"git -C {place} status"
+    hint = f"git swarm resume {run} --adopt   (makes them a step of yours)"
     return Refused(f"{shadow.path} holds edits that no step committed: they are not part of the run", hint, paths)
 
 
@@ -166,17 +177,3 @@ def _try_signing(session: Session, state: RunState) -> Refused | None:
     except GitFailedError as error:
         return Refused("git could not sign the approval", "git config --get-regexp '^(gpg|user)'", said=error.message)
     return None
-
-
-def _tests(session: Session, state: RunState, code: str) -> str:
-    """What the newest test run said, and whether it was about this code."""
-    for record in reversed(state.steps):
-        if record.engine != "command":
-            continue
-        evidence = evidence_of(session, record)
-        if evidence is None or evidence.tests.command is None:
-            continue
-        outcome = {True: "passed", False: "failed", None: "had nothing to run"}[evidence.tests.passed]
-        same = code_tree(session.repository, state, record.tree) == code
-        return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
-    return "no tests ran"

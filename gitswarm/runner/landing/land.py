@@ -13,6 +13,8 @@ from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, LandedAs, Word, last_landing
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
@@ -28,6 +30,8 @@ from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_
 LAND = "land"
 _ATTEMPTS = 5
 """How often a target may move while we land on it."""
+
+_FINDINGS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Delivered:
 def plan_land(session: Session, state: RunState, wish: Wish) -> Way | Landed | Refused:
     """What `land_run` would do. Nothing changes, but that git may learn merged trees."""
     decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
-    return _foreseen(session, decided) or decided if isinstance(decided, Way) else decided
+    return _unsound(session) or _foreseen(session, decided) or decided if isinstance(decided, Way) else decided
 
 
 def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refused:
@@ -66,7 +70,7 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
         return decided
     if isinstance(decided, Landed):
         return _landed_before(session, state, decided)
-    refused = uncommitted_edits(session, state) or _foreseen(session, decided)
+    refused = _unsound(session) or uncommitted_edits(session, state) or _foreseen(session, decided)
     if refused is not None and not refused.voids:
         return refused
     told: list[Outcome] = []
@@ -199,6 +203,25 @@ def _occupied(session: Session, checkouts: list[Checkout], before: str, after: s
     return None
 
 
+def _unsound(session: Session) -> Refused | None:
+    """What was approved is worth as much as the commits that say so."""
+    run = session.layout.run_id
+    found = [one for one in verify_run(session.repository, session.layout).findings if one.severity == "error"]
+    if not found:
+        return None
+    count = len(found)
+    return Refused(
+        f"{run} is not what git-swarm wrote: {count} finding{'' if count == 1 else 's'}",
+        f"git swarm verify {run}",
+        said="\n".join(map(_named, found[:_FINDINGS_NAMED])),
+    )
+
+
+def _named(finding: Finding) -> str:
+    where = " ".join(text for text in (finding.commit and finding.commit[:8], finding.step, finding.check) if text)
+    return f"{where}: {finding.message}"
+
+
 def _foreseen(session: Session, way: Way) -> Refused | None:
     """What can be told without a step: a conflict, a target that has the code already, work in the way."""
     repository = session.repository
@@ -221,7 +244,7 @@ def _conflict(session: Session, way: Way, found: Merged) -> Refused:
     return Refused(
         f"{short(way.target)} and {run} change the same places in {count} file{'' if count == 1 else 's'}: "
         "the approval is void",
-        f"git swarm start build -m '…'   (on today's {short(way.target)})",
+        f"git swarm start {' '.join(session.spec.flows)} -m '…'   (on today's {short(way.target)})",
         found.conflicts,
         voids=True,
     )

@@ -104,7 +104,8 @@ def _failing(session: Session, tested: StepResult) -> Refused:
     what = tested.error or (tested.handoff.summary if tested.handoff else "the tests failed")
     return Refused(
         f"merged with the target the tests do not pass: {what}",
-        f"git swarm start build -m '…'   (on today's target; or mend the target, then: git swarm land {run})",
+        f"git swarm start {' '.join(session.spec.flows)} -m '…'   "
+        f"(on today's target; or mend the target, then: git swarm land {run})",
         said=_tail(tested.report_text or tested.output),
     )
 

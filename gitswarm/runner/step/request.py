@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gitswarm.engines.base import CommandOrder, StepRequest
 from gitswarm.engines.detect import detect_test_command
-from gitswarm.ledger.store import agent_identity
+from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.permissions import permissions

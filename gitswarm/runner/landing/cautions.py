@@ -1,0 +1,91 @@
+"""What a person has to know before a yes: what is missing from the code, and what was not tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gitswarm.ledger.approval import is_code
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.outcome import RunStatus, Status
+from gitswarm.records.secrets import SecretFound
+from gitswarm.runner.session import Session
+from gitswarm.runner.stored import evidence_of
+from gitswarm.specs.flow import Flow, ShellCommand, Step
+
+TEST = "test"
+_OUTCOMES = {True: "passed", False: "failed", None: "had nothing to run"}
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """`name`: one or two words, `text`: one line."""
+
+    name: str
+    text: str
+
+
+def cautions_of(session: Session, state: RunState) -> tuple[Caution, ...]:
+    """
+    :param state: a run that has ended.
+    """
+    found: list[Caution] = []
+    if state.end is not None and state.end is not RunStatus.SUCCEEDED:
+        found.append(Caution("state", f"the run is {state.end}: it has not come to the end of its way"))
+    last = state.last_step
+    if last is not None and last.status is Status.BLOCKED:
+        found.append(Caution("blocked", f"{last.flow}/{last.step}: {(last.summary.splitlines() or [''])[0]}"))
+    found += (Caution("left out", f"{one.path}: a secret ({one.kind})") for one in _left_out(session, state))
+    return tuple(found)
+
+
+def tests_of(session: Session, state: RunState) -> str:
+    """What the newest test run said, and whether it was about this code."""
+    for record in reversed(state.steps):
+        if record.engine != "command":
+            continue
+        evidence = evidence_of(session, record)
+        if evidence is None or not (evidence.report is not None or _is_test(session, _step(session, record))):
+            continue
+        if evidence.tests.command is None:
+            continue
+        same = is_code(session.repository, record.tree, state.tip_tree)
+        outcome = _OUTCOMES[evidence.tests.passed]
+        return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
+    missing = next(
+        (f"{flow.id}/{step.id}" for flow in _own_flows(session) for step in flow.steps if _is_test(session, step)),
+        None,
+    )
+    return "no tests have run on this code" + (f": {missing} was not executed" if missing else "")
+
+
+def _left_out(session: Session, state: RunState) -> list[SecretFound]:
+    """The files that secrets kept out, but for those that a later step brought; one secret of each."""
+    found: dict[str, SecretFound] = {}
+    for record in state.steps:
+        evidence = evidence_of(session, record)
+        if evidence is None:
+            continue
+        for file in evidence.diff.files:
+            found.pop(file.path, None)
+        found |= {one.path: one for one in reversed(evidence.secrets)}
+    return list(found.values())
+
+
+def _own_flows(session: Session) -> list[Flow]:
+    return [session.specs.flows[name] for name in session.spec.flows]
+
+
+def _step(session: Session, record: StepRecord) -> Step | None:
+    """Command steps are never part of an interruption. Of a fork, the flow may be another run's."""
+    flow = session.specs.flows.get(record.flow)
+    return flow.step(record.step) if flow is not None and flow.has_step(record.step) else None
+
+
+def _is_test(session: Session, step: Step | None) -> bool:
+    """The project's tests, as configured or detected; another command that ends with 0 proves nothing."""
+    if step is None or not step.is_command:
+        return False
+    if isinstance(step.command, ShellCommand):
+        return step.command.run == session.spec.settings.commands.get(TEST)
+    return step.command == TEST

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gitswarm.safety.policy.builtins import apply_builtin, builtin_words, declared
 from gitswarm.safety.policy.chains import CHAINS, Part, Pipeline, pipelines, rest_of_line
+from gitswarm.safety.policy.listings import names_out_of
 from gitswarm.safety.policy.state import Found, Shell
 from gitswarm.safety.policy.syntax import (
     EXPANSIONS,
@@ -24,7 +25,7 @@ from gitswarm.safety.policy.syntax import (
     parse,
     text_of,
 )
-from gitswarm.safety.policy.values import UNKNOWN, Input, Refused
+from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -121,7 +122,7 @@ class _Walk:
     def _apart(self, node: Node, shell: Shell) -> Found:
         inner = shell.copy()
         if text_of(node.children[0]) == ">(":
-            inner.input, inner.text = Input.PIPED, None
+            inner.input, inner.text, inner.names = Input.PIPED, None, ()
         yield from self.every(node.children, inner)
 
     def _expansion(self, node: Node, shell: Shell) -> Found:
@@ -160,11 +161,17 @@ class _Walk:
 
     def _pipeline(self, pipeline: Pipeline, shell: Shell) -> Found:
         alone = len(pipeline.parts) == 1
+        names: tuple[Word, ...] = ()
         for at, part in enumerate(pipeline.parts):
             inner = shell if alone else shell.copy()
             if at:
-                inner.input, inner.text = Input.PIPED, None
-            yield from self._part(part, inner)
+                inner.input, inner.text, inner.names = Input.PIPED, None, names
+            simple = part.node is not None and part.node.type == "command"
+            names = ()
+            for each in self._part(part, inner):
+                if isinstance(each, Command):
+                    names = names_out_of(each, inner.names) if simple else ()
+                yield each
 
     def _if(self, node: Node, shell: Shell) -> Found:
         """Conditions happen one after the other, of the bodies one or none."""

@@ -11,9 +11,9 @@ _READING = frozenset({"read", "mapfile", "readarray"})
 
 
 def builtin_words(command: Command) -> list[Word]:
-    """The words behind `command` and `builtin`."""
+    """The words behind `command`, `builtin` and `time`."""
     words = list(command.words)
-    while words and words[0].known in ("command", "builtin"):
+    while words and words[0].known in ("command", "builtin", "time"):
         words = [word for at, word in enumerate(words[1:]) if at or word.known not in ("-p", "--")]
     return words
 

@@ -32,7 +32,7 @@ CLASSES: tuple[RuleClass, ...] = tuple(
         (
             "unknown-target",
             "a write or a delete whose place is known only when it runs",
-            "write the path itself; for what find finds: find … -delete",
+            "write the path itself; for many files: find DIR -name X -exec … {} +, git grep -l X | xargs …",
         ),
         (
             "shadowing",

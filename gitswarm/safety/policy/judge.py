@@ -12,6 +12,7 @@ from gitswarm.safety.policy.file_rules import file_problem
 from gitswarm.safety.policy.git_rules import judge_git, swarm_problem
 from gitswarm.safety.policy.interpreters import one_liner
 from gitswarm.safety.policy.listed import listed
+from gitswarm.safety.policy.outputs import output_problem
 from gitswarm.safety.policy.paths import first
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.shell import Budget, commands
@@ -114,6 +115,7 @@ class Judge:
         yield system_problem(command, scope)
         yield from (self._inner(inner) for inner in one_liner(command))
         yield file_problem(command, scope)
+        yield output_problem(command, scope)
 
     def _git(self, command: Command) -> Deny | None:
         """`git-push`, as it lies in git's own folder, is `git push`."""

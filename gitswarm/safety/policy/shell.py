@@ -11,6 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gitswarm.safety.policy.builtins import apply_builtin, builtin_words, declared
+from gitswarm.safety.policy.chains import CHAINS, Part, Pipeline, pipelines, rest_of_line
+from gitswarm.safety.policy.listings import names_out_of
 from gitswarm.safety.policy.state import Found, Shell
 from gitswarm.safety.policy.syntax import (
     EXPANSIONS,
@@ -23,7 +25,7 @@ from gitswarm.safety.policy.syntax import (
     parse,
     text_of,
 )
-from gitswarm.safety.policy.values import UNKNOWN, Input, Refused
+from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -74,9 +76,7 @@ class _Walk:
         self._budget = budget
         self._ways: Mapping[str, Callable[[Node, Shell], Found]] = {
             "command": self._simple,
-            "redirected_statement": self._redirected,
-            "pipeline": self._pipeline,
-            "list": self._list,
+            **dict.fromkeys(CHAINS, self._chain),
             "subshell": self._apart,
             "command_substitution": self._apart,
             "process_substitution": self._apart,
@@ -103,7 +103,7 @@ class _Walk:
             stood = shell.folders
             yield from self._visit(node, shell.copy() if background else shell)
             if stood != shell.folders:
-                shell.stand_in(None if stood is None or shell.folders is None else stood | shell.folders)
+                shell.stand_in(_either(stood, shell.folders))
 
     def _visit(self, node: Node, shell: Shell) -> Found:
         if not node.child_count:
@@ -122,7 +122,7 @@ class _Walk:
     def _apart(self, node: Node, shell: Shell) -> Found:
         inner = shell.copy()
         if text_of(node.children[0]) == ">(":
-            inner.input, inner.text = Input.PIPED, None
+            inner.input, inner.text, inner.names = Input.PIPED, None, ()
         yield from self.every(node.children, inner)
 
     def _expansion(self, node: Node, shell: Shell) -> Found:
@@ -131,31 +131,47 @@ class _Walk:
             shell.forget(text_of(child) for child in node.children if child.type == "variable_name")
 
     def _counting(self, node: Node, shell: Shell) -> Found:
-        for part in _chain(node, "binary_expression"):
+        for part in _links(node, "binary_expression"):
             if part.child_count:
                 yield from self.every(part.children, shell)
             if part.type == "variable_name":
                 shell.forget([text_of(part)])
 
-    def _list(self, node: Node, shell: Shell) -> Found:
-        """`a && b || c`. Behind `&&` what stands before has happened; behind `||` and at the end it may have."""
-        parts = _chain(node, "list")
-        yield from self._visit(parts[0], shell)
-        certain = shell.copy()
-        for operator, part in zip(parts[1::2], parts[2::2], strict=False):
-            if operator.type == "||":
-                shell.join(certain)
-            yield from self._visit(part, shell)
-        shell.join(certain)
-
-    def _pipeline(self, node: Node, shell: Shell) -> Found:
-        inner = shell.copy()
-        for child in node.children:
-            if child.type in ("|", "|&"):
-                inner = shell.copy()
-                inner.input, inner.text = Input.PIPED, None
+    def _chain(self, node: Node, shell: Shell) -> Found:
+        """`a && b || c`: behind `&&` what has succeeded before, behind `||` what has not. A command that failed may
+        have done its work but for a `cd`.
+        """
+        failed: Shell | None = None
+        for each in pipelines(node):
+            way = failed if each.link == "||" and failed is not None else shell
+            stood = way.folders
+            yield from self._pipeline(each, way)
+            after = way.copy()
+            after.stand_in(_either(stood, way.folders))
+            if each.negated:
+                way.stand_in(after.folders)
+            if failed is None or way is failed:
+                if failed is not None:
+                    shell.join(failed)
+                failed = after
             else:
-                yield from self._visit(child, inner)
+                failed.join(after)
+        if failed is not None:
+            shell.join(failed)
+
+    def _pipeline(self, pipeline: Pipeline, shell: Shell) -> Found:
+        alone = len(pipeline.parts) == 1
+        names: tuple[Word, ...] = ()
+        for at, part in enumerate(pipeline.parts):
+            inner = shell if alone else shell.copy()
+            if at:
+                inner.input, inner.text, inner.names = Input.PIPED, None, names
+            simple = part.node is not None and part.node.type == "command"
+            names = ()
+            for each in self._part(part, inner):
+                if isinstance(each, Command):
+                    names = names_out_of(each, inner.names) if simple else ()
+                yield each
 
     def _if(self, node: Node, shell: Shell) -> Found:
         """Conditions happen one after the other, of the bodies one or none."""
@@ -217,7 +233,8 @@ class _Walk:
             return
         self._budget.commands -= 1
         yield Refused("shadowing", text_of(name))
-        shell.functions[text_of(name)] = partial(self._visit, body)
+        redirects = tuple(child for child in node.children if child.type in REDIRECTS)
+        shell.functions[text_of(name)] = partial(self._part, Part(body, redirects))
         yield from self._called(text_of(name), shell.copy())
 
     def _called(self, name: str, shell: Shell) -> Found:
@@ -252,32 +269,39 @@ class _Walk:
         yield command
         apply_builtin(command, shell)
 
-    def _redirected(self, node: Node, shell: Shell) -> Found:
-        body = node.child_by_field_name("body")
-        redirects = [child for child in node.children if child.type in REDIRECTS]
-        if body is None or body.type == "command":
-            yield from self._simple(node, shell)
-            return
-        yield from self._inside(redirects, shell)
+    def _part(self, part: Part, shell: Shell) -> Found:
+        node, redirects = part.node, part.redirects
+        if node is None or (redirects and node.type == "command"):
+            yield from self._simple_command([*(node.children if node is not None else ()), *redirects], shell)
+        elif redirects:
+            yield from self._compound(node, redirects, shell)
+        else:
+            yield from self._visit(node, shell)
+
+    def _compound(self, body: Node, redirects: Sequence[Node], shell: Shell) -> Found:
+        yield from self._inside([each for each in redirects if each.type != "heredoc_redirect"], shell)
         command = self._syntax.command(redirects, shell)
         if command.words:
             yield Refused("unparsed", "words stand behind a redirect")
         yield command
+        yield from self._texts(redirects, shell)
         outer, shell.input, shell.text = (shell.input, shell.text), command.input, command.text
         yield from self._visit(body, shell)
         shell.input, shell.text = outer
-        yield from self._behind_heredocs(redirects, shell)
 
     def _simple(self, node: Node, shell: Shell) -> Found:
-        parts = [part for child in node.children for part in (child.children if child.type == "command" else [child])]
+        yield from self._simple_command(node.children, shell)
+
+    def _simple_command(self, nodes: Sequence[Node], shell: Shell) -> Found:
         # Behind `time` and `coproc` the grammar has a subshell among the words.
-        subshells = [part for part in parts if part.type == "subshell"]
-        parts = [part for part in parts if part not in subshells]
+        subshells = [part for part in nodes if part.type == "subshell"]
+        parts = [part for part in nodes if part not in subshells]
         yield from self.every(subshells, shell)
         yield from self._inside([part for part in parts if part.type != "heredoc_redirect"], shell)
         command = self._syntax.command(parts, shell)
         self._budget.commands -= 1
         yield command
+        yield from self._texts(parts, shell)
         name = command.words[0].known if command.words else None
         words = builtin_words(command)
         if name is not None and name in shell.functions:
@@ -286,25 +310,20 @@ class _Walk:
             yield from commands(" ".join(word.known or "" for word in words[1:]), shell, self._budget)
         else:
             apply_builtin(command, shell)
-        yield from self._behind_heredocs(parts, shell)
 
-    def _behind_heredocs(self, parts: Sequence[Node], shell: Shell) -> Found:
-        """`cat <<E | sh`: the rest of the line stands in the node of the here-document, and so does its text."""
-        for part in parts:
-            if part.type != "heredoc_redirect":
-                continue
-            inner = shell.copy()
-            for child in part.children:
-                if child.type == "heredoc_body":
-                    yield from self._inside([child], shell.copy())
-                elif child.type == "pipeline":
-                    inner.input, inner.text = Input.PIPED, None
-                    yield from self._visit(child, inner)
-                elif child.type not in REDIRECTS:
-                    yield from self._visit(child, inner)
+    def _texts(self, redirects: Sequence[Node], shell: Shell) -> Found:
+        """What the expansions in here-documents, and in what stands on their line, start."""
+        for redirect in redirects:
+            if redirect.type == "heredoc_redirect":
+                rest = rest_of_line(redirect)
+                yield from self._inside([child for child in redirect.children if child not in rest], shell.copy())
 
 
-def _chain(node: Node, kind: str) -> list[Node]:
+def _either(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return None if one is None or other is None else one | other
+
+
+def _links(node: Node, kind: str) -> list[Node]:
     """The parts of a chain that leans to the left, operators too."""
     parts: list[Node] = []
     waiting = [node]

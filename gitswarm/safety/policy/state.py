@@ -32,6 +32,7 @@ class Shell:
     text: str | None = None
     splits: bool = True
     nesting: int = 0
+    names: tuple[Word, ...] = ()
 
     def copy(self) -> Shell:
         return Shell(
@@ -45,6 +46,7 @@ class Shell:
             self.text,
             self.splits,
             self.nesting,
+            self.names,
         )
 
     def join(self, other: Shell) -> None:
@@ -84,7 +86,7 @@ class Shell:
         self.been |= self.folders or frozenset()
 
     def command(self, words: tuple[Word, ...], assigned: tuple[tuple[str, Word], ...] = ()) -> Command:
-        return Command(words, assigned, (), self.folders, self.input, self.text, self.variables)
+        return Command(words, assigned, (), self.folders, self.input, self.text, self.variables, self.names)
 
 
 def first_shell(top: str, folders: frozenset[str] | None, variables: Mapping[str, Word]) -> Shell:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
+
 from gitswarm.safety.policy.listed import listed
+from gitswarm.safety.policy.listings import names_out_of
 from gitswarm.safety.policy.state import Shell
 from gitswarm.safety.policy.values import NUMBER, UNKNOWN, Command, Word
 from gitswarm.safety.policy.words import unescaped
@@ -27,6 +30,15 @@ _DATES = frozenset("+%YmdHMSsFTjuN-_:.")
 
 def value_of(command: Command, shell: Shell) -> Word:
     """What `$(command)` becomes. A date, a number, the name of a commit is some word that leads nowhere else."""
+    names = names_out_of(command, ())
+    if names:
+        return Word(" ".join(name.text or "" for name in names), pattern=True)
+    if command.name in ("dirname", "basename") and not command.assigned:
+        return _part_of_path(command)
+    return _known_output(command, shell)
+
+
+def _known_output(command: Command, shell: Shell) -> Word:
     words = [word.known for word in command.words]
     if not words or None in words or command.assigned:
         return UNKNOWN
@@ -40,6 +52,19 @@ def value_of(command: Command, shell: Shell) -> Word:
     if name == "mktemp" and arguments not in ([], ["-d"], ["-q"], ["--directory"]):
         return UNKNOWN
     return shell.value("PWD") if name == "pwd" else _TOOLS.get(name, UNKNOWN)
+
+
+def _part_of_path(command: Command) -> Word:
+    """Of a pattern only the last part: how deep it leads is not known."""
+    path, *rest = [*command.arguments, UNKNOWN]
+    suffix = rest[0].known if len(rest) == 2 else "" if len(rest) == 1 else None
+    text = (path.text or "").rstrip("/")
+    if not text or text.startswith("-") or suffix is None:
+        return UNKNOWN
+    if command.name == "basename":
+        last = posixpath.basename(text)
+        return Word(last.removesuffix(suffix) or last, path.pattern)
+    return UNKNOWN if path.pattern or suffix else Word(posixpath.dirname(text) or ".")
 
 
 def _echo(name: str, arguments: list[str]) -> Word:

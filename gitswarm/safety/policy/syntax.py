@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gitswarm.safety.policy.cuts import CUTS, cut
 from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.state import Shell
 from gitswarm.safety.policy.substitutions import value_of
@@ -129,7 +130,7 @@ class Syntax:
                 redirects += found
         assigned = tuple(self.assignment(part, shell) for part in parts if part.type == "variable_assignment")
         words = tuple(self.words(loose, shell))
-        return Command(words, assigned, tuple(redirects), shell.folders, source, text, shell.variables)
+        return Command(words, assigned, tuple(redirects), shell.folders, source, text, shell.variables, shell.names)
 
     def words(self, nodes: Sequence[Node], shell: Shell) -> list[Word]:
         """The words that these nodes are; nodes that touch each other are one word."""
@@ -214,6 +215,8 @@ def _variable(node: Node, shell: Shell) -> Word:
         if name in _NUMBERS:
             return NUMBER
         return shell.value(name)
+    if len(inner) == 3 and kinds[0] == "variable_name" and kinds[1] in CUTS:
+        return cut(shell.value(text_of(inner[0])), kinds[1], text_of(inner[2]))
     return UNKNOWN
 
 

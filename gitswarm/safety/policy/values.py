@@ -57,7 +57,8 @@ class Redirect:
 @dataclass(frozen=True, slots=True)
 class Command:
     """One program that is started. `folders`: where it may be started, None: anywhere; `text`: its standard input
-    when `input` is TEXT; `variables`: of the shell around it.
+    when `input` is TEXT; `variables`: of the shell around it; `names`: the files that its standard input lists
+    when that is PIPED.
     """
 
     words: tuple[Word, ...]
@@ -67,6 +68,7 @@ class Command:
     input: Input = Input.INHERITED
     text: str | None = None
     variables: Mapping[str, Word] = field(default_factory=dict)
+    names: tuple[Word, ...] = ()
 
     @property
     def name(self) -> str | None:

@@ -129,12 +129,19 @@ def _xargs(command: Command) -> Iterator[Inner]:
         marks.append("{}")
     if not parsed.rest:
         return
-    words = tuple(_replaced(word, marks) for word in parsed.rest)
-    yield replace(command.running(words if marks else (*words, UNKNOWN)), input=Input.PIPED, text=None)
+    plain = command.input is Input.PIPED and not parsed.has("-a", "--arg-file", "-E", "-d", "--delimiter")
+    names = command.names if plain else ()
+    many = [(*parsed.rest, *(names or (UNKNOWN,)))]
+    if marks:
+        many = [tuple(_replaced(word, marks, name) for word in parsed.rest) for name in names or (UNKNOWN,)]
+    for words in many:
+        yield replace(command.running(words), input=Input.PIPED, text=None, names=())
 
 
-def _replaced(word: Word, marks: Sequence[str]) -> Word:
+def _replaced(word: Word, marks: Sequence[str], name: Word) -> Word:
     found = [word.shown.find(mark) for mark in marks if mark in word.shown]
+    if found and name.text is not None and word.text is not None and len(marks) == 1:
+        return Word(word.text.replace(marks[0], name.text), pattern=True)
     return Word(None, start=word.shown[: min(found)]) if found else word
 
 

@@ -14,8 +14,13 @@ _SIGN = r"[ \t]{0,4}(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,4}"
 _SAYS = rf"{_QUOTE}?\]?{_SIGN}"
 _IS = rf"{_QUOTE}?\]?[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_QUOTE}?"
 _LETTER = r"""[^\s"'`,;&|<>(){}\[\]\\]"""
-_BARE = rf"(?P<value>{_LETTER}{{6,400}})(?![(\[{{])"
-_VALUE = rf"(?:(?P<quote>{_QUOTE})|(?<=[:=> \t])){_BARE}"
+# Not `a=1&b=2`, and not `a=1 && make`.
+_BARE = rf"(?:{_LETTER}|&(?![&\s]|amp;|[\w.%\[\]-]{{1,40}}=|$)){{6,400}}(?![(\[{{])"
+# To its closing quote; inside of one that is escaped, one that is escaped twice is a letter.
+_FIRST = r"""(?![\s"'`,;:+(){}\[\]<>\\])"""
+_QUOTED = r"""(?:(?!(?P=quote))(?:(?(escape)\\{2,3}["'`]|(?!))|\\[^\n]|[^\n\\])){6,400}(?=(?P=quote))"""
+_OPENED = rf"(?P<quote>(?P<escape>\\{{1,3}})?[\"'`])(?={_FIRST}{_QUOTED})"
+_VALUE = rf"(?:{_OPENED}|(?P<open>{_QUOTE})|(?<=[:=> \t]))(?P<value>(?(quote){_QUOTED}|{_BARE}))"
 _CRUMB = r"""[^\s=;,"']{1,80}"""
 
 _WORDS = "password passwd passphrase pwd secret token api_key apikey api-key access_key accesskey access-key"
@@ -37,11 +42,17 @@ _LOCAL_HOST = re.compile(
 
 def _is_value(match: re.Match[str]) -> bool:
     value = match["value"]
-    if "quote" in match.re.groupindex and match["quote"] is None and _is_prose(match, value):
+    groups = match.groupdict()
+    if "open" in groups and not (groups["quote"] or groups["open"]) and _is_prose(match, value):
         return False
-    if "name" in match.re.groupindex:
-        return is_said(match["name"], value)
-    return is_plausible(value)
+    name = groups.get("name")
+    # Of a sentence in quotes, the first word counts, or one that is random.
+    first = value.split(maxsplit=1)[0]
+    return _is_meant(name, first) or (first != value and is_strong(value))
+
+
+def _is_meant(name: str | None, value: str) -> bool:
+    return is_plausible(value) if name is None else is_said(name, value)
 
 
 def is_said(name: str, value: str) -> bool:
@@ -129,7 +140,7 @@ ASSIGNMENTS: tuple[Rule, ...] = (
     ),
     _said("npmrc-password", "_authtoken _auth _password", rf"_(?:authtoken|auth|password){_SIGN}{_VALUE}"),
     _said("docker-auth", "auth", rf"auth{_QUOTE}[ \t]{{0,4}}:[ \t]{{0,4}}{_QUOTE}(?P<value>[A-Za-z0-9+/]{{12,}}=*)"),
-    _said("option-password", _OPTIONS, rf"{_any_of(_OPTIONS)}[ \t=]{{1,4}}(?P<quote>[\"'])?{_BARE}"),
+    _said("option-password", _OPTIONS, rf"{_any_of(_OPTIONS)}[ \t=]{{1,4}}{_VALUE}"),
     _said(
         "option-password",
         "curl",

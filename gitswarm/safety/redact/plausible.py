@@ -57,7 +57,7 @@ _COMMON = frozenset(
     ]
 )
 _PLACEHOLDER = re.compile(
-    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
+    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
     r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
 )
 """The last one is the John Doe of jwt.io."""

@@ -286,3 +286,29 @@ def test_a_random_value_behind_a_name_is_a_finding_in_code() -> None:
 )
 def test_a_weak_password_is_gone_from_texts(line: str) -> None:
     assert "[REDACTED:password]" in REDACTOR.scrub(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "stored"),
+    [
+        ('password="Tr0ub4dor&3"', 'password="[REDACTED:password]"'),
+        ("password = 'Tr0ub;4dor,(3)|x'", "password = '[REDACTED:password]'"),
+        ('{"password": "Tr0ub4dor<3>{x}", "user": "ops"}', '{"password": "[REDACTED:password]", "user": "ops"}'),
+        ('{"password": "it\'s4dor&3", "n": 1}', '{"password": "[REDACTED:password]", "n": 1}'),
+        (r'"{\"password\": \"Tr0ub4dor&3\", \"n\": 1}"', r'"{\"password\": \"[REDACTED:password]\", \"n\": 1}"'),
+        (r'{"password": "Tr0u\"b4dor&3", "n": 1}', '{"password": "[REDACTED:password]", "n": 1}'),
+        ('password="Tr0ub4dor & 3" next', 'password="[REDACTED:password]" next'),
+        ('mysql --password="Tr0ub4dor&3" app', 'mysql --password="[REDACTED:option-password]" app'),
+        ('password="Tr0ub4dor&3', 'password="[REDACTED:password]'),
+        ("PASSWORD=Tr0ub4dor&3\n", "PASSWORD=[REDACTED:password]\n"),
+        ("?password=Tr0ub4dor3&user=ops", "?password=[REDACTED:password]&user=ops"),
+        ("PASSWORD=Tr0ub4dor3 && make", "PASSWORD=[REDACTED:password] && make"),
+        ('"secret": "see the vault of 2024"', '"secret": "see the vault of 2024"'),
+        ("url = '?password=' + value + '&token=' + other", "url = '?password=' + value + '&token=' + other"),
+        ('log("token: ", x, "secret: ", y9)', 'log("token: ", x, "secret: ", y9)'),
+        ("say('{\"password\":\"'+password+'\"}')", "say('{\"password\":\"'+password+'\"}')"),
+    ],
+)
+def test_a_quoted_value_is_gone_to_its_closing_quote(line: str, stored: str) -> None:
+    assert REDACTOR.scrub(line) == stored
+    assert REDACTOR.scrub(stored) == stored

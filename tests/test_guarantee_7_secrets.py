@@ -195,7 +195,21 @@ def test_evidence_and_envelope_say_where_it_was(project: Project) -> None:
     assert stored("handoff/write.json")["blockers"] == [
         "src/key.py:1: a secret (github-token): the file was left out",
         f'git swarm resume {run} -m "read it from the environment"   (the step is executed again)',
+        "no secret? list the file under secrets.allow_paths in .swarm/config.yaml, commit that and start a new run",
     ]
+
+
+def test_after_a_false_alarm_a_new_run_takes_the_file(project: Project) -> None:
+    """As the blocker says: a run keeps the rules of the commit that it was started from."""
+    run = blocked_run(project, {"write": {"src/key.py": f"KEY = '{token(5)}'\n"}})
+    config = project.root / ".swarm/config.yaml"
+    before = config.read_text("utf-8") if config.exists() else ""
+    config.write_text(f"{before}secrets: {{allow_paths: [src/key.py]}}\n", encoding="utf-8")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "no secret")
+    project.swarm("discard", run, "--force")
+    other = project.start(script(write={"write": {"src/key.py": f"KEY = '{token(5)}'\n"}}), flow="leak")
+    assert "src/key.py" in project.tree(f"shadow/{other}")
 
 
 def test_after_an_answer_the_step_is_executed_again(project: Project) -> None:

@@ -35,8 +35,12 @@ def _blocked(plan: StepPlan, worked: Worked, envelope: Envelope) -> Envelope:
     if not secrets:
         return envelope
     run_id = plan.execution.run.run_id
-    ways = f'git swarm resume {run_id} -m "read it from the environment"   (the step is executed again)'
-    blockers = (*(f"{told(found)}: the file was left out" for found in secrets), ways)
+    ways = (
+        f'git swarm resume {run_id} -m "read it from the environment"   (the step is executed again)',
+        # A run keeps the rules of the commit that it was started from.
+        "no secret? list the file under secrets.allow_paths in .swarm/config.yaml, commit that and start a new run",
+    )
+    blockers = (*(f"{told(found)}: the file was left out" for found in secrets), *ways)
     return envelope.model_copy(
         update={
             "status": Status.BLOCKED,

@@ -6,19 +6,33 @@ import re
 
 from gitswarm.safety.redact.plausible import is_placeholder, is_plausible, is_strong
 from gitswarm.safety.redact.rule import Rule
+from gitswarm.safety.redact.words import is_name, is_words
 
 _QUOTE = r"""(?:\\{0,3}["'`])"""
 _END_OF_NAME = rf"[\w.-]{{0,40}}{_QUOTE}?\]?"
 _SIGN = r"[ \t]{0,4}(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,4}"
+_SAYS = rf"{_QUOTE}?\]?{_SIGN}"
 _IS = rf"{_QUOTE}?\]?[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_QUOTE}?"
 _LETTER = r"""[^\s"'`,;&|<>(){}\[\]\\]"""
-_BARE = rf"(?P<value>{_LETTER}{{6,400}})(?![(\[{{])"
-_VALUE = rf"(?:(?P<quote>{_QUOTE})|(?<=[:=> \t])){_BARE}"
+# Not `a=1&b=2`, and not `a=1 && make`.
+_BARE = rf"(?:{_LETTER}|&(?![&\s]|amp;|[\w.%\[\]-]{{1,40}}=|$)){{6,400}}(?![(\[{{])"
+# To its closing quote; inside of one that is escaped, one that is escaped twice is a letter.
+_FIRST = r"""(?![\s"'`,;:+(){}\[\]<>\\])"""
+_QUOTED = r"""(?:(?!(?P=quote))(?:(?(escape)\\{2,3}["'`]|(?!))|\\[^\n]|[^\n\\])){6,400}(?=(?P=quote))"""
+_OPENED = rf"(?P<quote>(?P<escape>\\{{1,3}})?[\"'`])(?={_FIRST}{_QUOTED})"
+_VALUE = rf"(?:{_OPENED}|(?P<open>{_QUOTE})|(?<=[:=> \t]))(?P<value>(?(quote){_QUOTED}|{_BARE}))"
 _CRUMB = r"""[^\s=;,"']{1,80}"""
 
 _WORDS = "password passwd passphrase pwd secret token api_key apikey api-key access_key accesskey access-key"
 _MORE_WORDS = "private_key privatekey auth_key authkey credential encryption_key signing_key account_key client_key"
 _OPTIONS = "--password --token --secret --api-key --passphrase --pass -passwd"
+
+_OF_A_PASSWORD = re.compile(r"(?:password|passwd|passphrase|pwd)\d{0,2}$", re.IGNORECASE)
+_OF_A_THING = re.compile(
+    r"(?:name|ref|reference|header|template|hashers?|url|uri|arn|class|type|path|file|field|prefix|suffix|label|env"
+    r"|algorithm|regex|pattern|format|provider|store|endpoint|topic|alias|izer|source|validators?|policy|service)s?$",
+    re.IGNORECASE,
+)
 
 # Hosts without a dot are those of a compose file.
 _LOCAL_HOST = re.compile(
@@ -28,9 +42,26 @@ _LOCAL_HOST = re.compile(
 
 def _is_value(match: re.Match[str]) -> bool:
     value = match["value"]
-    if "quote" in match.re.groupindex and match["quote"] is None and _is_prose(match, value):
+    groups = match.groupdict()
+    if "open" in groups and not (groups["quote"] or groups["open"]) and _is_prose(match, value):
         return False
-    return is_plausible(value)
+    name = groups.get("name")
+    # Of a sentence in quotes, the first word counts, or one that is random.
+    first = value.split(maxsplit=1)[0]
+    return _is_meant(name, first) or (first != value and is_strong(value))
+
+
+def _is_meant(name: str | None, value: str) -> bool:
+    return is_plausible(value) if name is None else is_said(name, value)
+
+
+def is_said(name: str, value: str) -> bool:
+    """Whether a value under this name is a secret, in a text: names of things are none, but may be passwords."""
+    if not is_plausible(value):
+        return False
+    if _OF_A_THING.search(name):
+        return is_strong(value) or not is_name(value)
+    return _OF_A_PASSWORD.search(name) is not None or not is_words(value)
 
 
 def _is_prose(match: re.Match[str], value: str) -> bool:
@@ -39,6 +70,8 @@ def _is_prose(match: re.Match[str], value: str) -> bool:
 
 
 def _is_strong_value(match: re.Match[str]) -> bool:
+    if "name" in match.re.groupindex and _OF_A_THING.search(match["name"]):
+        return False
     return is_strong(match["value"])
 
 
@@ -107,7 +140,7 @@ ASSIGNMENTS: tuple[Rule, ...] = (
     ),
     _said("npmrc-password", "_authtoken _auth _password", rf"_(?:authtoken|auth|password){_SIGN}{_VALUE}"),
     _said("docker-auth", "auth", rf"auth{_QUOTE}[ \t]{{0,4}}:[ \t]{{0,4}}{_QUOTE}(?P<value>[A-Za-z0-9+/]{{12,}}=*)"),
-    _said("option-password", _OPTIONS, rf"{_any_of(_OPTIONS)}[ \t=]{{1,4}}(?P<quote>[\"'])?{_BARE}"),
+    _said("option-password", _OPTIONS, rf"{_any_of(_OPTIONS)}[ \t=]{{1,4}}{_VALUE}"),
     _said(
         "option-password",
         "curl",
@@ -119,8 +152,8 @@ ASSIGNMENTS: tuple[Rule, ...] = (
         "secret_access_key secretaccesskey session_token sessiontoken",
         rf"(?:secret_?access_?key|session_?token){_END_OF_NAME}{_SIGN}{_QUOTE}?(?P<value>[A-Za-z0-9+/=]{{16,2000}})",
     ),
-    _said("password", _WORDS, f"{_any_of(_WORDS)}{_END_OF_NAME}{_SIGN}{_VALUE}"),
-    _said("password", _MORE_WORDS, f"{_any_of(_MORE_WORDS)}{_END_OF_NAME}{_SIGN}{_VALUE}"),
+    _said("password", _WORDS, rf"(?P<name>{_any_of(_WORDS)}[\w.-]{{0,40}}){_SAYS}{_VALUE}"),
+    _said("password", _MORE_WORDS, rf"(?P<name>{_any_of(_MORE_WORDS)}[\w.-]{{0,40}}){_SAYS}{_VALUE}"),
 )
 
 _NAME = re.compile(rf"{_any_of(f'{_WORDS} {_MORE_WORDS}')}(?:[-_]?\w{{0,20}})?$|^auth$|authorization$", re.IGNORECASE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gitswarm.safety.redact.plausible import is_random
+from gitswarm.safety.redact.plausible import is_placeholder, is_random
 from gitswarm.safety.redact.rule import Span
 
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{32,}(?:={1,2}(?![A-Za-z0-9]))?")
@@ -13,11 +13,12 @@ _LONGEST = 100
 """Longer ones are pictures, certificates and scripts in one line."""
 
 _HARMLESS_BEFORE = re.compile(
-    r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4})$",
+    r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4}"
+    r"|IkpvaG4gRG9lI[\w-]{20,60}\.)$",
     re.IGNORECASE,
 )
 _HARMLESS = re.compile(
-    r"(?:AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
+    r"(?:eyJhbGciOi|AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
 )
 _BLOB = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
 
@@ -30,9 +31,9 @@ def random_tokens(text: str) -> Iterator[Span]:
 
 def _is_harmless(text: str, match: re.Match[str]) -> bool:
     token = match[0]
-    if not is_random(token) or _HARMLESS.match(token) or _is_path(token):
+    if not is_random(token) or _HARMLESS.match(token) or is_placeholder(token) or _is_path(token):
         return True
-    before = text[max(0, match.start() - 24) : match.start()]
+    before = text[max(0, match.start() - 80) : match.start()]
     return _HARMLESS_BEFORE.search(before) is not None or _is_part_of_blob(text, match)
 
 

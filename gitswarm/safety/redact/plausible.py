@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+from gitswarm.safety.redact.words import decoded, is_guessed, is_name, is_pretended, is_sequence
+
 _COMMON = frozenset(
     [
         "true",
@@ -55,9 +57,11 @@ _COMMON = frozenset(
     ]
 )
 _PLACEHOLDER = re.compile(
-    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
-    r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me"
+    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
+    r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
 )
+"""The last one is the John Doe of jwt.io."""
+
 _REFERENCE = re.compile(
     r"""\$\w+ | @\w+ | %\w+%                                     # of a shell, a template
     | [A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+ | [A-Za-z_][\w.]*[(\[].*  # of a program
@@ -71,6 +75,9 @@ _DIGEST = re.compile(
     r"(?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
     re.VERBOSE | re.IGNORECASE,
 )
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_BETWEEN = re.compile(r"[\s(){}\[\]<>\\,;|&\"'`]+")
+"""Between the pieces of an expression, a template or a sentence."""
 _CLASSES = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"), re.compile(r"[^A-Za-z0-9]"))
 
 
@@ -85,15 +92,26 @@ def is_placeholder(value: str) -> bool:
 
 def is_plausible(value: str) -> bool:
     """For a value in a place that is called like a secret."""
-    if len(value) < 6 or is_common(value) or is_placeholder(value):
+    if len(value) < 6 or is_common(value) or is_placeholder(value) or is_pretended(value):
         return False
-    return _REFERENCE.fullmatch(value) is None and _DIGEST.fullmatch(value) is None
+    # Where a page ends, in base64: what stands in it is looked at as well.
+    is_json = value.startswith("eyJ") and (decoded(value) or "").startswith("{")
+    return not is_json and _REFERENCE.fullmatch(value) is None and _DIGEST.fullmatch(value) is None
 
 
 def is_strong(value: str) -> bool:
-    """As `is_plausible`, for code: nobody writes such a value for anything else."""
+    """As `is_plausible`, for code: a piece of it is random, as nobody writes it for anything else."""
+    return is_plausible(value) and any(_is_dice(piece) for piece in _BETWEEN.split(value))
+
+
+def _is_dice(value: str) -> bool:
     kinds = sum(1 for letters in _CLASSES if letters.search(value))
-    return len(value) >= 12 and kinds >= 3 and _changes(value) >= 0.25 and is_plausible(value)
+    if len(value) < 12 or kinds < 3 or _changes(value) < 0.25 or _entropy(value) < 2.8:
+        return False
+    if is_name(value) or is_guessed(value) or is_sequence(value) or _UUID.fullmatch(value) or not is_plausible(value):
+        return False
+    said = decoded(value)
+    return said is None or _is_dice(said)
 
 
 def is_random(value: str) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 
 from gitswarm.records.secrets import SecretFound, SecretRules
-from gitswarm.safety.redact.assignments import ASSIGNMENTS, is_secret_name
+from gitswarm.safety.redact.assignments import ASSIGNMENTS, is_said, is_secret_name
 from gitswarm.safety.redact.finder import Finder
 from gitswarm.safety.redact.known import known_rule, secret_values
 from gitswarm.safety.redact.library import LIBRARY
-from gitswarm.safety.redact.plausible import is_placeholder, is_plausible
+from gitswarm.safety.redact.plausible import is_placeholder
 from gitswarm.safety.redact.rule import Rule, Span
 from gitswarm.safety.redact.tokens import TOKENS
 
@@ -62,8 +62,8 @@ class Redactor:
 
     def _scrubbed_item(self, name: str, item: JsonValue) -> JsonValue:
         scrubbed = self._scrubbed(item)
-        is_said = isinstance(item, str) and scrubbed == item and " " not in item and is_secret_name(name)
-        return "[REDACTED:password]" if is_said and is_plausible(str(item)) else scrubbed
+        is_bare = isinstance(item, str) and scrubbed == item and " " not in item and is_secret_name(name)
+        return "[REDACTED:password]" if is_bare and is_said(name, str(item)) else scrubbed
 
     def find_in_code(self, path: str, content: bytes, before: bytes | None) -> list[SecretFound]:
         """Secrets in a file of the code that it did not hold before, in the order of their lines.

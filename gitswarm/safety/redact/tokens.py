@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gitswarm.safety.redact.plausible import is_placeholder
 from gitswarm.safety.redact.rule import Rule, begins, shaped
 
 _NO_WORD_BEFORE = r"(?<![A-Za-z0-9])"
@@ -22,6 +23,8 @@ _REST_OF_KEY = (
     rf"(?:(?:{_WRAP}[A-Za-z0-9+/=]{{1,15}})?{_WRAP}-----END {_KEY_NAME})?"
 )
 
+_JWT = begins("eyJ") + rf"{_BODY}{{8,}}\.{_BODY}{{8,}}={{0,2}}(?:\.[A-Za-z0-9_=-]*)?"
+
 
 def _token(kind: str, prefix: str, body: str) -> Rule:
     """A literal prefix, and a body behind it."""
@@ -33,7 +36,7 @@ TOKENS: tuple[Rule, ...] = (
     shaped("private-key", "[REDACTED:private-key]", _REST_OF_KEY),
     shaped("putty-key", "PuTTY-User-Key-File-", r"PuTTY-User-Key-File-\d(?:[^\n]*\n){1,60}?Private-MAC: ?[0-9a-f]+"),
     _token("age-key", "AGE-SECRET-KEY-1", r"[0-9A-Z]{58}"),
-    shaped("jwt", "eyJ", begins("eyJ") + rf"{_BODY}{{8,}}\.{_BODY}{{8,}}={{0,2}}(?:\.[A-Za-z0-9_=-]*)?"),
+    Rule("jwt", ("eyJ",), lambda: (re.compile(_JWT),), accept=lambda match: not is_placeholder(match[0])),
     _token("anthropic-key", "sk-ant-", rf"{_BODY}{{20,}}"),
     shaped(
         "openai-key",

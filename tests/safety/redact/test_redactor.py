@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gitswarm.records.secrets import SecretFound, SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 from tests.safety.redact.corpus import FORMS, SAID, SHAPED, Dice, Planted, harmless, planted
+from tests.safety.redact.ordinary import ORDINARY, SURVIVING
 
 REDACTOR = Redactor(SecretRules(), {})
 PLANTED = planted(500)
@@ -242,3 +243,72 @@ def test_a_hostile_line_takes_no_longer_than_its_length(piece: str) -> None:
     started = time.process_time()
     REDACTOR.scrub(text)
     assert time.process_time() - started < 15
+
+
+@pytest.mark.parametrize("line", ORDINARY)
+def test_an_ordinary_line_is_no_finding_in_code(line: str) -> None:
+    assert REDACTOR.find_in_code("src/a.py", f"{line}\n".encode(), None) == []
+
+
+@pytest.mark.parametrize("line", SURVIVING)
+def test_an_identifier_stays_in_texts(line: str) -> None:
+    assert REDACTOR.scrub(line) == line
+
+
+def test_there_are_enough_ordinary_lines() -> None:
+    assert len(ORDINARY) >= 80
+
+
+def test_a_random_value_behind_a_name_is_a_finding_in_code() -> None:
+    dice = Dice(12)
+    lines = [
+        template.replace("VALUE", dice.letters(length))
+        for template in ('password = "VALUE"', "token: VALUE", 'client_secret="VALUE"', 'SECRET_KEY = "a-VALUE"')
+        for length in (16, 20, 24, 32, 40, 64)
+        for _ in range(20)
+    ]
+    # Seldom dice make something that can be read.
+    missed = [line for line in lines if not REDACTOR.find_in_code("a.py", line.encode(), None)]
+    assert len(missed) <= len(lines) // 50
+    assert sum("[REDACTED:" not in REDACTOR.scrub(line) for line in lines) <= len(lines) // 200
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password = "Summer2024"',
+        "password: CorrectHorse2",
+        'secret = "kf8-92jd_Kd8s-Qp20"',
+        "db_passwd = hunter2",
+        'totp_secret = "JBSWY3DPEHPK3PXP"',
+        "password: cGFzc3dvcmQxMjM=",
+    ],
+)
+def test_a_weak_password_is_gone_from_texts(line: str) -> None:
+    assert "[REDACTED:password]" in REDACTOR.scrub(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "stored"),
+    [
+        ('password="Tr0ub4dor&3"', 'password="[REDACTED:password]"'),
+        ("password = 'Tr0ub;4dor,(3)|x'", "password = '[REDACTED:password]'"),
+        ('{"password": "Tr0ub4dor<3>{x}", "user": "ops"}', '{"password": "[REDACTED:password]", "user": "ops"}'),
+        ('{"password": "it\'s4dor&3", "n": 1}', '{"password": "[REDACTED:password]", "n": 1}'),
+        (r'"{\"password\": \"Tr0ub4dor&3\", \"n\": 1}"', r'"{\"password\": \"[REDACTED:password]\", \"n\": 1}"'),
+        (r'{"password": "Tr0u\"b4dor&3", "n": 1}', '{"password": "[REDACTED:password]", "n": 1}'),
+        ('password="Tr0ub4dor & 3" next', 'password="[REDACTED:password]" next'),
+        ('mysql --password="Tr0ub4dor&3" app', 'mysql --password="[REDACTED:option-password]" app'),
+        ('password="Tr0ub4dor&3', 'password="[REDACTED:password]'),
+        ("PASSWORD=Tr0ub4dor&3\n", "PASSWORD=[REDACTED:password]\n"),
+        ("?password=Tr0ub4dor3&user=ops", "?password=[REDACTED:password]&user=ops"),
+        ("PASSWORD=Tr0ub4dor3 && make", "PASSWORD=[REDACTED:password] && make"),
+        ('"secret": "see the vault of 2024"', '"secret": "see the vault of 2024"'),
+        ("url = '?password=' + value + '&token=' + other", "url = '?password=' + value + '&token=' + other"),
+        ('log("token: ", x, "secret: ", y9)', 'log("token: ", x, "secret: ", y9)'),
+        ("say('{\"password\":\"'+password+'\"}')", "say('{\"password\":\"'+password+'\"}')"),
+    ],
+)
+def test_a_quoted_value_is_gone_to_its_closing_quote(line: str, stored: str) -> None:
+    assert REDACTOR.scrub(line) == stored
+    assert REDACTOR.scrub(stored) == stored

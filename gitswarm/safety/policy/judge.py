@@ -28,7 +28,7 @@ _RESERVED = listed("do done then else elif fi esac in while until for if case se
 """Where one of these begins a command, the grammar took for words what a shell reads as syntax."""
 _EXPORTED = ("HOME", "TMPDIR", "RUN_BASE", "PATH")
 _KEPT = SHELLS | listed("""
-    git gh hub rm cp mv cd pushd popd command builtin eval exec env sudo xargs find tee sed source . test [ echo
+    git gh hub rm cp mv cd pushd popd command builtin eval exec exit env sudo xargs find tee sed source . test [ echo
     printf read set unset export kill trap curl wget ssh scp docker npm make python python3 node pip cargo go ls cat
     grep mkdir chmod ln dd tar
 """)

@@ -102,7 +102,7 @@ class _Walk:
             background = at + 1 < len(nodes) and nodes[at + 1].type == "&"
             stood = shell.folders
             yield from self._visit(node, shell.copy() if background else shell)
-            if stood != shell.folders:
+            if stood != shell.folders and node.type != "list":  # a list says itself what becomes of a failure
                 shell.stand_in(_either(stood, shell.folders))
 
     def _visit(self, node: Node, shell: Shell) -> Found:
@@ -310,6 +310,7 @@ class _Walk:
             yield from commands(" ".join(word.known or "" for word in words[1:]), shell, self._budget)
         else:
             apply_builtin(command, shell)
+            shell.left = shell.left or name == "exit"
 
     def _texts(self, redirects: Sequence[Node], shell: Shell) -> Found:
         """What the expansions in here-documents, and in what stands on their line, start."""

@@ -19,7 +19,8 @@ Found = Iterator[Command | Refused]
 @dataclass(slots=True)
 class Shell:
     """`folders`: where it may stand; None: anywhere. `been`: everywhere that it stood, for `cd -` and `popd`.
-    `functions` by name; `calling`: the functions that are being followed. `top`: of the worktree.
+    `functions` by name; `calling`: the functions that are being followed. `top`: of the worktree. `left`: it has
+    ended, so that what holds in it holds for nothing that follows.
     """
 
     variables: dict[str, Word]
@@ -33,6 +34,7 @@ class Shell:
     splits: bool = True
     nesting: int = 0
     names: tuple[Word, ...] = ()
+    left: bool = False
 
     def copy(self) -> Shell:
         return Shell(
@@ -47,10 +49,15 @@ class Shell:
             self.splits,
             self.nesting,
             self.names,
+            self.left,
         )
 
     def join(self, other: Shell) -> None:
-        """Becomes what holds in both."""
+        """Becomes what holds in both, as far as each goes on."""
+        if other.left:
+            return
+        if self.left:
+            self.left, self.variables, self.folders = False, dict(other.variables), other.folders
         names = self.variables.keys() & other.variables.keys()
         self.variables = {
             name: self.variables[name] for name in names if self.variables[name] == other.variables[name]

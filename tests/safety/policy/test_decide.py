@@ -283,3 +283,18 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
         resolve=Path.resolve,
         variables={"HOME": "/home/dev", "TMPDIR": "/var/tmp/agent"},
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        ("cd /tmp/x || exit 1; echo x > y", Allow),
+        ('copy=$(mktemp -d)\ncp -R src "$copy" && cd "$copy" || exit 1\nsed s/a/b/ one > two', Allow),
+        ("cd /tmp/x || true; echo x > y", Deny),
+        ("cd /tmp/x || (exit 1); echo x > y", Deny),
+        ("cd /tmp/x; echo x > y", Deny),
+        ("exit() { :; }; cd /tmp/x || exit; echo x > y", Deny),
+    ],
+)
+def test_who_leaves_when_a_cd_fails_writes_nowhere_else(line: str, verdict: type, reader: Scope) -> None:
+    assert isinstance(decide("Bash", {"command": line}, reader), verdict)

@@ -59,8 +59,9 @@ _COMMON = frozenset(
 _PLACEHOLDER = re.compile(
     r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
     r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
+    r"|2YotnFZFEjr1zCsicMWpAA|tGzv3JOkF0XG5Qx2TlKWIA|mF_9\.B5f-4\.1JqM|czZCaGRSa3F0MzpnWDFmQmF0M2JW"
 )
-"""The last one is the John Doe of jwt.io."""
+"""The last ones are the John Doe of jwt.io and the tokens of RFC 6749 and 6750."""
 
 _REFERENCE = re.compile(
     r"""\$\w+ | @\w+ | %\w+%                                     # of a shell, a template
@@ -111,7 +112,8 @@ def _is_dice(value: str) -> bool:
     if is_name(value) or is_guessed(value) or is_sequence(value) or _UUID.fullmatch(value) or not is_plausible(value):
         return False
     said = decoded(value)
-    return said is None or _is_dice(said)
+    # `user:password`, of a header.
+    return said is None or _is_dice(said) or any(_is_dice(piece) for piece in said.split(":")[1:])
 
 
 def is_random(value: str) -> bool:

@@ -128,6 +128,9 @@ token: Token![Struct2],
 let private_key_path = "keys/Ed25519-Test.pem";"""
 
 OTHERS = f"""\
+{{"access_token":"2YotnFZFEjr1zCsicMWpAA", "refresh_token":"tGzv3JOkF0XG5Qx2TlKWIA"}}
+Authorization: Bearer mF_9.B5f-4.1JqM
+Authorization: Basic czZCaGRSa3F0MzpnWDFmQmF0M2JW
 token = "{JWT_IO}"
 Authorization: Bearer {JWT_IO}
 $password = ConvertTo-SecureString $env:DB_PASSWORD2 -AsPlainText

@@ -273,6 +273,12 @@ def test_a_random_value_behind_a_name_is_a_finding_in_code() -> None:
     assert sum("[REDACTED:" not in REDACTOR.scrub(line) for line in lines) <= len(lines) // 200
 
 
+def test_a_header_with_user_and_password_is_a_finding_in_code() -> None:
+    dice = Dice(13)
+    lines = [SAID["basic"](dice)[1] for _ in range(100)]
+    assert sum(bool(REDACTOR.find_in_code("a.sh", line.encode(), None)) for line in lines) >= 95
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gitswarm.safety.policy.values import UNKNOWN, Word
 
+_LINKS = re.compile(r"-[HLPDEXdfsx]+|-O\d?|--")
+"""Options that stand in front of the places: how links are followed, and the like."""
 _ALTERNATIVES = frozenset({"-o", "-or", "!", "-not", ","})
 
 
@@ -13,8 +16,12 @@ def starting_points(words: Sequence[Word]) -> Sequence[Word]:
     """
     :param words: the arguments of find.
     """
-    end = next((at for at, word in enumerate(words) if word.shown.startswith(("-", "(", "!"))), len(words))
-    return words[:end] or (Word("."),)
+    begin = 0
+    while begin < len(words) and _LINKS.fullmatch(words[begin].shown):
+        begin += 2 if words[begin].shown == "-D" else 1
+    ends = (at for at in range(begin, len(words)) if words[at].shown.startswith(("-", "(", "!")))
+    end = next(ends, len(words))
+    return words[begin:end] or (Word("."),)
 
 
 def found_by_name(words: Sequence[Word]) -> list[Word] | None:

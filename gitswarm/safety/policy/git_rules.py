@@ -137,6 +137,8 @@ def _judge_subcommand(name: str, words: Sequence[Word], command: Command, scope:
         return deny(_CLASSES[name], shown)
     if name in _LISTING:
         rule, harmless = _LISTING[name]
+        if name == "lfs" and words and words[0].known in ("pull", "fetch", "clone"):
+            rule = "git-network"
         return None if harmless(words) else deny(rule, shown)
     way = next((way for names, way in _WAYS if name in names), _alias)
     return way(name, words, command, scope)

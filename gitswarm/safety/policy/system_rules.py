@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
+from gitswarm.safety.policy.credentials import hands_out_credentials
 from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.options import Options, Parsed, parse_options
 from gitswarm.safety.policy.paths import places
@@ -17,11 +18,18 @@ from gitswarm.safety.policy.values import UNKNOWN, Command, Word
 _ASKING_SYSTEMCTL = frozenset(
     {"status", "is-active", "is-enabled", "list-units", "list-unit-files", "show", "cat", "list-timers"}
 )
+_TRYING = {
+    **dict.fromkeys(("npm", "pnpm", "uv", "poetry"), ("--dry-run",)),
+    "cargo": ("--dry-run", "-n"),
+}
 _FORGE_READING = listed("""
     view list diff checks status show ls get watch download search issues prs code repos commits
 """)
 _VALUES = listed("""
     --prefix --registry --workspace -w --filter -F -C --cwd --dir --manifest-path -f --file -p --package
+""")
+_VALUES_OF_CLOUDS = _VALUES | listed("""
+    --profile --region --project --account --context --kubeconfig --namespace -n --address --vault --subscription
 """)
 _BEGINNERS = frozenset(each.split()[0] for beginnings in BEGINNINGS.values() for each in beginnings)
 _NETCATS = frozenset({"nc", "ncat", "netcat"})
@@ -48,6 +56,8 @@ def system_problem(command: Command, scope: Scope) -> Deny | None:
         return _CHECKS[name](command.arguments, shown)
     if name in _CONTAINERS and _leaves_its_box(command, scope):
         return deny("container", shown)
+    if hands_out_credentials(command, _plain(command, _VALUES_OF_CLOUDS)):
+        return deny("key-file", shown)
     rule = _by_name(command) or _by_addresses(command) or _by_beginning(command) or _publishes(command)
     return deny(rule, shown) if rule is not None else None
 
@@ -76,17 +86,31 @@ def _by_addresses(command: Command) -> str | None:
 
 def _by_beginning(command: Command) -> str | None:
     """Programs with subcommands, as they are written and with their options left out."""
-    if command.name not in _BEGINNERS:
+    if command.name not in _BEGINNERS or _only_tries(command):
         return None
     written = f"{command.name} {' '.join(word.shown for word in command.arguments)} "
     plain = f"{' '.join(_plain(command))} "
+    clouds = f"{' '.join(_plain(command, _VALUES_OF_CLOUDS))} "
     for rule, beginnings in BEGINNINGS.items():
-        if any(text.startswith(f"{beginning} ") for beginning in beginnings for text in (plain, written)):
+        if any(text.startswith(f"{beginning} ") for beginning in beginnings for text in (plain, clouds, written)):
             return rule
     return None
 
 
-def _plain(command: Command) -> list[str]:
+def _only_tries(command: Command) -> bool:
+    """`npm publish --dry-run`, and `npm version` that only tells."""
+    texts = [word.known for word in command.arguments]
+    if command.name in ("npm", "pnpm", "yarn") and texts in (["version"], ["version", "--json"]):
+        return command.name == "npm"
+    options = _TRYING.get(command.name or "", ())
+    verbs = [text for text in texts if text is not None and not text.startswith("-")]
+    last = len(texts) - 1
+    tries = any(text in options and (at == last or texts[at + 1] != "false") for at, text in enumerate(texts))
+    overruled = any(text is None or text.startswith(("--dry-run=", "--no-dry-run")) for text in texts)
+    return verbs[:1] == ["publish"] and tries and not overruled
+
+
+def _plain(command: Command, values: frozenset[str] = _VALUES) -> list[str]:
     """The name and the first arguments that are no options."""
     texts = [command.name or ""]
     skip = False
@@ -94,7 +118,7 @@ def _plain(command: Command) -> list[str]:
         text = word.shown
         if not skip and not text.startswith("-"):
             texts.append(text)
-        skip = not skip and text in _VALUES
+        skip = not skip and text in values
     return texts
 
 
@@ -106,6 +130,9 @@ def _publishes(command: Command) -> str | None:
         return "publish"
     if name.startswith("python") and "setup.py" in texts and {"upload", "register"} & set(texts):
         return "publish"
+    if name == "vercel":
+        told = {word.known for word in command.arguments} & {"--version", "-v", "--help", "-h"}
+        return "publish" if not told and (not texts or "/" in texts[0] or texts[0] == ".") else None
     pushes = name in _CONTAINERS and any(word.known == "--push" for word in command.arguments)
     return "publish" if pushes else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gitswarm.safety.policy.credentials import HANDING_OUT
 from gitswarm.safety.policy.listed import by_name, phrases
 
 PROGRAMS: Mapping[str, str] = by_name(
@@ -42,6 +43,10 @@ PROGRAMS: Mapping[str, str] = by_name(
     }
 )
 BEGINNINGS: Mapping[str, tuple[str, ...]] = {
+    "key-file": HANDING_OUT,
+    "git-push": phrases("""
+        jj git push, hg push, sl push, bzr push, brz push, fossil push, darcs push, svn commit, svn ci, svn import
+    """),
     "publish": phrases("""
         npm publish, npm unpublish, npm deprecate, npm dist-tag, npm owner, npm access, npm token, npm login,
         npm adduser, yarn publish, yarn npm publish, yarn npm login, yarn login, pnpm publish, pnpm login,
@@ -66,7 +71,7 @@ BEGINNINGS: Mapping[str, tuple[str, ...]] = {
     """),
     "git-commit": phrases("""
         npm version, yarn version, pnpm version, bumpversion, bump2version, bump-my-version, lerna version,
-        cz commit, cz bump, standard-version
+        cz commit, cz bump, standard-version, hg commit, jj commit
     """),
     "git-config": phrases("""
         pre-commit install, pre-commit uninstall, pre-commit init-templatedir, husky install, lefthook install,

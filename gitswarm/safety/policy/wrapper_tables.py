@@ -78,6 +78,9 @@ JOINING = {
     "parallel": Options(
         "jPnNLISdCaE", frozenset({"--jobs", "--joblog", "--colsep", "--results", "--timeout", "--workdir", "--delay"})
     ),
+    "concurrently": Options(
+        "ncptlms", frozenset({"--names", "--prefix-colors", "--prefix", "--timestamp-format", "--success"})
+    ),
     "hyperfine": Options(
         "wmMrspcSinNL",
         frozenset({"--warmup", "--runs", "--min-runs", "--max-runs", "--export-json", "--export-markdown"}),
@@ -107,6 +110,8 @@ SCRIPT_OPTIONS: dict[str, tuple[str, ...]] = {
     "gmake": ("--eval",),
     "npm": ("--script-shell",),
     "rg": ("--pre", "--hostname-bin"),
+    "nodemon": ("-x", "--exec"),
+    "just": ("-c", "--command"),
 }
 RUNNERS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -117,13 +122,14 @@ RUNNERS: Mapping[str, tuple[str, ...]] = {
         ("poetry", "pipenv", "pdm", "rye", "hatch", "conda", "mamba", "micromamba", "pixi", "devbox"), ("run",)
     ),
     **dict.fromkeys(
-        ("bundle", "asdf", "rbenv", "pyenv", "nodenv", "aws-vault", "chamber", "tox", "mise", "rtx"), ("exec",)
+        ("bundle", "asdf", "rbenv", "pyenv", "nodenv", "aws-vault", "chamber", "tox", "mise", "rtx", "lerna"),
+        ("exec",),
     ),
     **dict.fromkeys(("uv", "pipx", "rustup", "doppler", "op", "dotenvx", "foreman", "honcho"), ("run",)),
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("exec", "x", "dlx", "run")),
 }
 """Programs that run another one, and the words in front of it; their own options are not known."""
-LAUNCHERS = listed("perf heaptrack cargo go nix nox expect concurrently systemd-inhibit make cmake ninja")
+LAUNCHERS = listed("perf heaptrack cargo go nix nox expect concurrently systemd-inhibit make cmake ninja just")
 """Programs that may run another one somewhere in their arguments."""
 HEADS = SHELLS | listed("git rm dd eval env xargs find gh hub glab twine sudo doas rmdir shred ssh scp")
 """Programs that are worth looking for in the arguments of another."""

@@ -215,7 +215,7 @@ def _joining(command: Command, options: Options) -> Iterator[Inner]:
             yield Refused("unknown-command", f"{command.name} {word.shown}")
             return
         texts.append(word.known)
-    if command.name == "hyperfine":
+    if command.name in ("hyperfine", "concurrently"):
         yield from (Script(text, command) for text in texts)
     elif texts:
         joined = " ".join(texts)

@@ -52,8 +52,8 @@ def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str
     except SwarmError as error:
         yield _not_computable(landing, error.message)
         return
-    if expected is None:
-        yield _not_computable(landing, "its code and the branch conflict, or have no one base")
+    if isinstance(expected, str):
+        yield _not_computable(landing, expected)
     elif actual in expected:
         return
     elif landing.committer == _GITHUB:
@@ -67,16 +67,16 @@ def _not_computable(landing: Landing, why: str) -> Finding:
     return found.model_copy(update={"severity": "warning"})
 
 
-def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: str) -> tuple[str, str] | None:
-    """The merged tree, and the same with the run's evidence; None: it cannot be said what they would be."""
+def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: str) -> tuple[str, str] | str:
+    """The merged tree, and the same with the run's evidence; or why it cannot be said what they would be."""
     objects = scratch.objects
     earlier = landings(scratch, landing.before, layout.run_id, base)
     bases = grounds(scratch, landing.approved, earlier, landing.before)
     if len(bases) != 1:
-        return None
+        return f"the run and the branch parted at {len(bases)} commits"
     merged = merged_code(scratch, landing.approved, landing.before, bases)
     if merged.conflicts:
-        return None
+        return "its code and the branch conflict"
     evidence = objects.entry(objects.commit(landing.approved).tree, layout.base)
     return merged.tree, objects.with_subtree(merged.tree, layout.base, evidence)
 

@@ -66,6 +66,7 @@ class Push:
     args: str
     arrange: Arrange = lambda _world: None
     also_received: bool = True
+    hint: str = "git swarm approve"
 
 
 BLOCKED = (
@@ -101,7 +102,7 @@ BLOCKED = (
     Push("a file moved among the papers", "origin main", renamed_evidence),
     Push("added by a merge", "origin main", evil_merge),
     Push("added by a root", "origin orphan", root_commit),
-    Push("steps after the approval", "origin SHADOW", approved),
+    Push("steps after the approval", "origin SHADOW", approved, hint="git push REMOTE"),
     Push("approved and thrown away", "origin SHADOW", approved_and_discarded),
     Push(
         "a run that only quotes a landing",
@@ -198,7 +199,7 @@ def test_pre_push_blocks(world: World, push: Push) -> None:
     before = world.refs_of(world.upstream)
     done = world.push(*arguments(push, world))
     assert (done.returncode, world.refs_of(world.upstream)) == (1, before), done.stderr
-    assert "\nhint: git swarm approve " in done.stderr
+    assert f"\nhint: {push.hint} " in done.stderr
 
 
 @pytest.mark.parametrize("push", PASSED, ids=name_of)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from pydantic import JsonValue
-
-from gitswarm.records.policy import Decide, Verdict
+from gitswarm.records.policy import Decide
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.safety.policy.decide import decide
@@ -28,9 +27,4 @@ def permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping
         writes_code=plan.station is None or plan.station.writes_code,
         tools=plan.station.tools if plan.station is not None else (),
     )
-    scope = make_scope(ground, role, session.spec.settings.policy)
-
-    def decided(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
-        return decide(tool, given, scope)
-
-    return decided
+    return partial(decide, scope=make_scope(ground, role, session.spec.settings.policy))

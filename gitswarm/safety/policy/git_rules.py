@@ -17,7 +17,6 @@ from gitswarm.safety.policy.state import follow
 from gitswarm.safety.policy.values import UNKNOWN, Command, Word
 from gitswarm.safety.policy.wrappers import Script
 
-MOST_ALIASES = 10
 READING = listed("""
     annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry count-objects describe
     diff diff-files diff-index diff-tree for-each-ref fsck get-tar-commit-id grep hash-object help log ls-files

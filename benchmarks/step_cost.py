@@ -17,7 +17,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout, source_name
-from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult
+from gitswarm.engines.base import (
+    LOCAL_WORK,
+    Capabilities,
+    Emit,
+    RouteAnswer,
+    RouteQuestion,
+    StepRequest,
+    StepResult,
+)
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
@@ -70,9 +78,8 @@ class ChangeEngine:
     steps: int = 0
     own_s: float = 0.0
     engine_id: str = "claude-step"
-    capabilities: Capabilities = field(
-        default_factory=lambda: Capabilities(modes=("stub",), session=True, writes_code=True)
-    )
+    mode: str = "stub"
+    capabilities: Capabilities = LOCAL_WORK
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:  # noqa: ARG002 - the port
         started = time.perf_counter()
@@ -82,8 +89,9 @@ class ChangeEngine:
         self.own_s = time.perf_counter() - started
         return StepResult(request.step_id, Result.SUCCEEDED, "changed", handoff=handoff)
 
-    def route(self, question: RouteQuestion) -> None:
+    def route(self, question: RouteQuestion) -> RouteAnswer:  # noqa: ARG002 - the port
         """It has no navigator."""
+        return RouteAnswer()
 
 
 @dataclass(slots=True)
@@ -121,7 +129,7 @@ def measure(folder: Path, files: int, steps: int) -> Samples:
     turns = Turns(engine, plain, steps + WARM_UP)
     around = Surroundings(env, lambda: datetime.now(UTC), Placement(None, folder / "state"), turns, turns.done)
     with create_run(repository, _new_run(repository, project), around) as (session, state):
-        own = replace(session, engines={engine.engine_id: engine})
+        own = replace(session, engines={(engine.engine_id, engine.mode): engine})
         shadow = prepare_worktree(own)
         turns.since = time.perf_counter()
         carry_on(own, Workplace.of(own, shadow), state, decide_next(own, state))

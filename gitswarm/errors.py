@@ -10,7 +10,8 @@ SwarmError                 exit 1: what went wrong, and the next command to type
 ├── GitFailedError         git said no
 ├── GarbledError           something stored is not what we wrote
 ├── StorageError           the disk is full, read-only or closed to us
-└── SetupFailedError       the worktree could not be prepared
+├── SetupFailedError       the worktree could not be prepared
+└── EngineMissingError     an engine is not on this machine, too old, or not told where its provider is
 RunInterruptedError        exit 130; a BaseException, so that nothing on the way treats it as a failure
 """
 
@@ -73,6 +74,10 @@ class StorageError(SwarmError):
 
 
 class SetupFailedError(SwarmError):
+    pass
+
+
+class EngineMissingError(SwarmError):
     pass
 
 

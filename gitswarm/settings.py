@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 
+from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_spec import DeployRules, EngineChoice, FrozenSettings
+from gitswarm.records.run_spec import ClaudeSettings, DeployRules, EngineChoice, FrozenSettings
 from gitswarm.records.secrets import SecretRules
 from gitswarm.specs.library import KNOWN_COMMANDS
-from gitswarm.specs.yaml_source import did_you_mean, parse_yaml, validate
+from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
 
 CONFIG_FILE = ".swarm/config.yaml"
 
 _ENGINES = {"claude": "claude-step", "gemini": "gemini-step"}
 _STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
 _PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 _SHORT_KEYS = {"worktreedir": ("worktree", "dir")}
 """`git config swarm.worktreeDir` reads better than `swarm.worktree.dir`; both work."""
 
@@ -35,7 +39,24 @@ _STRICTER = (("deploy", "require_signature"),)
 
 class EngineSection(Record):
     mode: str | None = None
-    provider: Literal["anthropic", "anthropic_compat", "gemini"] | None = None
+
+
+class ClaudeSection(ClaudeSettings):
+    """`env`: for Claude's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
+    program. The rest is described in `ClaudeSettings`."""
+
+    mode: str | None = None
+    provider: Literal["anthropic", "anthropic_compat"] = "anthropic"
+    env: dict[str, str] = {}
+    cli: str | None = None
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _texts(cls, env: object) -> object:
+        """`FLAG: 1` in YAML is a number."""
+        if not isinstance(env, dict):
+            return env
+        return {name: str(value) if isinstance(value, int | float) else value for name, value in env.items()}
 
 
 def _known_engine(name: str) -> str:
@@ -49,7 +70,7 @@ EngineName = Annotated[str, AfterValidator(_known_engine)]
 
 class EnginesSection(Record):
     default: EngineName = "claude-step"
-    claude: EngineSection = EngineSection()
+    claude: ClaudeSection = ClaudeSection()
     gemini: EngineSection = EngineSection()
     flows: dict[str, EngineName] = {}
     steps: dict[str, EngineName] = {}
@@ -114,11 +135,10 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
     if team_file is not None and _says_anything(team_file):
         source = parse_yaml(CONFIG_FILE, team_file)
         try:
-            validate(source, Config)
+            _refuse_written_keys(source, validate(source, Config))
         except SpecError as error:
-            raise SpecError(
-                error.problems, hint=f"mend {CONFIG_FILE} and commit it: the base commit's counts"
-            ) from error
+            hint = error.hint or f"mend {CONFIG_FILE} and commit it: the base commit's counts"
+            raise SpecError(error.problems, hint=hint) from error
         merged = source.data
     for name, value in git_config.items():
         _put_personal(merged, name, _value(name, value))
@@ -153,13 +173,14 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
             near = did_you_mean(name, [*_ENGINES, *_ENGINES.values()])
             what = f"unknown engine '{name}'{near}"
             raise UsageError(what, hint="git swarm start FLOW --engine claude-step")
-        section = config.engines.claude if engine == "claude-step" else config.engines.gemini
-        mode = mode_said or _mode_from_env(engine, env) or section.mode or "stub"
+        claude, gemini = config.engines.claude, config.engines.gemini
+        configured = claude.mode if engine == "claude-step" else gemini.mode
+        mode = mode_said or _mode_from_env(engine, env) or configured or "stub"
         model = _STUB_MODELS[engine] if mode == "stub" else said.model
         return EngineChoice(
             engine=engine,
             mode=mode,
-            provider=section.provider or _PROVIDERS[engine],
+            provider=claude.provider if engine == "claude-step" else _PROVIDERS[engine],
             model=said.model or model,
         )
 
@@ -178,7 +199,41 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         policy=PolicyRules(deny=config.policy.deny, protected_paths=config.policy.protected_paths),
         secrets=config.secrets,
         deploy=config.deploy,
+        claude=ClaudeSettings(**{name: getattr(config.engines.claude, name) for name in ClaudeSettings.model_fields}),
     )
+
+
+def engine_access(config: Config, env: Mapping[str, str]) -> dict[str, EngineAccess]:
+    """How the engines are reached from here, by engine. It holds keys: it is frozen in no run.
+
+    :raises UsageError: a value names a variable that is not set.
+    """
+    claude = config.engines.claude
+    own = {name: _filled_in(name, value, env) for name, value in claude.env.items()}
+    return {"claude-step": EngineAccess(own, env.get("SWARM_CLAUDE_CLI") or claude.cli)}
+
+
+def _filled_in(name: str, value: str, env: Mapping[str, str]) -> str:
+    def variable(found: re.Match[str]) -> str:
+        if found[1] not in env:
+            what = f"engines.claude.env.{name} needs the variable {found[1]}, which is not set"
+            raise UsageError(what, hint=f"export {found[1]}=…")
+        return env[found[1]]
+
+    return _VARIABLE.sub(variable, value)
+
+
+def _refuse_written_keys(source: YamlSource, config: Config) -> None:
+    """
+    :raises SpecError: a key stands in a file that is committed.
+    """
+    for name, value in config.engines.claude.env.items():
+        if _KEY_NAME.search(name) and not _VARIABLE.search(value):
+            what = f"engines.claude.env.{name}: a key does not belong in a committed file"
+            raise SpecError(
+                [source.problem(("engines", "claude", "env", name), what)],
+                hint=f'{name}: "${{{name}}}" takes it from your environment',
+            )
 
 
 def worktree_folder(config: Config, home: Path) -> Path | None:

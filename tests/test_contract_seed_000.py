@@ -629,6 +629,7 @@ def run_engine(engine: Engine, folder: Path, shell: str | None = None) -> tuple[
         prompt=Prompt("system", "user"),
         outputs=("RUN_BASE/build/notes.md",),
         env={"PATH": os.environ["PATH"]},
+        scratch=folder / "scratch",
         decide=lambda _tool, _given: Allow(),
         command=CommandOrder("test", shell, 20),
     )
@@ -716,6 +717,7 @@ def test_a_command_that_takes_too_long_fails(tmp_path: Path) -> None:
         prompt=Prompt("", ""),
         outputs=(),
         env={"PATH": os.environ["PATH"]},
+        scratch=tmp_path / "scratch",
         decide=lambda _tool, _given: Allow(),
         command=CommandOrder("test", "exec tail -f /dev/null", 0.2),
     )

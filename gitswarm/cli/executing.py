@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 
 import typer
 
 from gitswarm.cli.console import err, money, out, plural
-from gitswarm.cli.here import config_at, now, placement
+from gitswarm.cli.here import config_at, surroundings
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.errors import RunInterruptedError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import run_spec
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.by_hand import ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
@@ -39,18 +38,16 @@ def apply_durability(repository: Repository, config: Config) -> None:
 
 
 def config_of_run(repository: Repository, layout: RunLayout) -> Config:
-    """Configuration as the run's newest commit has it, with the person's over it."""
-    tip = repository.refs.read(layout.branch)
-    return config_at(
-        repository, repository.objects.commit(tip).tree if tip else repository.objects.write_empty_tree()
-    )
+    """Configuration as the run's base has it, with the person's over it: no agent of the run wrote it."""
+    spec = run_spec(repository, replay(repository, layout))
+    return config_at(repository, repository.objects.commit(spec.base).tree)
 
 
 def quiet_surroundings(repository: Repository, layout: RunLayout) -> Surroundings:
     """For commands that change a run without executing it: notices only."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
-    return Surroundings(os.environ, now, placement(config), NoticeObserver())
+    return surroundings(config, NoticeObserver())
 
 
 class NoticeObserver(SilentObserver):
@@ -65,7 +62,7 @@ def go_on(
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
-        around = Surroundings(os.environ, now, placement(config), observer, stop.requested, until)
+        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:
         err(f"{layout.run_id} succeeded already: nothing to do")

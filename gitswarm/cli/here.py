@@ -10,7 +10,9 @@ from pathlib import Path
 from gitswarm.errors import NotARepositoryError, NotFoundError, SpecError
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
-from gitswarm.settings import CONFIG_FILE, Config, load_config, worktree_folder
+from gitswarm.runner.observer import Observer
+from gitswarm.runner.session import Surroundings
+from gitswarm.settings import CONFIG_FILE, Config, engine_access, load_config, worktree_folder
 from gitswarm.specs.library import USER_FOLDERS, Library, load_library
 from gitswarm.worktree.shadow import Placement
 
@@ -38,6 +40,14 @@ def config_at(repository: Repository, tree: str) -> Config:
     team = repository.objects.file(tree, CONFIG_FILE)
     text = team.decode(errors="replace") if team is not None else None
     return load_config(text, repository.config("swarm."))
+
+
+def surroundings(config: Config, observer: Observer) -> Surroundings:
+    """What this process was given, for a run with this configuration.
+
+    :raises UsageError: the configuration names a variable that is not set.
+    """
+    return Surroundings(os.environ, now, placement(config), observer, access=engine_access(config, os.environ))
 
 
 def placement(config: Config) -> Placement:

@@ -13,7 +13,7 @@ from gitswarm.cli.background import execute_in_background
 from gitswarm.cli.console import out
 from gitswarm.cli.dry_run import show_forecast
 from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, stop_signals, watching
-from gitswarm.cli.here import config_at, now, placement, read_text, repository_here
+from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.reading import newest_run
@@ -25,7 +25,6 @@ from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
 from gitswarm.runner.observer import Observer
-from gitswarm.runner.session import Surroundings
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
@@ -63,7 +62,7 @@ def start(
     issue: Annotated[str | None, typer.Option(help="A file with the task; - reads standard input.")] = None,
     base: Annotated[str, typer.Option(help="The commit that the run branches off.")] = "HEAD",
     engine: Annotated[str | None, typer.Option(help="claude-step or gemini-step.")] = None,
-    mode: Annotated[str | None, typer.Option(help="The engine's mode: stub.")] = None,
+    mode: Annotated[str | None, typer.Option(help="The engine's mode: stub, sdk, cli.")] = None,
     model: Annotated[str | None, typer.Option(help="The model's id.")] = None,
     economy: Annotated[bool, typer.Option("--economy", help="The cheapest tier of models for every step.")] = False,
     script: Annotated[str | None, typer.Option(help="A script for the stub to play.")] = None,
@@ -125,7 +124,7 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
                 _STUB_LINE.format("It may land all the same" if asked.allow_stub else "This run never lands")
             )
         _mention_uncommitted(repository, new.spec, observer)
-        around = Surroundings(os.environ, now, placement(config), observer, stop.requested, asked.until)
+        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
         state = start_run(repository, new, around)
     return Executed(state, stop.requested())
 
@@ -169,7 +168,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     )
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
     new = NewRun(spec, replace(specs, script=script), first_step=asked.first)
-    refuse_run(repository, new)
+    refuse_run(repository, new, surroundings(config, NoticeObserver()))
     return new, config
 
 
@@ -205,7 +204,7 @@ def _detach(repository: Repository, asked: Asked) -> None:
     """Creates the run here, so that every mistake is told here, and lets another process execute it."""
     new, config = _plan(repository, asked)
     apply_durability(repository, config)
-    around = Surroundings(os.environ, now, placement(config), NoticeObserver())
+    around = surroundings(config, NoticeObserver())
     with create_run(repository, new, around) as (_session, state):
         layout = state.layout
     log = execute_in_background(repository, layout, asked.until)

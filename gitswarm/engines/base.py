@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event
 from gitswarm.records.evidence import CheckOutcome
-from gitswarm.records.outcome import Result
+from gitswarm.records.outcome import EngineOutcome, Result
 from gitswarm.records.policy import Decide
 from gitswarm.records.receipt import Tokens, ToolCall
 from gitswarm.records.secrets import Scrub
@@ -30,6 +30,15 @@ Emit = Callable[[Event], None]
 """
 
 
+@dataclass(frozen=True, slots=True)
+class EngineAccess:
+    """How a person reaches an engine from this machine: `env` for its processes only, keys among it, and the path of
+    its program (None: found). Read anew by each process that executes a run, and stored nowhere."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    cli: str | None = None
+
+
 class StepEndedError(Exception):
     """Nobody waits for this execution any more: it may not touch the worktree from here on."""
 
@@ -44,11 +53,23 @@ class CommandOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionTerms:
+    """What a session may use and has to hand over. `tools`: names of tools; empty: the engine's usual ones.
+    `output_schema`: JSON schema of the handoff. `max_cost_usd` None: no limit of its own."""
+
+    tools: tuple[str, ...] = ()
+    max_turns: int = 15
+    output_schema: Mapping[str, JsonValue] = field(default_factory=dict)
+    max_cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StepRequest:
     """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
     worktree (`RUN_BASE` spelled out) and without globs. `decide` is asked before every tool call; what it denies is
     not carried out. `ended` is set when nobody waits for the step any more: who waits inside an engine waits for
-    that too. `scrub`: for output that is cut, as half a secret is not found any more."""
+    that too. `scrub`: for output that is cut, as half a secret is not found any more. `scratch`: where the engine may
+    make folders of its own; the next owner of the run removes what is left there."""
 
     run_id: str
     flow_key: str
@@ -63,7 +84,9 @@ class StepRequest:
     prompt: Prompt
     outputs: tuple[str, ...]
     env: Mapping[str, str]
+    scratch: Path
     decide: Decide
+    terms: SessionTerms = SessionTerms()
     command: CommandOrder | None = None
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
     scrub: Scrub = field(default=str, compare=False)
@@ -71,7 +94,8 @@ class StepRequest:
 
 @dataclass(frozen=True, slots=True)
 class RouteQuestion:
-    """Where the run goes on after an execution; `execution` counts as in `StepRequest`. `schema`: of the answer."""
+    """Where the run goes on after an execution; `execution` counts as in `StepRequest`. `schema`: of the answer.
+    `folder`: where the session stands; it reads and changes nothing there. `scratch` as in `StepRequest`."""
 
     flow_key: str
     step_id: str
@@ -79,13 +103,27 @@ class RouteQuestion:
     prompt: str
     schema: Mapping[str, JsonValue]
     timeout_s: float
+    model: str
+    folder: Path
+    scratch: Path
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAnswer:
+    """`answer`: JSON, or the text that came instead; None: nothing to say. `cost_usd` None is unknown."""
+
+    answer: JsonValue = None
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """What an engine answers (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
     that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole.
-    `trailers`: what the step's commit says besides; only the kernel has something to say there."""
+    `trailers`: what the step's commit says besides; only the kernel has something to say there. `outcome`: how a
+    session ended; None where there is none. `model`: the one that answered, where that is another than was asked."""
 
     step_id: str
     status: Result
@@ -101,15 +139,34 @@ class StepResult:
     check: CheckOutcome | None = None
     report_text: str = ""
     trailers: Mapping[str, str] = field(default_factory=dict)
+    outcome: EngineOutcome | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What an engine can do today; seed 003's matrix grows with the transports."""
+    """What a transport can do (seed 003's matrix, with what is true today). `git swarm engines` prints it.
 
-    modes: tuple[str, ...]
+    `session`: a model works in it, in phases. `output_format`: the transport itself holds the handoff to its schema.
+    `interrupts`: it can be ended at any moment, with everything that it started. `hooks`: of the transport, before
+    each tool call. `hot_context`: the handoff is asked for in the context of the work. `streaming`: events come while
+    it works. `rewind`: it can take back what it did by itself. `native_tools`: tools are its own. `tool_observation`:
+    each call is seen; `tool_interception`: and can be denied or changed before it is carried out. `project_context`:
+    it can read the project's own settings for agents. `max_context_tokens` 0: there is no context.
+    """
+
     session: bool
-    writes_code: bool
+    output_format: bool
+    interrupts: bool
+    hooks: bool
+    hot_context: bool
+    streaming: bool
+    rewind: bool
+    native_tools: bool
+    tool_observation: bool
+    tool_interception: bool
+    project_context: bool
+    max_context_tokens: int
 
 
 class Engine(Protocol):
@@ -117,15 +174,35 @@ class Engine(Protocol):
     def engine_id(self) -> str: ...
 
     @property
+    def mode(self) -> str: ...
+
+    @property
     def capabilities(self) -> Capabilities: ...
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult: ...
 
-    def route(self, question: RouteQuestion) -> JsonValue | str:
-        """Where the run should go on: the answer as JSON, or the text that came instead; None: nothing to say.
+    def route(self, question: RouteQuestion) -> RouteAnswer:
+        """Where the run should go on.
 
         :raises TimeoutError: there was no answer in time.
         """
+
+
+LOCAL_WORK = Capabilities(
+    session=False,
+    output_format=False,
+    interrupts=True,
+    hooks=False,
+    hot_context=False,
+    streaming=True,
+    rewind=False,
+    native_tools=False,
+    tool_observation=True,
+    tool_interception=True,
+    project_context=False,
+    max_context_tokens=0,
+)
+"""Of an engine without a model."""
 
 
 def capped(text: str) -> str:

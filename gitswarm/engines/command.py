@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import time
 
-from pydantic import JsonValue
-
-from gitswarm.engines.base import Capabilities, CommandOrder, Emit, RouteQuestion, StepRequest, StepResult, capped
+from gitswarm.engines.base import (
+    LOCAL_WORK,
+    CommandOrder,
+    Emit,
+    RouteAnswer,
+    RouteQuestion,
+    StepRequest,
+    StepResult,
+    capped,
+)
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.shell_line import LineEnd, run_line, wait_as_told
@@ -25,7 +32,8 @@ class CommandEngine:
     """A non-zero end is a result that succeeded with status UNVERIFIED: routing decides what it means."""
 
     engine_id = "command"
-    capabilities = Capabilities(modes=("local",), session=False, writes_code=True)
+    mode = "local"
+    capabilities = LOCAL_WORK
 
     def __init__(self, script: Script | None, clock: Clock) -> None:
         self._script = script
@@ -45,7 +53,7 @@ class CommandEngine:
         else:
             check, error = _carry_out(lines, order.timeout_s, request, recorder)
         handoff = _handoff(check, order.name)
-        recorder.say("assistant", error or handoff.summary)
+        recorder.say(error or handoff.summary)
         return StepResult(
             step_id=request.step_id,
             status=_result(check, error),
@@ -59,9 +67,9 @@ class CommandEngine:
             check=check,
         )
 
-    def route(self, question: RouteQuestion) -> JsonValue | str:
+    def route(self, question: RouteQuestion) -> RouteAnswer:
         del question
-        return None
+        return RouteAnswer()
 
     def _entry(self, request: StepRequest) -> ScriptEntry:
         if self._script is None:

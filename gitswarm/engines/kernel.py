@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
-from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult
-
-_LOCAL = Capabilities(modes=("local",), session=False, writes_code=True)
+from gitswarm.engines.base import (
+    LOCAL_WORK,
+    Capabilities,
+    Emit,
+    RouteAnswer,
+    RouteQuestion,
+    StepRequest,
+    StepResult,
+)
 
 Operation = Callable[[StepRequest, Emit], StepResult]
 
@@ -20,11 +24,12 @@ class KernelEngine:
 
     operation: Operation
     engine_id: str = "kernel"
-    capabilities: Capabilities = _LOCAL
+    mode: str = "local"
+    capabilities: Capabilities = LOCAL_WORK
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         return self.operation(request, emit)
 
-    def route(self, question: RouteQuestion) -> JsonValue | str:
+    def route(self, question: RouteQuestion) -> RouteAnswer:
         del question
-        return None
+        return RouteAnswer()

@@ -12,14 +12,16 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Emit, StepRequest
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.policy import Deny, Rewrite
-from gitswarm.records.receipt import ToolCall
+from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.receipt import ToolCall, ToolSource
 from gitswarm.records.transcript import Message, ToolResult, ToolUse, TranscriptLine
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.context import cut
 
 EVENT_OUTPUT_CHARS = 2_000
 """Events are for following a run; more of the output stands in the transcript."""
+
+EVENT_TEXT_CHARS = 4_000
 
 TRANSCRIPT_OUTPUT_CHARS = 50_000
 
@@ -34,12 +36,23 @@ class ToolOutcome:
     output: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A tool call that has begun. `agent`: the kind of the subagent that made it."""
+
+    tool: str
+    given: Given
+    began: float
+    agent: str | None = None
+
+
 class Recorder:
-    def __init__(self, request: StepRequest, clock: Clock, emit: Emit, source: Literal["script", "command"]) -> None:
+    def __init__(self, request: StepRequest, clock: Clock, emit: Emit, source: ToolSource) -> None:
         self._request = request
         self._clock = clock
         self._emit = emit
         self._source = source
+        self._worktree = str(request.worktree)
         self._lines: list[TranscriptLine] = []
         self._calls: list[ToolCall] = []
         self._outputs: list[str] = []
@@ -58,55 +71,81 @@ class Recorder:
         return tuple(self._outputs)
 
     def prompt(self, prompt: Prompt) -> None:
-        self.say("system", prompt.system)
-        self.say("user", prompt.user)
+        self.note("system", prompt.system)
+        self.note("user", prompt.user)
 
-    def say(self, role: Literal["system", "user", "assistant"], content: str) -> None:
-        self._lines.append(Message(timestamp=self._now(), role=role, content=content))
+    def note(self, role: Literal["system", "user", "assistant"], content: str) -> None:
+        """A line of the transcript that is no news for whoever follows the run."""
+        self._lines.append(Message(timestamp=self._now(), role=role, content=self._placeless(content)))
+
+    def say(self, text: str) -> None:
+        """What the agent says."""
+        self.note("assistant", text)
+        told = cut(self._request.scrub(self._placeless(text)), EVENT_TEXT_CHARS)
+        self._emit(Event(EventKind.MESSAGE, {"role": "assistant", "text": told}))
 
     def call(self, tool: str, given: Given, act: Callable[[Given], ToolOutcome]) -> ToolOutcome:
         """Records a tool call, and has `act` carry it out if the policy allows it, with the input that it allows."""
-        started = time.monotonic()
-        self._lines.append(ToolUse(timestamp=self._now(), tool=tool, input=dict(given)))
-        self._emit(Event(EventKind.TOOL_START, {"tool": tool, "input": dict(given)}))
+        call = self.begin(tool, given)
         verdict = self._request.decide(tool, given)
         executed = verdict.input if isinstance(verdict, Rewrite) else given
-        outcome = _denied(verdict) if isinstance(verdict, Deny) else act(executed)
-        self._outputs.append(outcome.output)
-        said = self._request.scrub(outcome.output)
+        outcome = ToolOutcome(success=False, output=verdict.told) if isinstance(verdict, Deny) else act(executed)
+        self.end(call, outcome, verdict)
+        return outcome
+
+    def begin(self, tool: str, given: Given, agent: str | None = None) -> OpenCall:
+        """A tool call begins, whoever carries it out."""
+        call = OpenCall(tool, self._placeless_input(given), time.monotonic(), agent)
+        self._lines.append(ToolUse(timestamp=self._now(), tool=tool, input=dict(call.given)))
+        self._emit(Event(EventKind.TOOL_START, {"tool": tool, "input": dict(call.given), **_by(agent)}))
+        return call
+
+    def end(self, call: OpenCall, outcome: ToolOutcome, verdict: Verdict | None = None) -> None:
+        """It is over. `verdict` None: the policy was not asked."""
+        verdict = verdict or Allow()
+        output = self._placeless(outcome.output)
+        self._outputs.append(output)
+        said = self._request.scrub(output)
         kept = cut(said, TRANSCRIPT_OUTPUT_CHARS)
-        self._lines.append(ToolResult(timestamp=self._now(), tool=tool, success=outcome.success, output=kept))
+        self._lines.append(ToolResult(timestamp=self._now(), tool=call.tool, success=outcome.success, output=kept))
         done = ToolCall(
-            tool=tool,
-            input=dict(given),
-            executed_input=self._placeless(verdict.input) if isinstance(verdict, Rewrite) else None,
+            tool=call.tool,
+            input=dict(call.given),
+            executed_input=self._placeless_input(verdict.input) if isinstance(verdict, Rewrite) else None,
             source=self._source,
             success=outcome.success,
             blocked=isinstance(verdict, Deny),
             blocked_reason=f"{verdict.rule}: {verdict.reason}" if isinstance(verdict, Deny) else None,
             output=said[-EVENT_OUTPUT_CHARS:],
-            duration_ms=int((time.monotonic() - started) * 1000),
+            duration_ms=int((time.monotonic() - call.began) * 1000),
+            agent=call.agent,
         )
         self._emit(_end_event(done))
         self._calls.append(done)
-        return outcome
 
-    def _placeless(self, given: Given) -> dict[str, JsonValue]:
+    def _placeless(self, text: str) -> str:
         """Evidence moves between machines: it names no folder of this one."""
-        worktree = str(self._request.worktree)
-        return {
-            name: value.replace(worktree, "$WORKTREE") if isinstance(value, str) else value
-            for name, value in given.items()
-        }
+        return text.replace(self._worktree, "$WORKTREE")
+
+    def _placeless_input(self, given: Given) -> dict[str, JsonValue]:
+        return {name: self._placeless_value(value) for name, value in given.items()}
+
+    def _placeless_value(self, value: JsonValue) -> JsonValue:
+        if isinstance(value, str):
+            return self._placeless(value)
+        if isinstance(value, list):
+            return [self._placeless_value(item) for item in value]
+        return self._placeless_input(value) if isinstance(value, dict) else value
 
     def _now(self) -> str:
         return timestamp(self._clock())
 
 
-def _denied(verdict: Deny) -> ToolOutcome:
-    return ToolOutcome(success=False, output=f"denied ({verdict.rule}): {verdict.reason}\n{verdict.instead}\n")
+def _by(agent: str | None) -> dict[str, JsonValue]:
+    return {"agent": agent} if agent else {}
 
 
 def _end_event(call: ToolCall) -> Event:
     blocked = {"blocked": True, "blocked_reason": call.blocked_reason} if call.blocked else {}
-    return Event(EventKind.TOOL_END, {"tool": call.tool, "success": call.success, "output": call.output, **blocked})
+    about = {**blocked, **_by(call.agent)}
+    return Event(EventKind.TOOL_END, {"tool": call.tool, "success": call.success, "output": call.output, **about})

@@ -44,9 +44,7 @@ def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: flo
         done = run_shell(str(given["command"]), cwd=request.worktree, env=request.env, limits=limits)
         ended = LineEnd(done.ending, done.exit_code)
         said = done.output if done.error is None else f"{done.output}{done.error}"
-        # Evidence moves between machines: it names no folder of this one.
-        output = said.replace(str(request.worktree), "$WORKTREE")
-        return ToolOutcome(done.ending is Ending.EXITED and done.exit_code == 0, output)
+        return ToolOutcome(done.ending is Ending.EXITED and done.exit_code == 0, said)
 
     recorder.call("Bash", {"command": line}, act)
     return ended

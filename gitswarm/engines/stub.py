@@ -9,13 +9,21 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from gitswarm.engines.base import Capabilities, Emit, RouteQuestion, StepRequest, StepResult, capped
+from gitswarm.engines.base import (
+    Capabilities,
+    Emit,
+    RouteAnswer,
+    RouteQuestion,
+    StepRequest,
+    StepResult,
+    capped,
+)
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.engines.shell_line import run_line, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.outcome import EngineOutcome, Result, Status
 from gitswarm.records.receipt import Tokens
 from gitswarm.specs.script import Script, ScriptEntry
 
@@ -36,7 +44,21 @@ STUB_STATUS = AcStatus(stub=True, criteria=(CriterionStatus(id="AC-001-1", statu
 class StubEngine:
     """Executes without a model. `script` None: every promised output is written, status VERIFIED."""
 
-    capabilities = Capabilities(modes=("stub",), session=True, writes_code=True)
+    mode = "stub"
+    capabilities = Capabilities(
+        session=True,
+        output_format=True,
+        interrupts=True,
+        hooks=True,
+        hot_context=True,
+        streaming=True,
+        rewind=False,
+        native_tools=True,
+        tool_observation=True,
+        tool_interception=True,
+        project_context=False,
+        max_context_tokens=0,
+    )
 
     def __init__(self, engine_id: str, script: Script | None, clock: Clock) -> None:
         self.engine_id = engine_id
@@ -56,7 +78,7 @@ class StubEngine:
         error = _act(entry, request, recorder)
         handoff, problem = _handoff(entry)
         output = capped(entry.output if entry.output is not None else handoff.summary if handoff else "")
-        recorder.say("assistant", error or output)
+        recorder.say(error or output)
         return StepResult(
             step_id=request.step_id,
             status=Result.FAILED if error else Result.SUCCEEDED,
@@ -69,19 +91,26 @@ class StubEngine:
             tool_calls=recorder.tool_calls,
             tokens=Tokens.of(entry.tokens.prompt, entry.tokens.completion),
             cost_usd=entry.cost_usd,
+            outcome=_outcome(error, problem),
         )
 
-    def route(self, question: RouteQuestion) -> JsonValue | str:
+    def route(self, question: RouteQuestion) -> RouteAnswer:
         """What the script lets a navigator answer."""
         if self._script is None:
-            return None
+            return RouteAnswer()
         entry = self._script.entry(question.flow_key, question.step_id, question.execution)
         wait_s = entry.route_delay_ms / 1000
         if wait_s > question.timeout_s:
             time.sleep(question.timeout_s)
             raise TimeoutError
         time.sleep(wait_s)
-        return entry.route
+        return RouteAnswer(entry.route)
+
+
+def _outcome(error: str | None, problem: str | None) -> EngineOutcome:
+    if error is not None:
+        return EngineOutcome(kind="api_error", detail=error)
+    return EngineOutcome(kind="ok") if problem is None else EngineOutcome(kind="no_envelope", detail=problem)
 
 
 def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | None:

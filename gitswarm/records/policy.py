@@ -34,6 +34,11 @@ class Deny:
     reason: str
     instead: str
 
+    @property
+    def told(self) -> str:
+        """What the agent reads in place of a result."""
+        return f"denied ({self.rule}): {self.reason}\n{self.instead}\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:

@@ -5,8 +5,12 @@ from typing import Literal
 from pydantic import JsonValue, NonNegativeInt
 
 from gitswarm.records.base import Record, pretty_json
+from gitswarm.records.outcome import EngineOutcome
 
 LoopDecision = Literal["loop", "advance", "terminate", "pending"]
+
+
+ToolSource = Literal["sdk", "cli-observed", "script", "command"]
 
 
 class Tokens(Record):
@@ -23,18 +27,20 @@ class ToolCall(Record):
     """One tool call of a step, the same shape for every transport (seed 003, PR7).
 
     `input` is what was asked for; `executed_input` what the policy made of it, where that is something else. A call
-    that the policy denied is `blocked` and was not carried out.
+    that the policy denied is `blocked` and was not carried out. `source`: who carried it out: the `sdk`, the CLI
+    (`cli-observed`), the stub's `script`, a `command` step. `agent`: of a call that a subagent made, its kind.
     """
 
     tool: str
     input: dict[str, JsonValue]
     executed_input: dict[str, JsonValue] | None = None
-    source: Literal["native", "script", "command"]
+    source: ToolSource
     success: bool
     blocked: bool = False
     blocked_reason: str | None = None
     output: str = ""
     duration_ms: NonNegativeInt = 0
+    agent: str | None = None
 
 
 class ReceiptRouting(Record):
@@ -88,12 +94,13 @@ class Receipt(Record):
     skipped: bool
     model_rule: str | None = None
     context: ContextUse | None = None
+    outcome: EngineOutcome | None = None
 
     def to_json(self) -> bytes:
         """Optional fields are absent, not null; an unknown cost is null, never 0."""
         absent = {
             name
-            for name in ("error", "routing", "tools_allowed", "model_rule", "context")
+            for name in ("error", "routing", "tools_allowed", "model_rule", "context", "outcome")
             if getattr(self, name) is None
         }
         return pretty_json(self.model_dump(mode="json", exclude=absent))

@@ -85,11 +85,14 @@ class Elimination(Record):
 
 
 class Asked(Record):
-    """What became of a question to the navigator. `problem` None: its answer was taken."""
+    """What became of a question to the navigator. `problem` None: its answer was taken. `cost_usd` in US dollars,
+    None: unknown."""
 
     chosen: str | None = None
     reasoning: str = ""
     problem: str | None = None
+    tokens: int = 0
+    cost_usd: float | None = 0.0
 
 
 class StallState(Record):

@@ -4,6 +4,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from pydantic import Field
+
 from gitswarm.records.base import Record
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
@@ -57,6 +59,22 @@ class EngineChoice(Record):
     provider: str
     model: str | None = None
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Engine and mode: what one transport is known by."""
+        return self.engine, self.mode
+
+
+class ClaudeSettings(Record):
+    """How sessions of Claude are held. `setting_sources`: which of Claude Code's own settings are read (CLAUDE.md,
+    hooks and permissions with them); none: the session is told only what git-swarm tells it. `step_timeout`: seconds
+    that one step may take. `attempts`: how often a step is tried while the provider fails in a way that may pass."""
+
+    setting_sources: tuple[Literal["user", "project", "local"], ...] = ()
+    fallback_model: str | None = None
+    step_timeout: float = Field(default=3600, gt=0)
+    attempts: int = Field(default=3, ge=1, le=20)
+
 
 LandStrategy = Literal["squash", "merge", "evidence"]
 
@@ -88,6 +106,7 @@ class FrozenSettings(Record):
     setup: str | None = None
     setup_timeout_s: int = 600
     navigator_timeout_s: float = 120
+    claude: ClaudeSettings = ClaudeSettings()
     policy: PolicyRules = PolicyRules()
     secrets: SecretRules = SecretRules()
     deploy: DeployRules = DeployRules()

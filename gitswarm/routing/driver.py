@@ -27,7 +27,7 @@ from gitswarm.records.routing import (
 )
 from gitswarm.routing import navigator
 from gitswarm.routing.graph import graph_ways, onward
-from gitswarm.routing.options import Option, Ways, escalate, only, take, with_events
+from gitswarm.routing.options import Option, Ways, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import Called, called_for, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
@@ -112,6 +112,9 @@ def approve(decision: Decision, steps: int) -> Choice:
 
 def decide(situation: Situation) -> Choice:
     """Where the run goes from here."""
+    if situation.limited_until is not None and not situation.is_branch:
+        why = f"{situation.step_id} met a usage limit, which resets at {situation.limited_until}"
+        return only(pause(why, situation.stack, "receipt.outcome"), RoutingSource.DETERMINISTIC)
     ways = graph_ways(situation)
     if not _goes_back(situation, ways.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from pydantic import JsonValue, ValidationError
@@ -21,7 +21,7 @@ from gitswarm.records.routing import (
     WhyNow,
 )
 from gitswarm.routing.options import Option, Ways, pause, way_of
-from gitswarm.routing.situation import MAX_INJECTIONS, Question, Situation
+from gitswarm.routing.situation import MAX_INJECTIONS, Answer, Question, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
 from gitswarm.specs.graph import edges
 
@@ -33,6 +33,9 @@ _HOW_TO_ANSWER = (
 _OFF_THE_GRAPH = (Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES)
 
 
+_NOTHING = Answer()
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether a signal counts. `option` None: it does not, and `problem` says why."""
@@ -41,6 +44,7 @@ class Verdict:
     signal: RoutingSignal | None = None
     problem: str | None = None
     proposal: Proposal | None = None
+    answer: Answer = _NOTHING
 
 
 def ask(situation: Situation, ways: Ways) -> Verdict | None:
@@ -54,14 +58,21 @@ def ask(situation: Situation, ways: Ways) -> Verdict | None:
     try:
         answer = situation.ask(question)
     except TimeoutError:
-        return Verdict(None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s")
+        unknown = Answer(cost_usd=None)
+        return Verdict(None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s", answer=unknown)
+    verdict = _understood(answer.value, situation, ways)
+    return None if verdict is None else replace(verdict, answer=answer)
+
+
+def _understood(answer: JsonValue, situation: Situation, ways: Ways) -> Verdict | None:
     if answer is None:
         return None
     if isinstance(answer, str):
+        text = answer
         try:
-            answer = json.loads(answer)
+            answer = json.loads(text)
         except ValueError:
-            return Verdict(None, problem=f"the answer is not JSON: {answer[:60]!r}")
+            return Verdict(None, problem=f"the answer is not JSON: {text[:60]!r}")
     try:
         signal = RoutingSignal.model_validate(answer)
     except ValidationError as error:
@@ -141,6 +152,8 @@ def asked(verdict: Verdict) -> Asked:
         chosen=signal.chosen_candidate_id if signal else None,
         reasoning=signal.reasoning if signal else "",
         problem=verdict.problem,
+        tokens=verdict.answer.tokens,
+        cost_usd=verdict.answer.cost_usd,
     )
 
 

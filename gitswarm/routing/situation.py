@@ -33,8 +33,18 @@ class Question:
     timeout_s: float
 
 
-Ask = Callable[[Question], "JsonValue | str"]
-"""Asks a navigator. Returns its answer as JSON, or as the text that it gave instead; None: it has nothing to say.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A navigator's: as JSON, or as the text that it gave instead; None: it has nothing to say. What it cost, in US
+    dollars; None is unknown."""
+
+    value: JsonValue = None
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+
+Ask = Callable[[Question], Answer]
+"""Asks a navigator.
 
 :raises TimeoutError: there was no answer in time.
 """
@@ -94,7 +104,8 @@ class Situation:
 
     `context` holds receipt, envelope, evidence, run and history as plain data; `history` the executions of this flow
     since it was entered, the one that just ended last. `stack`: the interruptions that the step belonged to.
-    `changed`: paths of the step's own change. `ask` None: there is no navigator.
+    `changed`: paths of the step's own change. `ask` None: there is no navigator. `limited_until`: when a usage limit
+    that the step met ends.
     """
 
     flow: Flow
@@ -108,6 +119,7 @@ class Situation:
     rules: Rules = field(default_factory=Rules)
     progress: Progress = field(default_factory=Progress)
     ask: Ask | None = None
+    limited_until: str | None = None
 
     @property
     def frame(self) -> Frame | None:

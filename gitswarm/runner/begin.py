@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from gitswarm.errors import UnsupportedRepositoryError
 from gitswarm.git.locks import Locks
@@ -21,7 +20,7 @@ from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
-from gitswarm.runner.engines import build_engines, refuse_impossible
+from gitswarm.runner.engines import build_engines, claude_profile, refuse_impossible
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
@@ -42,7 +41,8 @@ class NewRun:
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
     layout = RunLayout(new.spec.run_id)
-    redactor = Redactor(new.spec.settings.secrets, around.env)
+    redactor = Redactor(new.spec.settings.secrets, _known_to_engines(around))
+    claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
     return Session(
         repository=repository,
         layout=layout,
@@ -52,7 +52,7 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
         requests=Requests(repository, layout),
         spec=new.spec,
         specs=new.specs,
-        engines=build_engines(new.specs.script, around.clock),
+        engines=build_engines(new.specs.script, around.clock, claude),
         around=replace(around, observer=DiscreetObserver(around.observer, redactor)),
         redactor=redactor,
     )
@@ -70,18 +70,22 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
         return carry_on(session, place, state, decide_next(session, state))
 
 
-def refuse_run(repository: Repository, new: NewRun) -> None:
+def _known_to_engines(around: Surroundings) -> dict[str, str]:
+    """Every variable that some process of the run is given: keys may be among them."""
+    env = dict(around.env)
+    for access in around.access.values():
+        env.update(access.env)
+    return env
+
+
+def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> None:
     """
     :raises SwarmError: what stands in the way of this run; nothing exists yet.
     """
-    refuse_impossible(new.spec.settings, build_engines(new.specs.script, _no_clock))
+    claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
+    refuse_impossible(new.spec.settings, build_engines(new.specs.script, around.clock, claude), around.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
-
-
-def _no_clock() -> datetime:
-    """For engines that are only asked what they can do."""
-    return datetime.fromtimestamp(0, UTC)
 
 
 @contextmanager
@@ -93,7 +97,7 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
     :raises SwarmError: it could not be created.
     """
     session = open_session(repository, new, around)
-    refuse_run(repository, new)
+    refuse_run(repository, new, around)
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
         state, events = _create(session, new.forked_at)
         for event in events:

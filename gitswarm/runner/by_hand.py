@@ -110,5 +110,5 @@ def _execute(session: Session, place: Workplace, plan: StepPlan, result: StepRes
     def operation(_request: StepRequest, _emit: Emit) -> StepResult:
         return result
 
-    own = replace(session, engines={**session.engines, KERNEL.engine: KernelEngine(operation)})
+    own = replace(session, engines={**session.engines, KERNEL.key: KernelEngine(operation)})
     return execute_step(own, place, plan)

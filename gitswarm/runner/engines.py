@@ -2,45 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from gitswarm.engines.base import Engine
+from gitswarm.engines.base import Engine, EngineAccess
+from gitswarm.engines.claude.cli import CliTransport
+from gitswarm.engines.claude.engine import ClaudeEngine
+from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.sdk import SdkTransport
 from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.stub import StubEngine
-from gitswarm.errors import UsageError
+from gitswarm.errors import EngineMissingError, UsageError
 from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
+from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 
-SESSION_ENGINES = ("claude-step", "gemini-step")
+CLAUDE = "claude-step"
+SESSION_ENGINES = (CLAUDE, "gemini-step")
+
+Engines = Mapping[tuple[str, str], Engine]
+"""By engine and mode (`EngineChoice.key`)."""
 
 
-def build_engines(script: Script | None, clock: Clock) -> Mapping[str, Engine]:
-    """Every engine by its id, in the modes that exist today."""
+def build_engines(script: Script | None, clock: Clock, claude: ClaudeProfile) -> Engines:
     engines: list[Engine] = [StubEngine(engine_id, script, clock) for engine_id in SESSION_ENGINES]
+    engines += [ClaudeEngine(transport, claude, clock) for transport in (SdkTransport(), CliTransport())]
     engines.append(CommandEngine(script, clock))
-    return {engine.engine_id: engine for engine in engines}
+    return {(engine.engine_id, engine.mode): engine for engine in engines}
 
 
-def refuse_impossible(settings: FrozenSettings, engines: Mapping[str, Engine]) -> None:
+def claude_profile(
+    settings: FrozenSettings, policy: ModelPolicy, access: Mapping[str, EngineAccess]
+) -> ClaudeProfile:
+    def price(model: str) -> tuple[float, float] | None:
+        facts = policy.facts(model)
+        return None if facts.input is None or facts.output is None else (facts.input, facts.output)
+
+    chosen = next((choice for choice in choices(settings) if choice.engine == CLAUDE), None)
+    provider = chosen.provider if chosen is not None else "anthropic"
+    return ClaudeProfile(provider, settings.claude, access.get(CLAUDE, EngineAccess()), price)
+
+
+def choices(settings: FrozenSettings) -> Iterable[EngineChoice]:
+    """Every engine that a run of these settings may ask."""
+    return (settings.default_engine, *settings.flow_engines.values(), *settings.step_engines.values())
+
+
+def refuse_impossible(settings: FrozenSettings, engines: Engines, env: Mapping[str, str]) -> None:
     """
     :raises UsageError: a chosen engine or mode does not exist in this version.
+    :raises EngineMissingError: what it needs is not on this machine.
     """
-    choices = [settings.default_engine, *settings.flow_engines.values(), *settings.step_engines.values()]
-    for choice in choices:
+    for choice in dict.fromkeys(choices(settings)):
         _refuse_choice(choice, engines)
+        engine = engines[choice.key]
+        if isinstance(engine, ClaudeEngine):
+            _refuse_missing(engine, env)
 
 
-def _refuse_choice(choice: EngineChoice, engines: Mapping[str, Engine]) -> None:
-    engine = engines.get(choice.engine)
-    if engine is None:
+def _refuse_choice(choice: EngineChoice, engines: Engines) -> None:
+    modes = [mode for engine, mode in engines if engine == choice.engine]
+    if not modes:
         raise UsageError(
             f"unknown engine '{choice.engine}' (known: {', '.join(SESSION_ENGINES)})",
             hint="git swarm start FLOW --engine claude-step",
         )
-    if choice.mode not in engine.capabilities.modes:
-        modes = ", ".join(engine.capabilities.modes)
+    if choice.mode not in modes:
         raise UsageError(
-            f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {modes})",
-            hint=f"git swarm start FLOW --mode {engine.capabilities.modes[0]}",
+            f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {', '.join(modes)})",
+            hint=f"git swarm start FLOW --mode {modes[0]}",
         )
+
+
+def _refuse_missing(engine: ClaudeEngine, env: Mapping[str, str]) -> None:
+    program = engine.find_program(env)
+    if program.problem is not None:
+        what, _, how = program.problem.partition(": ")
+        raise EngineMissingError(what, hint=how or "git swarm engines")
+    lacking = engine.profile.lacking(env)
+    if lacking is not None:
+        raise EngineMissingError(lacking[0], hint=lacking[1])

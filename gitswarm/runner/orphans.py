@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 from gitswarm.processes import end_processes_with
 from gitswarm.runner.session import MARKER, Session
+from gitswarm.runner.step.request import scratch_folder
 from gitswarm.worktree.shadow import find_shadow
 
 
@@ -12,6 +15,7 @@ def end_orphans(session: Session) -> None:
     ended = end_processes_with(MARKER, session.layout.run_id)
     if ended:
         session.around.observer.notice(f"ended {ended} processes that an earlier owner left behind")
+    shutil.rmtree(scratch_folder(session), ignore_errors=True)
     common = session.repository.common_dir
     locks = [common / f"{session.layout.branch}.lock"]
     for folder in (f"refs/swarm/{session.layout.run_id}", f"refs/notes/swarm/{session.layout.run_id}"):

@@ -12,6 +12,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.by_hand import ResumeOptions, by_hand
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
+from gitswarm.runner.engines import refuse_impossible
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.landing.apart import adopt_apart
 from gitswarm.runner.run import carry_on
@@ -43,6 +44,7 @@ def resume_run(
         session.requests.clear()
         if state.end is RunStatus.SUCCEEDED:
             return _complete(session, state, adopt=options.adopt)
+        refuse_impossible(session.spec.settings, session.engines, around.env)
         if options.approve and not waits_for_approval(session, state):
             raise SwarmError(
                 f"{layout.run_id} has no proposal that waits for approval", hint=f"git swarm resume {layout.run_id}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gitswarm.engines.base import Engine
+from gitswarm.engines.base import EngineAccess
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.inbox import Inbox
@@ -15,6 +15,7 @@ from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.control import Requests
+from gitswarm.runner.engines import Engines
 from gitswarm.runner.observer import Observer
 from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.specs.flow import Flow, Step
@@ -47,6 +48,7 @@ class Surroundings:
     placement: Placement
     observer: Observer
     stop_requested: Callable[[], bool] = field(default=lambda: False)
+    access: Mapping[str, EngineAccess] = field(default_factory=dict)
     until: str | None = None
     """`step` or `flow/step`: the run stops in good order behind it."""
 
@@ -76,7 +78,7 @@ class Session:
     requests: Requests
     spec: RunSpec
     specs: FrozenSpecs
-    engines: Mapping[str, Engine]
+    engines: Engines
     around: Surroundings
     redactor: Redactor
 

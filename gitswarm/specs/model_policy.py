@@ -82,6 +82,14 @@ def choose_model(policy: ModelPolicy, engine: str, step: str, station: Station, 
     return _of_tier(policy, tiers, policy.categories.get(station.category, "primary"), station.category, wish)
 
 
+def navigator_model(policy: ModelPolicy, engine: str, wish: ModelWish) -> str:
+    """Of the session that is asked where a run goes on."""
+    if wish.model is not None:
+        return wish.model
+    tiers = policy.engines.get(engine, {})
+    return _of_tier(policy, tiers, policy.categories.get("router", "primary"), "router", wish).model
+
+
 def _named(policy: ModelPolicy, tiers: dict[Tier, str], said: str, rule: str, wish: ModelWish) -> ModelChoice:
     """An own choice: one of the engine's tiers, else the id of a model, which --economy does not replace."""
     tier = next((tier for tier in tiers if tier == said), None)

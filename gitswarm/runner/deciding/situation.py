@@ -16,16 +16,20 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
 from gitswarm.routing.macro import GATE
-from gitswarm.routing.situation import Ask, Branch, Progress, Question, Rules, Situation
+from gitswarm.routing.situation import Answer, Ask, Branch, Progress, Question, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.position import led_by
+from gitswarm.runner.step.request import agent_environment, scratch_folder
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import Flow
+from gitswarm.specs.model_policy import ModelWish, navigator_model
 from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.sidequest import StallTrigger
+
+NAVIGATOR = "navigator"
 
 HISTORY_KEPT = 50
 """Executions of the step that a condition can look back at."""
@@ -59,7 +63,14 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         rules=rules,
         progress=progress,
         ask=_navigator(session, state, record),
+        limited_until=_limited_until(context["receipt"]),
     )
+
+
+def _limited_until(receipt: JsonValue) -> str | None:
+    outcome = receipt.get("outcome") if isinstance(receipt, dict) else None
+    until = outcome.get("resets_at") if isinstance(outcome, dict) else None
+    return until if isinstance(until, str) else None
 
 
 def rules_of(session: Session) -> Rules:
@@ -217,16 +228,30 @@ def _failure(session: Session, executed: list[StepRecord]) -> str | None:
 
 def _navigator(session: Session, state: RunState, record: StepRecord) -> Ask | None:
     """The engine that executed the step, asked in its third phase; None where it cannot be asked."""
-    engine = session.engines.get(session.spec.settings.default_engine.engine)
+    settings = session.spec.settings
+    engine = session.engines.get(settings.default_engine.key)
     if engine is None:
         return None
     execution = state.executions(record.flow, record.step) - 1
 
-    def ask(question: Question) -> JsonValue | str:
+    def ask(question: Question) -> Answer:
+        scratch = scratch_folder(session)
         asked = RouteQuestion(
-            record.flow, record.step, execution, question.prompt, question.schema, question.timeout_s
+            flow_key=record.flow,
+            step_id=record.step,
+            execution=execution,
+            prompt=question.prompt,
+            schema=question.schema,
+            timeout_s=question.timeout_s,
+            model=navigator_model(
+                session.specs.policy, engine.engine_id, ModelWish(settings.model, settings.economy)
+            ),
+            folder=session.repository.swarm_dir,
+            scratch=scratch,
+            env=agent_environment(session, NAVIGATOR),
         )
-        return engine.route(asked)
+        answered = engine.route(asked)
+        return Answer(answered.answer, answered.tokens.total, answered.cost_usd)
 
     return ask
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from queue import Empty, SimpleQueue
 
-from gitswarm.engines.base import Engine, StepEndedError, StepRequest, StepResult
+from gitswarm.engines.base import StepEndedError, StepRequest, StepResult
 from gitswarm.ledger.journal import Journal
 from gitswarm.processes import end_processes_with
 from gitswarm.records.base import Clock
 from gitswarm.records.event import Event
+from gitswarm.runner.engines import Engines
 from gitswarm.runner.session import SIBLING_MARKER, Workplace
 from gitswarm.runner.step.execute import ask
 from gitswarm.runner.step.plan import StepPlan
@@ -71,7 +72,7 @@ class _Broken:
 class SideBySide:
     """Siblings in execution. Iterating gives each as soon as it is done; the caller may end the others meanwhile."""
 
-    def __init__(self, siblings: Sequence[Sibling], engines: Mapping[str, Engine], clock: Clock) -> None:
+    def __init__(self, siblings: Sequence[Sibling], engines: Engines, clock: Clock) -> None:
         self._clock = clock
         self._engines = engines
         self._said: SimpleQueue[_Told | Done | _Broken] = SimpleQueue()
@@ -143,7 +144,7 @@ class SideBySide:
 
         try:
             started = self._clock()
-            result = ask(self._engines[sibling.plan.choice.engine], sibling.request, emit)
+            result = ask(self._engines[sibling.plan.choice.key], sibling.request, emit)
             self._said.put(Done(sibling, result, started, self._clock()))
         except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
             self._said.put(_Broken(error))

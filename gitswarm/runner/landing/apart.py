@@ -85,7 +85,7 @@ def adopt_apart(session: Session, state: RunState) -> RunState | None:
 
 
 def _execute(session: Session, place: Workplace, state: RunState, what: ApartStep) -> RunState:
-    own = replace(session, engines={**session.engines, KERNEL.engine: KernelEngine(what.operation)})
+    own = replace(session, engines={**session.engines, KERNEL.key: KernelEngine(what.operation)})
     after = execute_step(own, place, _plan(session, place, state, what))
     follow_approval(session.repository, after)
     return _end_again(session, place, after, state.tip)

@@ -30,7 +30,7 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         place.index.leave()
         started = session.around.clock()
         request = step_request(session, place, plan)
-        result = ask(session.engines[plan.choice.engine], request, journal.append)
+        result = ask(session.engines[plan.choice.key], request, journal.append)
         answer = Answer(result, started, session.around.clock())
         worked = examine(session, place, plan, answer, journal)
         written = write_papers(session, plan, worked, journal)

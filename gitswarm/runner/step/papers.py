@@ -100,7 +100,7 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
         engine=plan.choice.engine,
         mode=plan.choice.mode,
         provider=plan.choice.provider,
-        model=plan.choice.model or "none",
+        model=result.model or plan.choice.model or "none",
         step_id=plan.step.id,
         flow_key=plan.flow.id,
         run_id=plan.execution.run.run_id,
@@ -122,6 +122,7 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
         skipped=result.status is Result.SKIPPED,
         model_rule=plan.session.model.rule if plan.session and plan.choice.mode != "stub" else None,
         context=plan.session.history.use if plan.session else None,
+        outcome=result.outcome,
     )
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or result.status is Result.FAILED:
@@ -177,7 +178,7 @@ def draft_commit(
         **({"Swarm-Fork": beside} if beside else {}),
         **({"Swarm-By": "command"} if plan.apart is not None else {}),
         "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
-        "Swarm-Model": plan.choice.model or "none",
+        "Swarm-Model": result.model or plan.choice.model or "none",
         "Swarm-Status": envelope.status,
         "Swarm-Result": result.status,
         "Swarm-Tokens": str(result.tokens.total),

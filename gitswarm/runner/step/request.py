@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gitswarm.engines.base import CommandOrder, StepRequest
+from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.engines.detect import detect_test_command
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
@@ -20,10 +20,8 @@ from gitswarm.specs.flow import ShellCommand, Step
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
     worktree = place.shadow.path
     run_base = worktree / session.layout.base
-    env = walled(project_environment(session.around.env), agent_identity(plan.step.agent)) | {
-        MARKER: session.layout.run_id,
+    env = agent_environment(session, plan.step.agent) | {
         **({SIBLING_MARKER: plan.beside.mark} if plan.beside else {}),
-        "RUN_ID": session.layout.run_id,
         "RUN_BASE": str(run_base),
         "SWARM_FLOW": plan.flow.id,
         "SWARM_STEP": plan.step.id,
@@ -43,10 +41,29 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         prompt=plan.session.prompt if plan.session else NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
+        scratch=scratch_folder(session),
+        terms=_terms(plan),
         decide=permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
     )
+
+
+def agent_environment(session: Session, agent: str) -> dict[str, str]:
+    """Of every process that works for the run."""
+    env = walled(project_environment(session.around.env), agent_identity(agent))
+    return env | {MARKER: session.layout.run_id, "RUN_ID": session.layout.run_id}
+
+
+def scratch_folder(session: Session) -> Path:
+    """Where the engines of a run keep what is theirs; it is empty while nobody executes the run."""
+    return session.repository.swarm_dir / "sessions" / session.layout.run_id
+
+
+def _terms(plan: StepPlan) -> SessionTerms:
+    if plan.session is None:
+        return SessionTerms()
+    return SessionTerms(plan.session.tools, plan.session.max_turns, plan.session.output_schema)
 
 
 def command_order(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:

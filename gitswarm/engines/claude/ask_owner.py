@@ -1,0 +1,57 @@
+"""The CLI's PreToolUse hook: takes the question to the owner's socket. No answer means no.
+
+Run by itself (`python -I -S ask_owner.py SOCKET PID`): nothing but the standard library, and little of that, as it
+starts before every tool call. Exit code 2 denies, whatever else goes wrong.
+"""
+
+import os
+import socket
+import struct
+import sys
+
+_DENY = 2
+_PATIENCE_S = 45.0
+
+
+def main() -> int:
+    try:
+        path, owner = sys.argv[1], int(sys.argv[2])
+        question = sys.stdin.buffer.read()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.settimeout(_PATIENCE_S)
+            door.connect(path)
+            if _listener(door) not in (owner, None):
+                return _no("somebody else listens at the socket of git-swarm")
+            door.sendall(question)
+            door.shutdown(socket.SHUT_WR)
+            answer = b"".join(iter(lambda: door.recv(65536), b""))
+    except Exception as error:  # noqa: BLE001 - fails closed
+        return _no(f"git-swarm cannot be asked: {error}")
+    if not answer.startswith(b"{"):
+        return _no("git-swarm gave no answer")
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _listener(door: socket.socket) -> int | None:
+    """Process that listens there; None where the system does not tell."""
+    if hasattr(socket, "SO_PEERCRED"):
+        told = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", told)[0])
+    if sys.platform == "darwin":  # SOL_LOCAL, LOCAL_PEERPID
+        return int(struct.unpack("i", door.getsockopt(0, 2, 4))[0])
+    return None
+
+
+def _no(why: str) -> int:
+    sys.stderr.write(f"denied: {why}\n")
+    return _DENY
+
+
+if __name__ == "__main__":
+    try:
+        code = main()
+    except BaseException:  # noqa: BLE001 - fails closed
+        code = _DENY
+    os._exit(code)

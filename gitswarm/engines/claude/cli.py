@@ -1,0 +1,133 @@
+"""Mode `cli`: `claude -p` with JSON lines on its standard output, and our hook before every tool call."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, cast
+
+from pydantic import JsonValue
+
+from gitswarm.engines.claude import ask_owner
+from gitswarm.engines.claude.door import open_door
+from gitswarm.engines.claude.gate import HOOK_S, Gate
+from gitswarm.engines.claude.order import SessionOrder, Tell
+from gitswarm.engines.claude.said import Gone
+from gitswarm.engines.claude.wire import read_line
+
+_STDERR_LINES = 20
+_REAP_S = 5.0
+
+
+class CliTransport:
+    mode = "cli"
+
+    @contextmanager
+    def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
+        order.write_system()
+        socket = order.folder / "gate"
+        with open_door(socket, gate):
+            try:
+                process = _start(order, socket)
+            except OSError as error:
+                missing = isinstance(error, FileNotFoundError | PermissionError)
+                tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=missing))
+                yield
+                return
+            listening = threading.Thread(target=_listen, args=(process, order.prompt, tell), daemon=True)
+            listening.start()
+            try:
+                yield
+            finally:
+                _let_go(process)
+
+
+def _start(order: SessionOrder, socket: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [str(order.program), *arguments(order, socket)],
+        cwd=order.cwd,
+        env=order.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def arguments(order: SessionOrder, socket: Path) -> list[str]:
+    """The command line behind `claude`. Never `--bare`: it takes the hooks away, without a word."""
+    settings = order.settings
+    said = ["-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
+    said += ["--permission-mode", "dontAsk", f"--setting-sources={','.join(settings.setting_sources)}"]
+    said += ["--settings", order.own_settings(_hooks(socket)), "--tools", ",".join(order.tools)]
+    if not settings.setting_sources:
+        said.append("--strict-mcp-config")
+    if order.system:
+        said += ["--system-prompt-file" if order.bare else "--append-system-prompt-file", str(order.system_file)]
+    for flag, value in (
+        ("--model", order.model),
+        ("--fallback-model", settings.fallback_model),
+        ("--max-turns", order.max_turns),
+        ("--max-budget-usd", order.max_cost_usd),
+        ("--json-schema", json.dumps(order.schema) if order.schema is not None else None),
+    ):
+        if value is not None:
+            said += [flag, str(value)]
+    if order.resume is not None:
+        said.append(f"--resume={order.resume}")
+    return said
+
+
+def _hooks(socket: Path) -> dict[str, JsonValue]:
+    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(os.getpid()))
+    hook: dict[str, JsonValue] = {"type": "command", "command": shlex.join(words), "timeout": HOOK_S}
+    # Without it a hook that fails, hangs or is not there lets the call through.
+    return {"PreToolUse": [{"matcher": "*", "hooks": [{**hook, "onFailure": "block"}]}]}
+
+
+def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
+    last_words: deque[str] = deque(maxlen=_STDERR_LINES)
+    complaints = threading.Thread(target=_collect, args=(process.stderr, last_words), daemon=True)
+    complaints.start()
+    asking = threading.Thread(target=_ask, args=(process.stdin, prompt), daemon=True)
+    asking.start()
+    for line in cast("IO[bytes]", process.stdout):
+        for said in read_line(line):
+            tell(said)
+    exit_code = process.wait()
+    complaints.join(1)  # something that it started may hold its stderr open
+    tell(Gone(exit_code, " ".join(last_words).strip()))
+
+
+def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
+    """`client_composed`: the prompt is made by a program, so `/x` is no command and `@x` is no file in it."""
+    content: dict[str, JsonValue] = {"role": "user", "content": prompt}
+    said = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
+    if stdin is not None:
+        with suppress(OSError), stdin:  # it went away before it had read everything: its end says why
+            stdin.write(json.dumps(said).encode() + b"\n")
+
+
+def _collect(stderr: IO[bytes] | None, lines: deque[str]) -> None:
+    for line in stderr or ():
+        lines.append(line.decode(errors="replace").strip()[:500])
+
+
+def _let_go(process: subprocess.Popen[bytes]) -> None:
+    """It has ended on its own, or its owner ends it next; in any case it is reaped."""
+    if process.poll() is None:
+        process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_S)
+    if process.poll() is None:
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_REAP_S)

@@ -1,0 +1,64 @@
+"""The unix socket at which the CLI's hook asks the owner of the session."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from gitswarm.engines.claude.gate import Gate
+
+_QUESTION_BYTES = 64 << 20
+_PATIENCE_S = 30.0
+_CHUNK = 1 << 16
+
+
+@contextmanager
+def open_door(path: Path, gate: Gate) -> Iterator[None]:
+    """Answers questions at `path` while the block lasts; one thread for each, as tools may run side by side.
+
+    :raises OSError: the path is too long for a socket (about 100 characters).
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.bind(str(path))
+        door.listen(64)
+        thread = threading.Thread(target=_attend, args=(door, gate), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # wakes the thread that waits for callers
+                door.shutdown(socket.SHUT_RDWR)
+            path.unlink(missing_ok=True)
+
+
+def _attend(door: socket.socket, gate: Gate) -> None:
+    while True:
+        try:
+            caller, _address = door.accept()
+        except OSError:
+            return
+        threading.Thread(target=_answer, args=(caller, gate), daemon=True).start()
+
+
+def _answer(caller: socket.socket, gate: Gate) -> None:
+    """One question and its answer; a caller that hangs or goes away gets none, which is a no."""
+    with caller, suppress(OSError, ValueError):
+        caller.settimeout(_PATIENCE_S)
+        question = json.loads(_all_of(caller))
+        caller.sendall(json.dumps(gate.answer(question if isinstance(question, dict) else {})).encode())
+
+
+def _all_of(caller: socket.socket) -> bytes:
+    """
+    :raises ValueError: it is too much.
+    """
+    asked = bytearray()
+    while chunk := caller.recv(_CHUNK):
+        asked += chunk
+        if len(asked) > _QUESTION_BYTES:
+            raise ValueError("the question is too long")
+    return bytes(asked)

@@ -1,0 +1,114 @@
+"""What became of a session, in our own words (`EngineOutcome`), and what a person can do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited
+from gitswarm.records.base import timestamp
+from gitswarm.records.outcome import EngineOutcome, OutcomeKind
+
+_KINDS: Mapping[str, OutcomeKind] = {
+    "max_turns": "max_turns",
+    "error_max_turns": "max_turns",
+    "budget_exhausted": "budget",
+    "error_max_budget_usd": "budget",
+    "structured_output_retry_exhausted": "no_envelope",
+    "error_max_structured_output_retries": "no_envelope",
+    "aborted_tools": "interrupted",
+    "aborted_streaming": "interrupted",
+}
+"""By the CLI's terminal reason, else by its subtype."""
+
+_PASSING = frozenset({"rate_limit", "server_error", "overloaded", "unknown"})
+"""Words of the CLI for failures that may pass, where the provider gave no status."""
+
+_PASSING_STATUSES = frozenset({408, 409, 425, 429})
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """All that is known of how a session ended. `timeout_s`: it was ended after that time."""
+
+    ended: Ended | None = None
+    gone: Gone | None = None
+    fault: Faulted | None = None
+    limit: Limited | None = None
+    timeout_s: float | None = None
+
+
+def outcome_of(last: LastWords) -> EngineOutcome:
+    if last.gone is not None and last.gone.missing:
+        return EngineOutcome(kind="engine_missing", detail=last.gone.problem)
+    if last.ended is None:
+        return _without_result(last)
+    return _by_result(last, last.ended)
+
+
+def _without_result(last: LastWords) -> EngineOutcome:
+    if last.timeout_s is not None:
+        return EngineOutcome(kind="killed", detail=f"no end after {last.timeout_s:g} s: it was ended")
+    gone = last.gone or Gone(None)
+    how = "ended without a result"
+    if gone.exit_code is not None:
+        how = (
+            f"killed by signal {-gone.exit_code}" if gone.exit_code < 0 else f"exit code {gone.exit_code}, no result"
+        )
+    return EngineOutcome(kind="killed", detail=": ".join(part for part in (how, gone.problem) if part))
+
+
+def _by_result(last: LastWords, ended: Ended) -> EngineOutcome:
+    reason = ended.terminal_reason or ""
+    said = "; ".join(ended.errors) or ended.text
+    if reason == "hook_stopped":
+        return EngineOutcome(kind="denied", detail=said or "a hook stopped the session")
+    if not ended.is_error:
+        return EngineOutcome(kind="ok")
+    kind = _KINDS.get(reason) or _KINDS.get(ended.subtype)
+    if kind is not None:
+        return EngineOutcome(kind=kind, detail=said)
+    if reason in ("api_error", "prompt_too_long") or ended.status is not None or last.fault is not None:
+        return _api_error(last, ended, said)
+    return EngineOutcome(kind="killed", detail=said or reason or ended.subtype)
+
+
+def _api_error(last: LastWords, ended: Ended, said: str) -> EngineOutcome:
+    kind = last.fault.kind if last.fault else ""
+    if last.limit is not None:
+        return EngineOutcome(kind="api_error", detail=said, status=ended.status, resets_at=_moment(last.limit))
+    return EngineOutcome(
+        kind="api_error",
+        detail=f"{said}{_advice(kind, ended)}",
+        status=ended.status,
+        retryable=_may_pass(kind, ended),
+    )
+
+
+def _may_pass(kind: str, ended: Ended) -> bool:
+    if ended.stop_reason == "refusal":
+        return False
+    if ended.status is None:
+        return kind in _PASSING
+    return ended.status in _PASSING_STATUSES or ended.status >= 500
+
+
+def _moment(limit: Limited) -> str:
+    return timestamp(datetime.fromtimestamp(limit.resets_at, UTC)) if limit.resets_at is not None else "unknown"
+
+
+def _advice(kind: str, ended: Ended) -> str:
+    """The next thing to do, where the CLI's own words do not say it for somebody who runs git-swarm."""
+    if kind == "authentication_failed":
+        return (
+            " (set ANTHROPIC_API_KEY, or log in once with `claude`; a login that stands in ~/.claude/settings.json "
+            "is read with engines.claude.setting_sources: [user])"
+        )
+    if kind == "model_not_found":
+        return " (git swarm fork STEP --model ID, or name it in .swarm/flows/policy/models.yaml)"
+    if kind == "max_output_tokens":
+        return " (engines.claude.env: {CLAUDE_CODE_MAX_OUTPUT_TOKENS: …} in .swarm/config.yaml)"
+    if ended.terminal_reason == "prompt_too_long":
+        return " (context: lean in .swarm/config.yaml makes prompts smaller)"
+    return ""

@@ -1,0 +1,98 @@
+"""What a step's phases come to: result, handoff, cost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from gitswarm.engines.base import StepRequest, StepResult, capped
+from gitswarm.engines.claude.phases import Phase
+from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.recorder import Recorder
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import EngineOutcome, Result, Status
+from gitswarm.records.receipt import Tokens
+
+_ENDED_EARLY = ("max_turns", "denied")
+_FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """`started`: on the monotonic clock. `final` None: the handoff was not asked for."""
+
+    profile: ClaudeProfile
+    started: float
+    work: Phase
+    final: Phase | None = None
+
+    @property
+    def outcome(self) -> EngineOutcome:
+        """Of the step: how the work ended, and where it ended well, whether a handoff came."""
+        work, final = self.work.outcome, self.final
+        if work.kind != "ok" or final is None:
+            return work
+        if final.outcome.resets_at is not None:
+            return final.outcome
+        if final.structured is None:
+            return EngineOutcome(kind="no_envelope", detail=_why_none(final), attempts=final.outcome.attempts)
+        return work
+
+
+def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> StepResult:
+    work, outcome = worked.work, worked.outcome
+    usage = (worked.final or work).usage
+    model = work.model or request.model
+    handoff, problem = _handoff(worked)
+    failed = outcome.kind in _FAILURES and handoff is None
+    return StepResult(
+        step_id=request.step_id,
+        status=Result.FAILED if failed else Result.SUCCEEDED,
+        output=capped(work.text),
+        error=f"claude: {outcome.detail or outcome.kind}" if failed else None,
+        duration_ms=int((time.monotonic() - worked.started) * 1000),
+        handoff=handoff,
+        handoff_problem=problem,
+        transcript=recorder.transcript,
+        tool_calls=recorder.tool_calls,
+        tokens=Tokens.of(usage.prompt, usage.completion),
+        cost_usd=worked.profile.cost(usage.cost_usd, model, (usage.prompt, usage.completion)),
+        outcome=outcome,
+        model=model,
+    )
+
+
+def _handoff(worked: Worked) -> tuple[Handoff | None, str | None]:
+    """What was handed over, as far as it can be believed; else why there is nothing."""
+    outcome, final = worked.outcome, worked.final
+    if outcome.resets_at is not None:
+        return _limited(outcome), None
+    if final is None or final.structured is None:
+        return None, f"no handoff: {outcome.detail or outcome.kind}"
+    try:
+        handoff = Handoff.model_validate(final.structured)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "handoff"
+        return None, f"the handoff is not valid: {place}: {first['msg']}"
+    if outcome.kind in _ENDED_EARLY and handoff.status in (Status.VERIFIED, Status.UNVERIFIED):
+        why = f"the session ended early ({outcome.kind}): {outcome.detail}"
+        return handoff.model_copy(update={"status": Status.PARTIAL, "concerns": (*handoff.concerns, why)}), None
+    return handoff, None
+
+
+def _limited(outcome: EngineOutcome) -> Handoff:
+    until = f"it resets at {outcome.resets_at}"
+    return Handoff(
+        status=Status.PARTIAL,
+        summary=f"The provider's usage limit is reached; {until}. What was done so far is kept.",
+        blockers=(f"usage limit: {until}; go on after that with: git swarm resume",),
+    )
+
+
+def _why_none(final: Phase) -> str:
+    if final.outcome.kind != "ok":
+        return final.outcome.detail or final.outcome.kind
+    return "the session gave no structured output, also when it was asked again"

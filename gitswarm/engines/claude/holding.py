@@ -1,0 +1,62 @@
+"""Holds one session: listens until it is over or nobody waits for it any more, and leaves no process behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+
+from gitswarm.engines.base import StepEndedError
+from gitswarm.engines.claude.conversation import Conversation
+from gitswarm.engines.claude.order import SessionOrder, Transport
+from gitswarm.engines.claude.profile import MARKER
+from gitswarm.engines.claude.said import Ended, Gone, Said
+from gitswarm.processes import end_processes_with
+
+_POLL_S = 0.05
+_LINGER_S = 10.0
+"""How long a process may take to go when it has said its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more."""
+
+    deadline: float
+    timeout_s: float
+    ended: threading.Event
+
+
+def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, watch: Watch) -> None:
+    """
+    :raises StepEndedError: nobody waits for it any more.
+    """
+    heard: SimpleQueue[Said] = SimpleQueue()
+    with transport.hold(order, talk.gate, heard.put):
+        try:
+            for said in _listen(heard, watch):
+                talk.take(said)
+        finally:
+            # The process, the shells of its tools, and what those left in the background: in sessions of their own.
+            end_processes_with(MARKER, order.env[MARKER])
+    if talk.last.ended is None and talk.last.gone is None:
+        talk.last = replace(talk.last, timeout_s=watch.timeout_s)
+    talk.close()
+
+
+def _listen(heard: SimpleQueue[Said], watch: Watch) -> Iterator[Said]:
+    """Everything that is said, until the process is gone or the time is over."""
+    until = watch.deadline
+    while time.monotonic() < until:
+        try:
+            said = heard.get(timeout=_POLL_S)
+        except Empty:
+            if watch.ended.is_set():
+                raise StepEndedError from None
+            continue
+        yield said
+        if isinstance(said, Gone):
+            return
+        until = min(watch.deadline, time.monotonic() + _LINGER_S) if isinstance(said, Ended) else watch.deadline

@@ -1,0 +1,65 @@
+"""What one session is given: the same for both transports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from gitswarm.engines.claude.gate import Gate
+from gitswarm.engines.claude.said import Said
+from gitswarm.records.run_spec import ClaudeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOrder:
+    """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
+    with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
+    output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose
+    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice."""
+
+    prompt: str
+    cwd: Path
+    folder: Path
+    env: Mapping[str, str]
+    settings: ClaudeSettings
+    program: Path
+    tools: tuple[str, ...] = ()
+    system: str = ""
+    bare: bool = False
+    model: str | None = None
+    max_turns: int | None = None
+    max_cost_usd: float | None = None
+    schema: Mapping[str, JsonValue] | None = None
+    resume: str | None = None
+
+    @property
+    def system_file(self) -> Path:
+        return self.folder / "system.md"
+
+    def write_system(self) -> None:
+        """A file, as everybody can read a command line; it may also be too long for one."""
+        self.system_file.write_text(self.system, encoding="utf-8")
+
+    def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
+        """JSON for `--settings`, which comes before every other source."""
+        # Agents make no commits: what Claude Code would tell them to write into messages is noise.
+        said: dict[str, JsonValue] = {"includeCoAuthoredBy": False}
+        return json.dumps(said | ({"hooks": dict(hooks)} if hooks else {}))
+
+
+Tell = Callable[[Said], None]
+
+
+class Transport(Protocol):
+    @property
+    def mode(self) -> str: ...
+
+    def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> AbstractContextManager[None]:
+        """Starts a session. What it says is told from other threads, `Gone` last. When the block is left nothing of
+        the transport's own waits for it any more; its processes are the caller's to end."""

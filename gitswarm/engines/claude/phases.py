@@ -1,0 +1,113 @@
+"""One phase of a step: a session that is tried again while the provider fails in a way that may pass."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+import stamina
+import stamina.instrumentation
+from pydantic import JsonValue
+
+from gitswarm.engines.claude.conversation import Conversation, retry_event
+from gitswarm.engines.claude.ending import outcome_of
+from gitswarm.engines.claude.holding import Watch, hold_session
+from gitswarm.engines.claude.order import SessionOrder, Transport
+from gitswarm.engines.claude.profile import MARKER
+from gitswarm.engines.claude.said import Usage
+from gitswarm.records.outcome import EngineOutcome
+
+_GO_ON = (
+    "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
+    "far is in the files."
+)
+_LONGEST_WAIT_S = 60.0
+_NOTHING = Usage(cost_usd=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """How a phase ended. `session` None: it never came to be. `usage`: of its session up to here."""
+
+    outcome: EngineOutcome
+    session: str | None = None
+    model: str | None = None
+    text: str = ""
+    structured: JsonValue = None
+    usage: Usage = _NOTHING
+
+
+class _MayPassError(Exception):
+    """The provider failed; the same may work later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """`start` begins what one process of a session says. `attempts` at most; `wait_s` before the second."""
+
+    transport: Transport
+    start: Callable[[], Conversation]
+    attempts: int
+    wait_s: float
+
+    def run(self, order: SessionOrder, watch: Watch, before: Phase | None = None) -> Phase:
+        """
+        :param before: the phase whose session this one goes on with.
+        :raises StepEndedError: nobody waits for it any more.
+        """
+        usage = before.usage if before else _NOTHING
+        phase = Phase(EngineOutcome(kind="killed"))
+        # It would log each retry as a warning; here they are events.
+        stamina.instrumentation.set_on_retry_hooks(())
+        tries = stamina.retry_context(
+            on=_MayPassError,
+            attempts=self.attempts,
+            timeout=None,
+            wait_initial=self.wait_s,
+            wait_max=_LONGEST_WAIT_S,
+            wait_jitter=self.wait_s / 2,
+        )
+        try:
+            for attempt in tries:
+                with attempt:
+                    phase, talk = self._once(order, watch, usage)
+                    outcome = phase.outcome.model_copy(update={"attempts": attempt.num})
+                    phase, usage = replace(phase, outcome=outcome), phase.usage
+                    if outcome.retryable:
+                        if attempt.num < self.attempts:
+                            talk.emit(retry_event(attempt.num + 1, self.attempts, attempt.next_wait, outcome.detail))
+                        order = _taken_up(order, talk)
+                        _try_again()
+        except _MayPassError:
+            pass  # not in as many attempts
+        return phase
+
+    def _once(self, order: SessionOrder, watch: Watch, earlier: Usage) -> tuple[Phase, Conversation]:
+        talk = self.start()
+        marked = replace(order, env={**order.env, MARKER: secrets.token_hex(8)})
+        hold_session(self.transport, marked, talk, watch)
+        ended = talk.last.ended
+        # Of a session that was killed nobody knows what it cost.
+        usage = ended.usage.after(earlier) if ended else replace(earlier, cost_usd=None)
+        phase = Phase(
+            outcome=outcome_of(talk.last),
+            session=talk.session or order.resume,
+            model=talk.model,
+            text=talk.text,
+            structured=ended.structured if ended else None,
+            usage=usage,
+        )
+        return phase, talk
+
+
+def _try_again() -> NoReturn:
+    raise _MayPassError
+
+
+def _taken_up(order: SessionOrder, talk: Conversation) -> SessionOrder:
+    """The next attempt: in the same conversation, where there is one."""
+    if talk.session is None or not talk.has_spoken:
+        return order
+    return replace(order, prompt=_GO_ON, resume=talk.session)

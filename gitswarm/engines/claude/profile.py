@@ -1,0 +1,77 @@
+"""What is the same for all sessions of a run: provider, access, limits; and the environment made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gitswarm.engines.base import EngineAccess
+from gitswarm.records.run_spec import ClaudeSettings
+
+MARKER = "SWARM_SESSION"
+"""Environment variable of every process of a session; its value is the session's own."""
+
+Prices = Callable[[str], tuple[float, float] | None]
+"""US dollars for a million tokens in and out of a model; None: not known."""
+
+_UNLESS_SAID = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    # Of one request; with fewer than 2 the CLI never gets to its fallback model.
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+    "API_TIMEOUT_MS": "300000",
+}
+_ALWAYS = {
+    # A subagent in the background goes on when the session is over, and answers to nobody.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    # The policy judges each line from the top of the worktree.
+    "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
+}
+_NEVER = frozenset({"CLAUDECODE"})
+"""Says that the caller is a session of Claude Code itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeProfile:
+    """`retry_wait_s`: before the second attempt; it doubles with each further one."""
+
+    provider: str
+    settings: ClaudeSettings
+    access: EngineAccess
+    prices: Prices = lambda _model: None
+    retry_wait_s: float = 2.0
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether sessions read none of Claude Code's own settings."""
+        return not self.settings.setting_sources
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """
+        :param env: the agent's; what the caller set for Claude is in it, and the profile's own comes before that.
+        """
+        given = {name: value for name, value in env.items() if name not in _NEVER}
+        return {**_UNLESS_SAID, **given, **self.access.env, **_ALWAYS}
+
+    def lacking(self, env: Mapping[str, str]) -> tuple[str, str] | None:
+        """What keeps sessions from reaching their provider, and what to do; None: nothing that can be seen here.
+
+        :param env: the caller's.
+        """
+        if self.provider != "anthropic_compat" or not self.is_isolated:
+            return None
+        if self.environment(env).get("ANTHROPIC_BASE_URL"):
+            return None
+        return (
+            "provider anthropic_compat: nobody says where it is",
+            "export ANTHROPIC_BASE_URL=https://…, or engines.claude.env in .swarm/config.yaml",
+        )
+
+    def cost(self, told: float | None, model: str, tokens: tuple[int, int]) -> float | None:
+        """What a session cost. The CLI computes with Anthropic's list prices, which say nothing of another provider.
+
+        :param tokens: in and out.
+        """
+        if self.provider != "anthropic_compat":
+            return told
+        price = self.prices(model)
+        return None if price is None else (tokens[0] * price[0] + tokens[1] * price[1]) / 1_000_000

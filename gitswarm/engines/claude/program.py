@@ -1,0 +1,83 @@
+"""The `claude` program: where it is, and whether it is new enough."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.engines.base import EngineAccess
+
+MINIMUM = (2, 1, 329)
+"""The oldest version that these transports were tried with; one that does not know `onFailure` lets calls through."""
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+_VERSION_S = 20
+_INSTALL = "npm install -g @anthropic-ai/claude-code, pip install 'git-swarm[claude]', or SWARM_CLAUDE_CLI=PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`problem`: why it cannot be used, with what to do about it; None: it can. `version` empty: not known."""
+
+    path: Path | None
+    version: str = ""
+    problem: str | None = None
+
+
+def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first: bool) -> Program:
+    """
+    :param bundled_first: whether the SDK's own binary comes before the one on PATH.
+    """
+    if access.cli is not None:
+        path = Path(access.cli).expanduser()
+        if not path.is_file():
+            return Program(
+                None, problem=f"there is no program at {access.cli} (SWARM_CLAUDE_CLI, engines.claude.cli)"
+            )
+        return _checked(path, env)
+    on_path = shutil.which("claude", path=env.get("PATH"))
+    found = [_bundled(), Path(on_path) if on_path else None]
+    path_found = next((path for path in (found if bundled_first else reversed(found)) if path is not None), None)
+    if path_found is None:
+        return Program(None, problem=f"there is no claude on this machine: {_INSTALL}")
+    return _checked(path_found, env)
+
+
+def has_sdk() -> bool:
+    return importlib.util.find_spec("claude_agent_sdk") is not None
+
+
+def _bundled() -> Path | None:
+    """The binary in the SDK's wheel; its source distribution has none."""
+    spec = importlib.util.find_spec("claude_agent_sdk")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "_bundled" / "claude"
+    return path if path.is_file() else None
+
+
+def _checked(path: Path, env: Mapping[str, str]) -> Program:
+    try:
+        told = subprocess.run(
+            [str(path), "--version"],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_VERSION_S,
+            check=False,
+        ).stdout.decode(errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Program(None, problem=f"{path} cannot be started: {error}")
+    found = _VERSION.search(told)
+    if found is None:
+        return Program(None, problem=f"{path} does not tell its version: {told.strip()[:80]!r}")
+    version = found[0]
+    if tuple(int(part) for part in found.groups()) < MINIMUM:
+        needed = ".".join(map(str, MINIMUM))
+        return Program(path, version, f"{path} is claude {version}, and {needed} or newer is needed: claude update")
+    return Program(path, version)

@@ -1,0 +1,142 @@
+"""What a session of Claude says while it works and when it ends: the same values for both transports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+RESULT_TOOL = "StructuredOutput"
+"""The tool by which the CLI takes structured output; it is ours, not the agent's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """`session`: its id, by which it is resumed. It may come more than once."""
+
+    session: str
+    model: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spoke:
+    """A text. `role` user: the CLI itself put it into the conversation."""
+
+    role: Literal["assistant", "user"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A tool call. `parent`: the call that started the subagent which makes this one; None for the agent itself."""
+
+    id: str
+    tool: str
+    given: Mapping[str, JsonValue]
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    id: str
+    output: str
+    success: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The CLI itself does not let a call through, by its own rules."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The CLI makes a request again, by itself. `status` None: there was no answer."""
+
+    attempt: int
+    of: int
+    wait_s: float
+    status: int | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A usage limit was reached. `resets_at`: seconds since the epoch."""
+
+    resets_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Another model answers from here on."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """The provider failed for good. `kind` is the CLI's word: `rate_limit`, `authentication_failed` …"""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process and, where the CLI remembers them, the earlier ones of its session used, subagents included.
+
+    `own`: tokens of this process's own conversation alone: by them one sees whether it remembered. `cost_usd` in US
+    dollars, None: it did not say.
+    """
+
+    own: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cost_usd: float | None = None
+
+    def after(self, earlier: Usage) -> Usage:
+        """This process and the earlier ones of its session together."""
+        remembers = self.prompt + self.completion >= earlier.prompt + earlier.completion + self.own
+        if remembers:
+            return self
+        known = self.cost_usd is not None and earlier.cost_usd is not None
+        return Usage(
+            own=self.own,
+            prompt=earlier.prompt + self.prompt,
+            completion=earlier.completion + self.completion,
+            cost_usd=(self.cost_usd or 0) + (earlier.cost_usd or 0) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The last result of a session. Names and values are the CLI's. `structured` None: there is no structured
+    output, whatever else the result says."""
+
+    subtype: str
+    is_error: bool
+    terminal_reason: str | None = None
+    stop_reason: str | None = None
+    text: str = ""
+    errors: tuple[str, ...] = ()
+    status: int | None = None
+    structured: JsonValue = None
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The process is over, or could not be started. `exit_code` negative: the signal; None: unknown."""
+
+    exit_code: int | None
+    problem: str = ""
+    missing: bool = False
+
+
+Said = Began | Spoke | Called | Returned | Refused | Retrying | Limited | Switched | Faulted | Ended | Gone

@@ -1,0 +1,162 @@
+"""Reads the CLI's `stream-json`, line by line. Whatever it does not know is noise (docs/engines.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import JsonValue
+
+from gitswarm.engines.claude.said import (
+    Began,
+    Called,
+    Ended,
+    Faulted,
+    Limited,
+    Refused,
+    Retrying,
+    Returned,
+    Said,
+    Spoke,
+    Switched,
+    Usage,
+)
+
+Message = Mapping[str, JsonValue]
+
+
+def read_line(line: bytes) -> Iterator[Said]:
+    """What one line of the stream says; nothing for a line that is no JSON object."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return
+    if isinstance(message, dict):
+        yield from read_message(message)
+
+
+def read_message(message: Message) -> Iterator[Said]:
+    kind = message.get("type")
+    if kind == "system":
+        yield from system(message)
+    elif kind == "assistant":
+        yield from _assistant(message)
+    elif kind == "user":
+        yield from _user(message)
+    elif kind == "rate_limit_event":
+        told = _object(message.get("rate_limit_info"))
+        if told.get("status") == "rejected":
+            yield Limited(_integer(told.get("resetsAt")))
+    elif kind == "result":
+        yield _result(message)
+
+
+def system(message: Message) -> Iterator[Said]:
+    subtype = message.get("subtype")
+    if subtype == "init":
+        yield Began(
+            _text(message.get("session_id")), _text(message.get("model")), _text(message.get("claude_code_version"))
+        )
+    elif subtype == "api_retry":
+        yield Retrying(
+            attempt=_integer(message.get("attempt")) or 1,
+            of=_integer(message.get("max_retries")) or 1,
+            wait_s=_number(message.get("retry_delay_ms")) / 1000,
+            status=_integer(message.get("error_status")),
+            error=_text(message.get("error")),
+        )
+    elif subtype == "permission_denied":
+        yield Refused(_text(message.get("tool_use_id")), _text(message.get("message")))
+    elif subtype == "model_fallback":
+        yield Switched(_text(message.get("fallback_model")))
+
+
+def _assistant(message: Message) -> Iterator[Said]:
+    parent = message.get("parent_tool_use_id")
+    said = _object(message.get("message"))
+    error = message.get("error")
+    for block in _objects(said.get("content")):
+        if block.get("type") == "tool_use":
+            given = _object(block.get("input"))
+            where = parent if isinstance(parent, str) else None
+            yield Called(_text(block.get("id")), _text(block.get("name")), given, where)
+        elif block.get("type") == "text" and error is not None:
+            yield Faulted(_text(error), _text(block.get("text")))
+        elif block.get("type") == "text" and parent is None:
+            yield Spoke("assistant", _text(block.get("text")))
+
+
+def _user(message: Message) -> Iterator[Said]:
+    """Results of tools, and what the CLI itself says to the model; a subagent's task stands in the call already."""
+    content = _object(message.get("message")).get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    for block in _objects(content):
+        if block.get("type") == "tool_result":
+            output = flat(block.get("content"))
+            yield Returned(_text(block.get("tool_use_id")), output, success=block.get("is_error") is not True)
+        elif block.get("type") == "text" and message.get("parent_tool_use_id") is None:
+            yield Spoke("user", _text(block.get("text")))
+
+
+def _result(message: Message) -> Ended:
+    errors = message.get("errors")
+    models = [_object(each) for each in _object(message.get("modelUsage")).values()]
+    return Ended(
+        subtype=_text(message.get("subtype")),
+        is_error=message.get("is_error") is True,
+        terminal_reason=_text(message.get("terminal_reason")) or None,
+        stop_reason=_text(message.get("stop_reason")) or None,
+        text=_text(message.get("result")),
+        errors=tuple(_text(error) for error in errors) if isinstance(errors, list) else (),
+        status=_integer(message.get("api_error_status")),
+        structured=message.get("structured_output"),
+        usage=usage(_object(message.get("usage")), models, message.get("total_cost_usd")),
+    )
+
+
+def usage(own: Message, models: Sequence[Message], cost: JsonValue) -> Usage:
+    """
+    :param own: tokens of this process, as the API names them.
+    :param models: tokens of the whole session by model, as the CLI names them.
+    """
+    own_prompt = _sum([own], "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    own_completion = _sum([own], "output_tokens")
+    return Usage(
+        own=own_prompt + own_completion,
+        prompt=_sum(models, "inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens") or own_prompt,
+        completion=_sum(models, "outputTokens") or own_completion,
+        cost_usd=float(cost) if isinstance(cost, int | float) else None,
+    )
+
+
+def _sum(counts: Sequence[Message], *names: str) -> int:
+    return sum(_integer(each.get(name)) or 0 for each in counts for name in names)
+
+
+def flat(content: JsonValue) -> str:
+    """What a tool returned, as text; pictures and the like by their kind."""
+    if isinstance(content, list):
+        parts = [_object(part) for part in content]
+        return "\n".join(_text(part.get("text")) or f"[{_text(part.get('type'))}]" for part in parts)
+    return _text(content)
+
+
+def _object(value: JsonValue) -> Message:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: JsonValue) -> list[Message]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _integer(value: JsonValue) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: JsonValue) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

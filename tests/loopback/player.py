@@ -1,0 +1,67 @@
+"""A model that does what a stub's script says: the same script, through the real CLI."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Status
+from gitswarm.specs.script import Script, ScriptEntry
+from tests.loopback.api import Asked, Reply, Text, Use, say, use
+
+_STEP = re.compile(r"^# Step (\S+) of flow (\S+)", re.MULTILINE)
+
+
+@dataclass(slots=True)
+class ScriptedModel:
+    """Plays one entry per session; which execution of its step it is, it counts by the sessions it has seen."""
+
+    script: Script
+    sessions: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, asked: Asked) -> Reply:
+        entry = self._entry(asked)
+        if asked.wants_result:
+            return use("StructuredOutput", **handed_over(entry))
+        if entry.fail is not None:
+            return Reply((Text(entry.fail),), status=400)
+        acts = tool_uses(entry)
+        if asked.turn < len(acts):
+            return Reply((acts[asked.turn],))
+        return say(entry.output or entry.summary or "ok")
+
+    def _entry(self, asked: Asked) -> ScriptEntry:
+        session = json.loads(asked.body["metadata"]["user_id"])["session_id"]
+        with self._lock:
+            if session not in self.sessions:
+                found = next(match for text in asked.said if (match := _STEP.search(text)))
+                flow, step = found[2], found[1]
+                earlier = sum(1 for known in self.sessions.values() if known[:2] == (flow, step))
+                self.sessions[session] = (flow, step, earlier)
+            flow, step, execution = self.sessions[session]
+        return self.script.entry(flow, step, execution)
+
+
+def tool_uses(entry: ScriptEntry) -> list[Use]:
+    acts = [Use("Write", {"file_path": name, "content": content}) for name, content in entry.write.items()]
+    acts += [Use("Bash", {"command": f"rm -f {name}"}) for name in entry.delete]
+    return acts + [Use("Bash", {"command": line}) for line in entry.run]
+
+
+def handed_over(entry: ScriptEntry) -> dict[str, JsonValue]:
+    if entry.envelope is not None:
+        return dict(entry.envelope)
+    handoff = Handoff(
+        status=entry.status or Status.VERIFIED,
+        summary=entry.summary or "ok",
+        can_further_iteration_help=entry.can_further_iteration_help,
+        concerns=entry.concerns or (),
+        blockers=entry.blockers or (),
+    )
+    return handoff.model_dump(mode="json", exclude_none=True)

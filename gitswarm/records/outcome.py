@@ -43,8 +43,9 @@ class EngineOutcome(Record):
 
     `ok`: it came to its end. `denied`: it ended because a call was denied, not merely after one. `max_turns`,
     `budget`: its limits were reached. `api_error`: the provider refused or failed; `status` is HTTP's (None: no
-    answer), `retryable` says whether the same may work later, `resets_at` when a usage limit ends (ISO 8601). `interrupted`: a person or the owner ended it. `killed`: there was no result. `no_envelope`: the work
-    ended, and no usable handoff came. `engine_missing`: the engine could not be started.
+    answer), `retryable` says whether the same may work later, `resets_at` when a usage limit ends (ISO 8601).
+    `interrupted`: a person or the owner ended it. `killed`: there was no result. `no_envelope`: the work ended, and
+    no usable handoff came. `engine_missing`: the engine could not be started.
     """
 
     kind: OutcomeKind

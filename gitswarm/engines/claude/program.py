@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gitswarm.engines.base import EngineAccess
 
-MINIMUM = (2, 1, 329)
-"""The oldest version that these transports were tried with; one that does not know `onFailure` lets calls through."""
+MINIMUM = (2, 1, 295)
+"""The oldest version that was tried and found to deny when its hook fails; 2.1.290 lets the call through then."""
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 _VERSION_S = 20

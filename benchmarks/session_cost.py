@@ -1,0 +1,120 @@
+"""What a step with a real session costs, beside the same CLI without git-swarm: `claude -p`, `git add`, `git commit`.
+
+    python -m benchmarks.session_cost [--steps 6] [--rounds 3]
+
+The model is a scripted server on 127.0.0.1 that answers at once: what is left is the machine's own work. Each step
+makes three tool calls. A step of git-swarm asks the policy before each, and asks for a handoff in a second session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.projects import Checkout, environment
+from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude.program import find_program
+from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.server import Loopback, serving
+
+MODES = ("cli", "sdk")
+TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
+
+
+def model(asked: Asked) -> Reply:
+    """Three shell lines, a word, and a handoff when it is asked for."""
+    if asked.wants_result:
+        return use("StructuredOutput", status="VERIFIED", summary="done")
+    if asked.turn < 3:
+        return use("Bash", command=f"echo {asked.number} >> file{asked.turn}.txt")
+    return say("done")
+
+
+@dataclass(slots=True)
+class Samples:
+    """Milliseconds per step, round by round."""
+
+    plain: list[float] = field(default_factory=list)
+    swarm: dict[str, list[float]] = field(default_factory=dict)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, serving() as loopback:
+        samples = measure(Path(name), loopback, asked.steps, asked.rounds)
+    plain = statistics.median(samples.plain)
+    print("| a step with three tool calls | ms | ratio |")
+    print("|---|---:|---:|")
+    print(f"| `claude -p`, `git add`, `git commit` | {plain:.0f} | 1.00 |")
+    for mode, found in samples.swarm.items():
+        each = statistics.median(found)
+        print(f"| git-swarm, mode {mode} | {each:.0f} | {each / plain:.2f} |")
+
+
+def measure(folder: Path, loopback: Loopback, steps: int, rounds: int) -> Samples:
+    env = environment(folder / "home") | {
+        "ANTHROPIC_API_KEY": "sk-ant-dummy",
+        "ANTHROPIC_BASE_URL": loopback.play("model", model),
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+    program = find_program(EngineAccess(), env, bundled_first=True)
+    if program.path is None:
+        raise SystemExit(program.problem)
+    samples = Samples()
+    for number in range(rounds):
+        samples.plain.append(_plain(_project(folder / f"plain{number}", env, steps), program.path, steps))
+        for mode in MODES:
+            project = _project(folder / f"{mode}{number}", env, steps)
+            samples.swarm.setdefault(mode, []).append(_swarm(project, mode, steps))
+    return samples
+
+
+def _project(root: Path, env: Mapping[str, str], steps: int) -> Checkout:
+    root.mkdir()
+    project = Checkout(root, env)
+    flow = root / ".swarm" / "flows" / "bench.yaml"
+    flow.parent.mkdir(parents=True)
+    lines = [f"  - {{id: step{number}, station: code-implementer}}" for number in range(steps)]
+    flow.write_text("\n".join(["id: bench", "steps:", *lines]) + "\n", encoding="utf-8")
+    project.git("init", "-q", "-b", "main")
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "first")
+    return project
+
+
+def _plain(project: Checkout, program: Path, steps: int) -> float:
+    words = [str(program), "-p", "do it", "--output-format", "stream-json", "--verbose", "--setting-sources", ""]
+    words += ["--tools", TOOLS, "--allowedTools", TOOLS, "--permission-mode", "dontAsk"]
+    started = time.perf_counter()
+    for number in range(steps):
+        _run(words, project)
+        project.git("add", "-A")
+        project.git("commit", "-q", "-m", f"step {number}")
+    return (time.perf_counter() - started) * 1000 / steps
+
+
+def _swarm(project: Checkout, mode: str, steps: int) -> float:
+    """The whole command, its start-up and the run's first and last commit shared out over the steps."""
+    started = time.perf_counter()
+    _run([sys.executable, "-m", "gitswarm", "start", "bench", "--mode", mode], project)
+    return (time.perf_counter() - started) * 1000 / steps
+
+
+def _run(words: list[str], project: Checkout) -> None:
+    subprocess.run(
+        words, cwd=project.root, env=dict(project.env), check=True, capture_output=True, stdin=subprocess.DEVNULL
+    )
+
+
+if __name__ == "__main__":
+    main()

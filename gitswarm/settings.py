@@ -34,6 +34,7 @@ _SHORT_KEYS = {"worktreedir": ("worktree", "dir")}
 
 _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"),)
+_LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
 
 
@@ -296,9 +297,18 @@ def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
     if path in _ADDED_UP:
         team = merged.get(path[0], {}).get(path[1], [])
         value = [*team, *(value if isinstance(value, list) else [value])]
+    if path in _LAID_OVER and isinstance(value, dict):
+        value = {**_get(merged, path), **value}
     if path in _STRICTER:
         value = value or merged.get(path[0], {}).get(path[1], False)
     _put(merged, path, value)
+
+
+def _get(merged: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    found: Any = merged
+    for key in path:
+        found = found.get(key, {}) if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

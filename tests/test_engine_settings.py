@@ -1,0 +1,146 @@
+"""What configuration says about engines: frozen in a run, or read anew by each process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.errors import SpecError, UsageError
+from gitswarm.records.run_spec import ClaudeSettings
+from gitswarm.settings import CommandLine, engine_access, freeze_settings, load_config
+
+GLM = """\
+engines:
+  claude:
+    mode: sdk
+    provider: anthropic_compat
+    env:
+      ANTHROPIC_BASE_URL: https://api.z.ai/api/anthropic
+      ANTHROPIC_AUTH_TOKEN: "${ZAI_KEY}"
+      CLAUDE_CODE_MAX_RETRIES: 4
+    setting_sources: [project]
+    fallback_model: claude-haiku-4-5
+    step_timeout: 90
+    attempts: 2
+"""
+
+
+def test_a_profile_takes_its_key_from_the_callers_environment() -> None:
+    access = engine_access(load_config(GLM, {}), {"ZAI_KEY": "k-123", "SWARM_CLAUDE_CLI": "/opt/claude"})
+    assert access == {
+        "claude-step": EngineAccess(
+            {
+                "ANTHROPIC_BASE_URL": "https://api.z.ai/api/anthropic",
+                "ANTHROPIC_AUTH_TOKEN": "k-123",
+                "CLAUDE_CODE_MAX_RETRIES": "4",
+            },
+            "/opt/claude",
+        )
+    }
+
+
+def test_what_is_frozen_in_a_run_holds_no_environment() -> None:
+    frozen = freeze_settings(load_config(GLM, {}), {"ZAI_KEY": "k-123"}, CommandLine(), scripted=False)
+    assert frozen.claude == ClaudeSettings(
+        setting_sources=("project",), fallback_model="claude-haiku-4-5", step_timeout=90, attempts=2
+    )
+    assert (frozen.default_engine.mode, frozen.default_engine.provider) == ("sdk", "anthropic_compat")
+    assert b"ZAI" not in frozen.to_json()
+    assert b"z.ai" not in frozen.to_json()
+
+
+def test_a_variable_that_is_not_set_is_named() -> None:
+    with pytest.raises(UsageError) as told:
+        engine_access(load_config(GLM, {}), {})
+    assert (
+        told.value.message == "engines.claude.env.ANTHROPIC_AUTH_TOKEN needs the variable ZAI_KEY, which is not set"
+    )
+    assert told.value.hint == "export ZAI_KEY=…"
+
+
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AWS_SECRET", "PROXY_PASSWORD"])
+def test_a_key_that_is_written_into_the_committed_file_is_refused(name: str) -> None:
+    text = f"engines:\n  claude:\n    env:\n      {name}: abc123\n"
+    with pytest.raises(SpecError) as told:
+        load_config(text, {})
+    assert told.value.problems == [
+        f".swarm/config.yaml:4: engines.claude.env.{name}: a key does not belong in a committed file"
+    ]
+    assert told.value.hint == f'{name}: "${{{name}}}" takes it from your environment'
+
+
+def test_a_person_may_keep_a_key_in_their_own_git_configuration() -> None:
+    config = load_config(GLM, {"swarm.engines.claude.env": "{ANTHROPIC_API_KEY: abc}"})
+    assert config.engines.claude.env["ANTHROPIC_API_KEY"] == "abc"
+
+
+def test_a_persons_environment_is_laid_over_the_teams() -> None:
+    config = load_config(GLM, {"swarm.engines.claude.env": "{ANTHROPIC_AUTH_TOKEN: own}"})
+    assert config.engines.claude.env == {
+        "ANTHROPIC_BASE_URL": "https://api.z.ai/api/anthropic",
+        "ANTHROPIC_AUTH_TOKEN": "own",
+        "CLAUDE_CODE_MAX_RETRIES": "4",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("setting_sources: [everything]", "engines.claude.setting_sources"),
+        ("step_timeout: 0", "engines.claude.step_timeout"),
+        ("attempts: 0", "engines.claude.attempts"),
+        ("provider: openai", "engines.claude.provider"),
+        ("retries: 3", "engines.claude.retries"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_line(text: str, problem: str) -> None:
+    with pytest.raises(SpecError) as told:
+        load_config(f"engines:\n  claude:\n    {text}\n", {})
+    assert told.value.problems[0].startswith(".swarm/config.yaml:3: ")
+    assert problem in told.value.problems[0] or text.split(":", maxsplit=1)[0] in told.value.problems[0]
+
+
+def profile(provider: str = "anthropic", env: dict[str, str] | None = None) -> ClaudeProfile:
+    return ClaudeProfile(provider, ClaudeSettings(), EngineAccess(env or {}))
+
+
+def test_the_profile_comes_before_the_caller_and_the_caller_before_our_defaults() -> None:
+    caller = {"PATH": "/bin", "CLAUDECODE": "1", "CLAUDE_CODE_MAX_RETRIES": "7", "ANTHROPIC_BASE_URL": "http://a"}
+    env = profile(env={"ANTHROPIC_BASE_URL": "http://b"}).environment(caller)
+    assert env == {
+        "PATH": "/bin",
+        "ANTHROPIC_BASE_URL": "http://b",
+        "CLAUDE_CODE_MAX_RETRIES": "7",
+        "API_TIMEOUT_MS": "300000",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+        "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
+    }
+
+
+@pytest.mark.parametrize("name", ["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR"])
+def test_what_the_policy_rests_on_cannot_be_switched_off(name: str) -> None:
+    assert profile(env={name: "0"}).environment({name: "0"})[name] == "1"
+
+
+def test_a_compatible_provider_has_to_be_told_where_it_is() -> None:
+    compatible = profile("anthropic_compat")
+    assert compatible.lacking({}) == (
+        "provider anthropic_compat: nobody says where it is",
+        "export ANTHROPIC_BASE_URL=https://…, or engines.claude.env in .swarm/config.yaml",
+    )
+    assert compatible.lacking({"ANTHROPIC_BASE_URL": "http://127.0.0.1"}) is None
+    assert profile().lacking({}) is None
+    own_settings = replace(compatible, settings=ClaudeSettings(setting_sources=("user",)))
+    assert own_settings.lacking({}) is None
+
+
+def test_the_cost_of_another_provider_is_unknown_until_its_prices_are() -> None:
+    tokens = (1_000_000, 100_000)
+    assert profile().cost(1.25, "claude-x", tokens) == 1.25
+    assert profile("anthropic_compat").cost(1.25, "glm", tokens) is None
+    priced = replace(profile("anthropic_compat"), prices={"glm": (0.5, 2.0)}.get)
+    assert priced.cost(1.25, "glm", tokens) == pytest.approx(0.7)

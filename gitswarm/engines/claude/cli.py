@@ -24,6 +24,7 @@ from gitswarm.engines.claude.said import Gone
 from gitswarm.engines.claude.wire import read_line
 
 _STDERR_LINES = 20
+_LINE_BYTES = 64 << 20
 _REAP_S = 5.0
 
 
@@ -99,7 +100,8 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
     complaints.start()
     asking = threading.Thread(target=_ask, args=(process.stdin, prompt), daemon=True)
     asking.start()
-    for line in cast("IO[bytes]", process.stdout):
+    stdout = cast("IO[bytes]", process.stdout)
+    while line := stdout.readline(_LINE_BYTES):  # what is longer comes in pieces, which are noise
         for said in read_line(line):
             tell(said)
     exit_code = process.wait()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from queue import Empty, SimpleQueue
+from queue import Empty, Full, Queue
 
 from gitswarm.engines.base import StepEndedError
 from gitswarm.engines.claude.conversation import Conversation
@@ -16,6 +17,8 @@ from gitswarm.engines.claude.said import Ended, Gone, Said
 from gitswarm.processes import end_processes_with
 
 _POLL_S = 0.05
+_BACKLOG = 1000
+"""Messages that may wait: a process that never stops talking must not fill the memory."""
 _LINGER_S = 10.0
 """How long a process may take to go when it has said its result."""
 
@@ -33,12 +36,22 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
     """
     :raises StepEndedError: nobody waits for it any more.
     """
-    heard: SimpleQueue[Said] = SimpleQueue()
-    with transport.hold(order, talk.gate, heard.put):
+    heard: Queue[Said] = Queue(_BACKLOG)
+    is_over = threading.Event()
+
+    def tell(said: Said) -> None:
+        """Waits while there is too much to hear, as long as anybody listens."""
+        while not is_over.is_set():
+            with suppress(Full):
+                heard.put(said, timeout=_POLL_S)
+                break
+
+    with transport.hold(order, talk.gate, tell):
         try:
             for said in _listen(heard, watch):
                 talk.take(said)
         finally:
+            is_over.set()
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
             end_processes_with(MARKER, order.env[MARKER])
     if talk.last.ended is None and talk.last.gone is None:
@@ -46,7 +59,7 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
     talk.close()
 
 
-def _listen(heard: SimpleQueue[Said], watch: Watch) -> Iterator[Said]:
+def _listen(heard: Queue[Said], watch: Watch) -> Iterator[Said]:
     """Everything that is said, until the process is gone or the time is over."""
     until = watch.deadline
     while time.monotonic() < until:

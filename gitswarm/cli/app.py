@@ -15,6 +15,7 @@ import typer
 from gitswarm import __version__
 from gitswarm.cli import (
     demo,
+    engines,
     flows,
     following,
     init,
@@ -87,6 +88,7 @@ app.command()(verify.verify)
 app.add_typer(flows.app, name="flows")
 app.add_typer(stations.app, name="stations")
 app.add_typer(policy.app, name="policy")
+app.command()(engines.engines)
 app.command()(schemas.schemas)
 app.command()(record.record_event)
 app.command()(undo.discard)

@@ -42,6 +42,19 @@ def config_at(repository: Repository, tree: str) -> Config:
     return load_config(text, repository.config("swarm."))
 
 
+def config_here() -> Config:
+    """Configuration of a run that would be started here; outside of a repository what is built in."""
+    try:
+        repository = repository_here()
+    except NotARepositoryError:
+        return load_config(None, {})
+    try:
+        tree = repository.objects.commit(repository.resolve("HEAD")).tree
+    except NotFoundError:  # no commit yet
+        return load_config(None, repository.config("swarm."))
+    return config_at(repository, tree)
+
+
 def surroundings(config: Config, observer: Observer) -> Surroundings:
     """What this process was given, for a run with this configuration.
 

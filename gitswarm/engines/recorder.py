@@ -115,7 +115,9 @@ class Recorder:
             source=self._source,
             success=outcome.success,
             blocked=isinstance(verdict, Deny),
-            blocked_reason=f"{verdict.rule}: {verdict.reason}" if isinstance(verdict, Deny) else None,
+            blocked_reason=self._placeless(f"{verdict.rule}: {verdict.reason}")
+            if isinstance(verdict, Deny)
+            else None,
             output=said[-EVENT_OUTPUT_CHARS:],
             duration_ms=int((time.monotonic() - call.began) * 1000),
             agent=call.agent,

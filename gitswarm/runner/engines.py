@@ -14,7 +14,7 @@ from gitswarm.engines.stub import StubEngine
 from gitswarm.errors import EngineMissingError, UsageError
 from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
-from gitswarm.specs.model_policy import ModelPolicy
+from gitswarm.specs.model_policy import ModelFacts, ModelPolicy
 from gitswarm.specs.script import Script
 
 CLAUDE = "claude-step"
@@ -32,10 +32,14 @@ def build_engines(script: Script | None, clock: Clock, claude: ClaudeProfile) ->
 
 
 def claude_profile(
-    settings: FrozenSettings, policy: ModelPolicy, access: Mapping[str, EngineAccess]
+    settings: FrozenSettings, policy: ModelPolicy | None, access: Mapping[str, EngineAccess]
 ) -> ClaudeProfile:
+    """
+    :param policy: knows prices; None: nobody will be asked for any.
+    """
+
     def price(model: str) -> tuple[float, float] | None:
-        facts = policy.facts(model)
+        facts = policy.facts(model) if policy is not None else ModelFacts()
         return None if facts.input is None or facts.output is None else (facts.input, facts.output)
 
     chosen = next((choice for choice in choices(settings) if choice.engine == CLAUDE), None)

@@ -132,7 +132,9 @@ class ClaudeEngine:
         usage = answered.usage
         cost = self.profile.cost(usage.cost_usd, answered.model or question.model, (usage.prompt, usage.completion))
         answer = answered.structured
-        if answer is None:
+        if answer is None and answered.outcome.kind == "ok":
+            answer = answered.text
+        elif answer is None:
             answer = f"(no answer: {answered.outcome.kind}: {answered.outcome.detail})"
         return RouteAnswer(answer, Tokens.of(usage.prompt, usage.completion), cost)
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-import stamina
-import stamina.instrumentation
 from pydantic import JsonValue
 
 from gitswarm.engines.claude.conversation import Conversation, retry_event
@@ -57,6 +55,9 @@ class Phases:
         :param before: the phase whose session this one goes on with.
         :raises StepEndedError: nobody waits for it any more.
         """
+        import stamina  # noqa: PLC0415 - a hundredth of a second, and most commands hold no session
+        import stamina.instrumentation  # noqa: PLC0415 - same
+
         usage = before.usage if before else _NOTHING
         phase = Phase(EngineOutcome(kind="killed"))
         # It would log each retry as a warning; here they are events.

@@ -52,6 +52,16 @@ def has_sdk() -> bool:
     return importlib.util.find_spec("claude_agent_sdk") is not None
 
 
+def sdk_version() -> str:
+    """Of the Agent SDK, without importing it; "" where it is not installed."""
+    import importlib.metadata  # noqa: PLC0415 - five thousandths of a second
+
+    try:
+        return importlib.metadata.version("claude-agent-sdk")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
 def _bundled() -> Path | None:
     """The binary in the SDK's wheel; its source distribution has none."""
     spec = importlib.util.find_spec("claude_agent_sdk")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import shlex
 import sys
 import threading
@@ -39,12 +39,16 @@ class SdkTransport:
 
 
 def _talk(order: SessionOrder, gate: Gate, tell: Tell) -> None:
+    import asyncio  # noqa: PLC0415 - a hundredth of a second
+
     try:
         import claude_agent_sdk as sdk  # noqa: PLC0415 - half a second
     except ImportError:
         how = "pip install 'git-swarm[claude]', or use --mode cli"
         tell(Gone(None, f"claude-agent-sdk is not installed: {how}", missing=True))
         return
+    # It would print on our terminal what we tell as an outcome.
+    logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
     last_words: deque[str] = deque(maxlen=_STDERR_LINES)
     has_ended = False
 
@@ -78,6 +82,8 @@ async def _session(order: SessionOrder, gate: Gate, tell: Tell, last_words: dequ
 
 
 def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOptions:
+    import asyncio  # noqa: PLC0415 - a hundredth of a second
+
     from claude_agent_sdk import ClaudeAgentOptions, HookMatcher  # noqa: PLC0415 - half a second
 
     async def ask(question: HookInput, _call: str | None, _context: HookContext) -> HookJSONOutput:

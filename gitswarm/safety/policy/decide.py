@@ -89,8 +89,9 @@ def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, 
 
 
 def _real(path: str, scope: Scope) -> str:
-    if path.startswith(_RUN_BASE):
-        return str(scope.worktree / scope.run_base / PurePosixPath(path.removeprefix(_RUN_BASE)))
+    inside = path.removeprefix(f"{scope.worktree}/")  # Claude asks with absolute paths, whatever its agent said
+    if inside.startswith(_RUN_BASE):
+        return str(scope.worktree / scope.run_base / PurePosixPath(inside.removeprefix(_RUN_BASE)))
     return path
 
 

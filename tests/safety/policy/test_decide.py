@@ -81,8 +81,10 @@ def test_a_tool_is_judged_by_the_paths_in_its_input(
     assert _rule(decide(tool, {key: placed(value) for key, value in given.items()}, writer)) == wanted
 
 
-def test_run_base_is_put_in_for_its_name(writer: Scope) -> None:
-    given: dict[str, JsonValue] = {"file_path": "RUN_BASE/build/notes.md", "content": "x"}
+@pytest.mark.parametrize("place", ["", "WORKTREE/"])
+def test_run_base_is_put_in_for_its_name(place: str, writer: Scope) -> None:
+    spelled = f"{place}RUN_BASE/build/notes.md".replace("WORKTREE", str(writer.worktree))
+    given: dict[str, JsonValue] = {"file_path": spelled, "content": "x"}
 
     assert decide("Write", given, writer) == Rewrite(
         {"file_path": f"{writer.worktree}/{RUN_BASE}/build/notes.md", "content": "x"},

@@ -1,0 +1,71 @@
+"""`engines`: which engines there are, whether they can be used here, and what they can do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import out_json, out_lines
+from gitswarm.cli.here import config_here, now
+from gitswarm.cli.lines import WIDTH, hanging
+from gitswarm.runner.engine_survey import EngineHere, survey_engines
+from gitswarm.settings import CommandLine, engine_access, freeze_settings
+
+_GAP = "  "
+
+
+def engines(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Engines and their modes: whether each can be used here, and what it can do."""
+    config = config_here()
+    settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
+    found = list(survey_engines(settings, engine_access(config, os.environ), os.environ, now))
+    if as_json:
+        out_json([each.to_json() for each in found])
+        return
+    out_lines([*_usability(found), "", *capability_matrix(found)])
+
+
+def _usability(found: Sequence[EngineHere]) -> Iterator[str]:
+    rows = [("engine", "mode", "here", "configured")]
+    rows += [
+        (each.engine, each.mode, "no" if each.problem else "yes", "yes" if each.is_configured else "-")
+        for each in found
+    ]
+    first, *others = _aligned(rows)
+    yield f"{first}{_GAP}by"
+    for line, each in zip(others, found, strict=True):
+        yield from hanging(f"{line}{_GAP}", _by(each))
+
+
+def _by(each: EngineHere) -> str:
+    """What it works with, or what is wrong and what to do about it."""
+    if each.problem is not None:
+        return each.problem
+    sdk = f"claude-agent-sdk {each.sdk}, " if each.sdk else ""
+    return f"{sdk}claude {each.version}, {each.program}" if each.program else "git-swarm itself"
+
+
+def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:
+    """A line per capability, a column per engine and mode; no wider than a terminal."""
+    rows = [("", *(each.engine for each in found)), ("can", *(each.mode for each in found))]
+    told = [asdict(each.capabilities) for each in found]
+    rows += [(name, *(_said(each[name]) for each in told)) for name in told[0]]
+    for line in _aligned(rows):
+        yield line[:WIDTH].rstrip()
+
+
+def _said(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "-"
+    return f"{value:,}" if value else "-"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

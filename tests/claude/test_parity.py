@@ -81,7 +81,10 @@ steps:
     - envelope: {status: DONE, summary: 7}
       output: it is done
   ask:
-    - {status: BLOCKED, summary: which colour, blockers: ["red or blue?"], route: {chosen_candidate_id: pause, reasoning: ask}}
+    - status: BLOCKED
+      summary: which colour
+      blockers: ["red or blue?"]
+      route: {chosen_candidate_id: pause, reasoning: ask}
     - {write: {colour.txt: "blue\n"}}
 """
 FORK_SCRIPT = r"""

@@ -22,8 +22,8 @@ _LEFT = re.compile(r"^# Where does the run go on after (\S+)/(\S+)\?", re.MULTIL
 class ScriptedModel:
     """Plays one entry per session; which execution of its step it is, it counts by the sessions it has seen.
 
-    A navigator is answered with the `route` of the newest execution of the step that it is asked about. `reads_first`: each
-    file is read before it is written, which Claude Code wants of one that is there already.
+    A navigator is answered with the `route` of the newest execution of the step that it is asked about.
+    `reads_first`: each file is read before it is written, which Claude Code wants of one that is there already.
     """
 
     script: Script

@@ -233,7 +233,7 @@ def test_a_script_from_the_environment_is_checked_as_well(project: Project) -> N
         ),
         pytest.param(
             ("--mode", "fast"),
-            "claude-step has no mode 'fast' in this version (it has: stub)",
+            "claude-step has no mode 'fast' in this version (it has: stub, sdk, cli)",
             "git swarm start FLOW --mode stub",
             id="unknown mode",
         ),

@@ -738,11 +738,12 @@ def test_a_command_hands_over_what_its_end_proves(
     assert (result.check.passed, result.check.exit_code, result.handoff.status) == (passed, exit_code, status)
 
 
-def test_an_engine_tells_its_tool_calls_while_it_works(tmp_path: Path) -> None:
+def test_an_engine_tells_what_it_does_and_says_while_it_works(tmp_path: Path) -> None:
     _result, events = run_engine(CommandEngine(None, clock), tmp_path, "echo hi; exit 1")
     assert [(event.kind.value, dict(event.payload)) for event in events] == [
         ("tool_start", {"tool": "Bash", "input": {"command": "echo hi; exit 1"}}),
         ("tool_end", {"tool": "Bash", "success": False, "output": "hi\n"}),
+        ("message", {"role": "assistant", "text": "failed (exit code 1): echo hi; exit 1"}),
     ]
 
 

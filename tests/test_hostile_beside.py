@@ -82,7 +82,7 @@ def clock(start: datetime, step: timedelta) -> Iterator[None]:
         return start + step * next(looks)
 
     with ExitStack() as stack:
-        for module in ("executing", "start", "undo"):
+        for module in ("here", "start", "undo"):
             stack.enter_context(mock.patch(f"gitswarm.cli.{module}.now", now))
         yield
 

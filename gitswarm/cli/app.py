@@ -28,6 +28,7 @@ from gitswarm.cli import (
     showing,
     start,
     stations,
+    transcript,
     undo,
     verify,
 )
@@ -78,7 +79,7 @@ app.command()(landing.approve)
 app.command()(landing.land)
 app.command("log")(reading.log)
 app.command()(showing.show)
-app.command()(showing.transcript)
+app.command()(transcript.transcript)
 app.command()(reading.diff)
 app.command()(reading.status)
 app.command("list")(reading.list_runs)

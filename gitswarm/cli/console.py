@@ -15,7 +15,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def out(text: str = "") -> None:
     """A line of the result."""
-    sys.stdout.write(f"{_harmless(text)}\n")
+    sys.stdout.write(f"{harmless(text)}\n")
 
 
 def out_lines(lines: Iterable[str]) -> None:
@@ -26,7 +26,7 @@ def out_lines(lines: Iterable[str]) -> None:
 def err(text: str) -> None:
     """A line of progress. Nobody may be there to read it any more; the run is worth more than the line."""
     with contextlib.suppress(BrokenPipeError):
-        sys.stderr.write(f"{_harmless(text)}\n")
+        sys.stderr.write(f"{harmless(text)}\n")
         sys.stderr.flush()
 
 
@@ -91,7 +91,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Without control characters: what an agent wrote must not steer the terminal. Nor may a path that is not UTF-8
     end the program.
     """

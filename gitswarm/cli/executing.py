@@ -39,8 +39,8 @@ def apply_durability(repository: Repository, config: Config) -> None:
 
 def config_of_run(repository: Repository, layout: RunLayout) -> Config:
     """Configuration as the run's base has it, with the person's over it: no agent of the run wrote it."""
-    spec = run_spec(repository, replay(repository, layout))
-    return config_at(repository, repository.objects.commit(spec.base).tree)
+    base = replay(repository, layout).base
+    return config_at(repository, repository.objects.commit(base).tree)
 
 
 def quiet_surroundings(repository: Repository, layout: RunLayout) -> Surroundings:

@@ -7,7 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gitswarm.cli.console import duration, err, money
+from gitswarm.cli.console import duration, err, harmless, money
+from gitswarm.cli.spoken import retry_in_words
 from gitswarm.cli.turns import OFF_THE_GRAPH, short_reason, target_text, where_to
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import shorten
@@ -18,6 +19,9 @@ from gitswarm.runner.observer import SilentObserver
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
+
+DOING_COLUMNS = 30
+"""Room for what the agent says or does, in the line that moves."""
 
 
 class JsonProgress(SilentObserver):
@@ -41,6 +45,8 @@ class PlainProgress(SilentObserver):
     def event(self, event: LoggedEvent) -> None:
         if event.payload.get("blocked"):
             self.say(shorten_line(f"    denied {event.payload['tool']}: {event.payload['blocked_reason']}"))
+        elif event.kind is EventKind.ENGINE_RETRY:
+            self.say(shorten_line(f"    retry {retry_in_words(event.payload)}"))
 
     def committed(self, state: RunState) -> None:
         record = state.steps[-1]
@@ -62,7 +68,7 @@ class PlainProgress(SilentObserver):
 
 
 class LiveProgress(PlainProgress):
-    """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost."""
+    """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost, what goes on."""
 
     def __init__(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - only on a terminal
@@ -70,7 +76,7 @@ class LiveProgress(PlainProgress):
 
         self._console = Console(stderr=True, highlight=False)
         self._step = ""
-        self._tool = ""
+        self._tool = self._said = ""
         self._since = time.monotonic()
         self._begun = time.monotonic()
         self._totals = "0 tokens, $0.00"
@@ -93,22 +99,24 @@ class LiveProgress(PlainProgress):
         if event.kind is EventKind.STEP_START:
             self._step = f"{event.flow_key}/{event.step_id}@{event.iteration}"
             self._since = time.monotonic()
-            self._tool = ""
+            self._tool = self._said = ""
+        elif event.kind is EventKind.MESSAGE:
+            self._said = shorten(str(event.payload["text"]), DOING_COLUMNS)
         elif event.kind is EventKind.TOOL_START:
             given = event.payload.get("input")
             about = next(iter(given.values()), "") if isinstance(given, dict) else ""
-            self._tool = shorten(f"{event.payload['tool']} {about}", 30)
+            self._tool = shorten(f"{event.payload['tool']} {about}", DOING_COLUMNS)
         elif event.kind is EventKind.TOOL_END:
             self._tool = ""
         elif event.kind in (EventKind.STEP_END, EventKind.STEP_ERROR):
-            self._step = self._tool = ""
+            self._step = self._tool = self._said = ""
 
     def committed(self, state: RunState) -> None:
         self._totals = f"{state.tokens} tokens, {money(state.cost_usd)}"
         super().committed(state)
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+        self._console.print(harmless(text), markup=False, no_wrap=True, overflow="ellipsis", crop=True)
 
     def _line(self) -> Text:
         from rich.text import Text  # noqa: PLC0415
@@ -116,8 +124,8 @@ class LiveProgress(PlainProgress):
         now = time.monotonic()
         total = duration(int((now - self._begun) * 1000))
         here = f"{self._step} {duration(int((now - self._since) * 1000))}" if self._step else "…"
-        parts = [part for part in (here, f"run {total}", self._totals, self._tool) if part]
-        return Text(" · ".join(parts), style="dim", no_wrap=True, overflow="ellipsis")
+        parts = [part for part in (here, f"run {total}", self._totals, self._tool or self._said) if part]
+        return Text(harmless(" · ".join(parts)), style="dim", no_wrap=True, overflow="ellipsis")
 
 
 def told_on_the_way(decision: Decision) -> str | None:

@@ -1,4 +1,4 @@
-"""`show` and `transcript`: one step, up close."""
+"""`show`: one step, up close."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from gitswarm.cli.opened import (
     understood,
 )
 from gitswarm.cli.routing_view import entry_lines
+from gitswarm.cli.spoken import transcript_lines
 from gitswarm.errors import UsageError
 from gitswarm.ledger.history import ends_after
 from gitswarm.ledger.reading import decisions, find_step, routing_entries
@@ -59,29 +60,6 @@ def show(
         _show_prompt(opened, record)
     if routing:
         _show_routing(opened, record, as_json=as_json)
-
-
-def transcript(step: StepArgument = None, run: RunOption = None, as_json: JsonFlag = False) -> None:
-    """What was said and done in a step."""
-    opened = open_run(run)
-    record = find_step(opened.repository, opened.state, step)
-    lines = _transcript_lines(opened, record)
-    if as_json:
-        out_json([dict(line) for line in lines])
-        return
-    for line in lines:
-        kind = line.get("role") or line.get("type")
-        title = f"{line.get('timestamp')} {kind} {line.get('tool', '')}".rstrip()
-        body = line.get("content") or line.get("output") or line.get("input") or ""
-        out(f"── {title}")
-        out(str(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).rstrip())
-
-
-def _transcript_lines(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]:
-    def parse(content: bytes) -> list[dict[str, JsonValue]]:
-        return [dict(json.loads(line)) for line in content.splitlines()]
-
-    return understood(opened, record, record.execution.transcript(record.engine), parse)
 
 
 def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
@@ -179,7 +157,7 @@ def _show_verdict(verdict: JsonValue) -> None:
 
 
 def _show_prompt(opened: Opened, record: StepRecord) -> None:
-    for said in _transcript_lines(opened, record):
+    for said in transcript_lines(opened, record):
         if said.get("role") in ("system", "user"):
             out(f"── {said['role']}")
             out(str(said.get("content", "")))

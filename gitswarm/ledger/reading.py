@@ -85,18 +85,19 @@ def find_step(repository: Repository, state: RunState, text: str | None) -> Step
     return found
 
 
+def is_named(text: str, flow: str, step: str, iteration: int) -> bool:
+    """Whether a person who writes `step`, `flow/step`, `step@2` or `flow/step@2` means this execution."""
+    name, at, number = text.partition("@")
+    flow_part, slash, step_part = name.rpartition("/")
+    return (
+        step_part == step
+        and (not slash or flow_part == flow)
+        and (not at or (number.isdigit() and int(number) == iteration))
+    )
+
+
 def _by_name(steps: tuple[StepRecord, ...], text: str) -> StepRecord | None:
-    name, at, iteration = text.partition("@")
-    if at and not iteration.isdigit():
-        return None
-    flow, slash, step = name.rpartition("/")
-    matches = [
-        record
-        for record in steps
-        if record.step == step
-        and (not slash or record.flow == flow)
-        and (not at or record.execution.iteration == int(iteration))
-    ]
+    matches = [record for record in steps if is_named(text, record.flow, record.step, record.execution.iteration)]
     return matches[-1] if matches else None
 
 

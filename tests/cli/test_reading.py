@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
 
 import pytest
 
@@ -20,9 +17,11 @@ from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.reading import find_run, find_step
 from gitswarm.ledger.state import replay
+from tests.cli.gated import GATE, gated, open_gate, open_nobody_s_gate, read_until, running, start
 from tests.conftest import Project
 from tests.projects import ask, new_project, only_run
 
+SHORT = "id: short\ntitle: One step\nsteps:\n  - {id: look, station: fixer}\n"
 FLOWS = {
     ".swarm/flows/hello.yaml": """\
 id: hello
@@ -42,7 +41,7 @@ steps:
   - id: done
     station: build-cleanup
 """,
-    ".swarm/flows/short.yaml": "id: short\ntitle: One step\nsteps:\n  - {id: look, station: fixer}\n",
+    ".swarm/flows/short.yaml": SHORT,
 }
 
 SCRIPT = """\
@@ -523,6 +522,8 @@ route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the 
     routing_source=fast_path, decision=advance, candidate_id=advance:critique
 step_start      hello/critique@1  role=critique, agents=["code-critic"], step_index=2,
     engine=claude-step, mode=stub, commit_before=1111111
+message         hello/critique@1  role=assistant,
+    text=CC-1 has to be mended, and the greeting wants a mark that s…
 file_changes    hello/critique@1  files=0, insertions=0, deletions=0
 step_end        hello/critique@1  status=succeeded, duration_ms=0, engine=claude-step, tokens=0, cost_usd=0.0,
     handoff_status=UNVERIFIED
@@ -540,9 +541,9 @@ run_completed   hello  status=succeeded, steps_completed=4, total_steps_executed
 
 
 def test_events(shelf: Shelf) -> None:
-    """Four at the start, eight about the first loop, the last two."""
+    """Four at the start, nine about the first loop, the last two."""
     lines = re.sub(r"[0-9a-f]{40}", "1111111", shelf.shown("events", shelf.run)).splitlines()
-    chosen = lines[:4] + lines[10:18] + lines[-2:]
+    chosen = lines[:4] + lines[11:20] + lines[-2:]
     assert chosen == [f"00:00:00.000 {line}" for line in EVENTS.replace(",\n    ", ", ").splitlines()]
 
 
@@ -569,52 +570,9 @@ def test_following_a_finished_run_ends_at_once_with_the_same_events(shelf: Shelf
     assert followed == shelf.project.swarm("events", shelf.run, "--json").stdout
 
 
-GATED = "steps: {{look: [{first}{{run: ['cat \"$HOME/gate\"']}}]}}"
-
-
-@contextmanager
-def running(project: Project, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command that runs beside the test; killed at the end if it still does."""
-    pipe = subprocess.PIPE
-    argv = project.argv(*arguments)
-    with subprocess.Popen(
-        argv, cwd=project.root, env=dict(project.env), stdout=pipe, stderr=pipe, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def read_until(process: subprocess.Popen[str], sign: str) -> str:
-    """What the process says up to the line with this sign."""
-    said = []
-    for line in cast("IO[str]", process.stdout):
-        said.append(line)
-        if sign in line:
-            return "".join(said)
-    pytest.fail(f"it ended without '{sign}': {''.join(said)}")
-
-
-def open_gate(project: Project) -> None:
-    (Path(project.env["HOME"]) / "gate").write_text("open\n", encoding="utf-8")
-
-
-def gated(folder: Path, first: str = "") -> Project:
-    """A project, and a script whose step waits until somebody writes to the pipe `gate`."""
-    project = project_with_flows(folder)
-    os.mkfifo(Path(project.env["HOME"]) / "gate")
-    project.script(GATED.format(first=first))
-    return project
-
-
-def start_short(project: Project) -> tuple[str, ...]:
-    return ("start", "short", "--json", "--script", str(project.root.parent / "script.yaml"))
-
-
 def test_following_a_live_run_ends_with_its_terminal_event(tmp_path: Path) -> None:
-    project = gated(tmp_path)
-    with running(project, *start_short(project)) as run:
+    project = gated(tmp_path, SHORT, {"look": {"run": [GATE]}})
+    with running(project, *start(project, "short")) as run:
         read_until(run, "tool_start")
         with running(project, "events", "--follow", "--json") as following:
             seen = read_until(following, "tool_start")
@@ -625,8 +583,8 @@ def test_following_a_live_run_ends_with_its_terminal_event(tmp_path: Path) -> No
 
 
 def test_following_a_run_that_is_killed_ends_with_a_hint(tmp_path: Path) -> None:
-    project = gated(tmp_path)
-    with running(project, *start_short(project)) as run:
+    project = gated(tmp_path, SHORT, {"look": {"run": [GATE]}})
+    with running(project, *start(project, "short")) as run:
         run_id = json.loads(read_until(run, "tool_start").splitlines()[0])["run_id"]
         with running(project, "events", "--follow", "--json") as following:
             read_until(following, "tool_start")
@@ -636,16 +594,9 @@ def test_following_a_run_that_is_killed_ends_with_a_hint(tmp_path: Path) -> None
     assert (following.returncode, said) == (0, f"hint: nobody executes this run now: git swarm resume {run_id}\n")
 
 
-def open_nobody_s_gate(project: Project) -> None:
-    """Lets the orphaned `cat` of a killed run end."""
-    gate = os.open(Path(project.env["HOME"]) / "gate", os.O_RDWR | os.O_NONBLOCK)
-    os.write(gate, b"over\n")
-    os.close(gate)
-
-
 def test_following_a_resumed_run_shows_what_events_shows(tmp_path: Path) -> None:
-    project = gated(tmp_path, first="{fail: overloaded}, ")
-    project.swarm(*start_short(project), code=4)
+    project = gated(tmp_path, SHORT, {"look": [{"fail": "overloaded"}, {"run": [GATE]}]})
+    project.swarm(*start(project, "short"), code=4)
     with running(project, "resume", "--json") as run:
         read_until(run, "tool_start")
         with running(project, "events", "--follow", "--json") as following:
@@ -657,8 +608,8 @@ def test_following_a_resumed_run_shows_what_events_shows(tmp_path: Path) -> None
 
 
 def test_a_live_run_is_running_its_step(tmp_path: Path) -> None:
-    project = gated(tmp_path)
-    with running(project, *start_short(project)) as run:
+    project = gated(tmp_path, SHORT, {"look": {"run": [GATE]}})
+    with running(project, *start(project, "short")) as run:
         read_until(run, "tool_start")
         status = json.loads(ask(project, "status", "--json").stdout)
         open_gate(project)

@@ -1,0 +1,81 @@
+"""The events of a run: those that there are, and those that come while somebody executes it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+
+from gitswarm.cli.console import err
+from gitswarm.cli.opened import Opened
+from gitswarm.ledger.events import current
+from gitswarm.ledger.journal import OpenJournal
+from gitswarm.ledger.reading import live_journals, stored_events
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
+from gitswarm.records.outcome import RunStatus
+from gitswarm.runner.overview import overview
+
+POLL_S = 0.1
+
+
+def events_so_far(opened: Opened, after: str | None = None) -> list[LoggedEvent]:
+    """Events of the chain, from behind the commit `after`, and of the steps that execute now.
+
+    Journals are read first: whatever is gone from them a moment later is in the chain by then.
+    """
+    journals = [(journal, journal.read()) for journal in live_journals(opened.repository, opened.layout)]
+    state = replay(opened.repository, opened.layout)
+    found = stored_events(opened.repository, state, after=after)
+    for journal, lines in journals:
+        if not _is_committed(state, journal):
+            found.extend(lines)
+    return current(found)
+
+
+def events_as_they_come(opened: Opened, after: str | None = None) -> Iterator[LoggedEvent]:
+    """What is there behind the commit `after` and what comes, each event once, until the stream ends or nobody
+    executes the run; of a run that waits for somebody it says so on stderr.
+    """
+    shown: set[tuple[str | None, str | None, int | None, int, str]] = set()
+    while True:
+        status = overview(opened.repository, opened.layout).state
+        tip = opened.repository.refs.read(opened.layout.branch)
+        fresh = []
+        for event in events_so_far(opened, after):
+            key = (event.flow_key, event.step_id, event.iteration, event.seq, event.ts)
+            if key not in shown:
+                shown.add(key)
+                fresh.append(event)
+        yield from fresh
+        sys.stdout.flush()
+        if fresh and fresh[-1].kind in TERMINAL_KINDS:
+            return
+        if status is not RunStatus.RUNNING and not fresh:
+            if status is RunStatus.INTERRUPTED or live_journals(opened.repository, opened.layout):
+                hint_at_resume(opened)
+            return
+        after = tip
+        time.sleep(POLL_S)
+
+
+def open_steps(opened: Opened) -> list[OpenJournal]:
+    """Executions that are in no commit: those of now, or those that their owner left when it died."""
+    journals = live_journals(opened.repository, opened.layout)
+    return [journal for journal in journals if not _is_committed(opened.state, journal)]
+
+
+def hint_at_resume(opened: Opened) -> None:
+    err(f"hint: nobody executes this run now: git swarm resume {opened.layout.run_id}")
+
+
+def place(flow: str | None, step: str | None, iteration: int | None) -> str:
+    """`flow/step@n`, or what there is of it."""
+    return f"{flow}/{step}@{iteration}" if step else flow or "run"
+
+
+def _is_committed(state: RunState, journal: OpenJournal) -> bool:
+    return any(
+        (record.flow, record.step, record.execution.iteration) == (journal.flow, journal.step, journal.iteration)
+        for record in state.steps
+    )

@@ -1,0 +1,100 @@
+"""`transcript`: what was said and done in a step, also while it executes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from gitswarm.cli.console import err, out, out_json
+from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps
+from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run
+from gitswarm.cli.spoken import Line, in_words, line_of, placed, transcript_lines
+from gitswarm.errors import NotFoundError
+from gitswarm.ledger.reading import find_step, is_named
+from gitswarm.ledger.state import replay
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.event import EventKind, LoggedEvent
+from gitswarm.records.outcome import RunStatus
+from gitswarm.runner.overview import overview
+
+
+def transcript(
+    step: StepArgument = None,
+    run: RunOption = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="The step that executes now, and those behind it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document; with --follow one per line.")] = False,
+) -> None:
+    """What was said and done in a step."""
+    opened = open_run(run)
+    if follow:
+        _print_lines(_followed(opened, step), as_json=as_json)
+        return
+    lines = transcript_lines(opened, find_step(opened.repository, opened.state, step))
+    if as_json:
+        out_json(lines)
+        return
+    _print_lines(lines, as_json=False)
+
+
+def _print_lines(lines: Iterable[Line], *, as_json: bool) -> None:
+    for line in lines:
+        out(json.dumps(line, ensure_ascii=False) if as_json else in_words(line))
+
+
+def _followed(opened: Opened, step: str | None) -> Iterator[Line]:
+    """Of a step that is in a commit, its transcript; else what is said in the steps behind the tip, as they execute.
+
+    :raises NotFoundError: there is no such step, and nobody is there to execute it.
+    """
+    is_live = overview(opened.repository, opened.layout).state is RunStatus.RUNNING
+    opened = replace(opened, state=replay(opened.repository, opened.layout))
+    executing = [
+        journal
+        for journal in open_steps(opened)
+        if step is None or is_named(step, journal.flow, journal.step, journal.iteration)
+    ]
+    if executing or (is_live and step is None):
+        yield from _live(opened, step)
+    elif step is None:
+        if opened.state.steps:
+            yield from _stored(opened, opened.state.steps[-1])
+        if opened.state.end is None:
+            hint_at_resume(opened)
+    else:
+        try:
+            record = find_step(opened.repository, opened.state, step)
+        except NotFoundError:
+            if not is_live:
+                raise
+            err(f"waiting for {step}")
+            yield from _live(opened, step)
+        else:
+            yield from _stored(opened, record)
+
+
+def _stored(opened: Opened, record: StepRecord) -> Iterator[Line]:
+    for line in transcript_lines(opened, record):
+        yield placed(line, record.flow, record.step, record.execution.iteration)
+
+
+def _live(opened: Opened, step: str | None) -> Iterator[Line]:
+    """What is said behind the tip; with `step` only in that one, up to its end."""
+    for event in events_as_they_come(opened, opened.state.tip):
+        if step is not None and not _is_of(event, step):
+            continue
+        line = line_of(event)
+        if line is not None:
+            yield line
+        if step is not None and event.kind in (EventKind.STEP_END, EventKind.STEP_ERROR):
+            return
+
+
+def _is_of(event: LoggedEvent, step: str) -> bool:
+    flow, name, iteration = event.flow_key, event.step_id, event.iteration
+    return flow is not None and name is not None and iteration is not None and is_named(step, flow, name, iteration)

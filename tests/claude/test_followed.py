@@ -1,0 +1,79 @@
+"""A real session is followed while it goes on: what it says, does and tries again is told before it goes on."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tests.cli.gated import following, read_until, running
+from tests.loopback.api import Asked, Reply, Text, Use, use
+from tests.loopback.server import Loopback, serving
+from tests.projects import ask, new_project
+from tests.waiting import DEADLINE_S
+
+FLOW = "id: one\nsteps:\n  - {id: work, station: fixer}\n"
+
+
+@pytest.fixture
+def loopback() -> Iterator[Loopback]:
+    with serving() as served:
+        yield served
+
+
+@dataclass
+class Waiting:
+    """A model that says and does something, is overloaded once, and ends; each time when it is told to go on."""
+
+    go_on: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.wants_result:
+            return use("StructuredOutput", status="VERIFIED", summary="done")
+        if asked.turn == 0:
+            return Reply((Text("I look around."), Use("Bash", {"command": "echo around"})))
+        assert self.go_on.acquire(timeout=DEADLINE_S)
+        if asked.number == 2:
+            return Reply((), status=529, headers={"retry-after": "0"})
+        return Reply((Text("That was all."),))
+
+
+@pytest.mark.parametrize("mode", ["sdk", "cli"])
+def test_a_session_is_followed_while_it_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, loopback: Loopback, mode: str
+) -> None:
+    model = Waiting()
+    project = new_project(tmp_path_factory.mktemp("f"))
+    project.commit({".swarm/flows/one.yaml": FLOW})
+    url = loopback.play(mode, model)
+    project = replace(project, env={**project.env, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "dummy-key"})
+    with running(project, "start", "one", "-m", "look", "--mode", mode) as run:
+        read_until(run, "worktree", "stderr")
+        with following(project) as follower:
+            seen = read_until(follower, "around", times=3)
+            model.go_on.release()
+            seen += read_until(follower, " in ")
+            model.go_on.release()
+            seen += follower.communicate(timeout=DEADLINE_S)[0]
+        out, err = run.communicate(timeout=DEADLINE_S)
+    assert (run.returncode, follower.returncode) == (0, 0), out + err
+    assert re.sub(r"(?m)^── \S+Z one/work@1 ", "── ", re.sub(r"in [\d.]+ s", "in N s", seen)) == (
+        "── assistant\nI look around.\n"
+        '── tool_use Bash\n{"command": "echo around"}\n'
+        "── tool_result Bash\naround\n"
+        "── retry\n1 of 2 in N s: 529 overloaded\n"
+        "── assistant\nThat was all.\n"
+    )
+    assert re.search(r"(?m)^    retry 1 of 2 in [\d.]+ s: 529 overloaded$", err)
+    assert spoken(json.loads(ask(project, "transcript", "--json").stdout)) == ["I look around.", "That was all."]
+
+
+def spoken(lines: list[dict[str, Any]]) -> list[str]:
+    """What the agent said, its handoff left out."""
+    texts = [line["content"] for line in lines if line.get("role") == "assistant"]
+    return [text for text in texts if not text.startswith("{")]

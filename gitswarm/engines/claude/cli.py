@@ -48,6 +48,7 @@ class CliTransport:
                 yield
             finally:
                 _let_go(process)
+                listening.join(_REAP_S)
 
 
 def _start(order: SessionOrder, socket: Path) -> subprocess.Popen[bytes]:
@@ -95,13 +96,15 @@ def _hooks(socket: Path) -> dict[str, JsonValue]:
 
 def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
     last_words: deque[str] = deque(maxlen=_STDERR_LINES)
-    complaints = threading.Thread(target=_collect, args=(process.stderr, last_words), daemon=True)
+    stderr = cast("IO[bytes]", process.stderr)
+    complaints = threading.Thread(target=_collect, args=(stderr, last_words), daemon=True)
     complaints.start()
     asking = threading.Thread(target=_ask, args=(process.stdin, prompt), daemon=True)
     asking.start()
-    for line in cast("IO[bytes]", process.stdout):
-        for said in read_line(line):
-            tell(said)
+    with cast("IO[bytes]", process.stdout) as stdout:
+        for line in stdout:
+            for said in read_line(line):
+                tell(said)
     exit_code = process.wait()
     complaints.join(1)  # something that it started may hold its stderr open
     tell(Gone(exit_code, " ".join(last_words).strip()))
@@ -116,9 +119,10 @@ def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
             stdin.write(json.dumps(said).encode() + b"\n")
 
 
-def _collect(stderr: IO[bytes] | None, lines: deque[str]) -> None:
-    for line in stderr or ():
-        lines.append(line.decode(errors="replace").strip()[:500])
+def _collect(stderr: IO[bytes], lines: deque[str]) -> None:
+    with stderr:
+        for line in stderr:
+            lines.append(line.decode(errors="replace").strip()[:500])
 
 
 def _let_go(process: subprocess.Popen[bytes]) -> None:

@@ -115,15 +115,17 @@ def _advised(said: str, kind: str, ended: Ended) -> str:
     if kind in _ADVICE:
         for theirs in _THEIR_ADVICE:
             said = said.partition(theirs)[0]
-        return f"{said} ({_ADVICE[kind]})"
+        return f"{said.removeprefix('Failed to authenticate. ')} ({_ADVICE[kind]})"
     if ended.stop_reason == "refusal":
         what = said.removesuffix(" Start a new session to continue.")
         return f"{what} (git swarm resume -m TEXT says it in other words; or start with --model ID)"
     if ended.terminal_reason == "prompt_too_long":
-        return f"{said.partition(' · ')[0]} (prompts of new runs are smaller with context: lean in .swarm/config.yaml)"
+        return (
+            f"{said.partition(' · ')[0]} (prompts of new runs are smaller with context: lean in .swarm/config.yaml)"
+        )
     if ended.status is not None and not _may_pass(kind, ended):
         return f"{said} (the same request fails again: check ANTHROPIC_BASE_URL and the model)"
-    return said
+    return said.partition(" If it persists")[0]
 
 
 _ADVICE: Mapping[str, str] = {

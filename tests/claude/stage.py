@@ -24,7 +24,7 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.policy import Allow, Verdict
 from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.specs.compile import Prompt
-from tests.loopback.api import Asked, Model, Reply, use
+from tests.loopback.api import Asked, Model, Reply, Text, use
 from tests.loopback.server import Loopback
 
 MODES = ("cli", "sdk")
@@ -32,13 +32,42 @@ MODEL = "claude-sonnet-4-5"
 KEY = "sk-ant-api03-planted-0123456789abcdefghij"
 SCHEMA: Mapping[str, JsonValue] = {
     "type": "object",
-    "properties": {"status": {"enum": ["VERIFIED", "UNVERIFIED", "PARTIAL", "BLOCKED"]}, "summary": {"type": "string"}},
+    "properties": {
+        "status": {"enum": ["VERIFIED", "UNVERIFIED", "PARTIAL", "BLOCKED"]},
+        "summary": {"type": "string"},
+    },
     "required": ["status", "summary"],
 }
 QUICK = ClaudeProfile("anthropic", ClaudeSettings(), EngineAccess(), retry_wait_s=0.05)
 NO_RETRIES = {"CLAUDE_CODE_MAX_RETRIES": "0"}
 _TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
+BOUND_S = 60.0
+"""No fault in these tests takes longer on a busy machine; most take less than one second on an idle one."""
 _MARK = "TEST_STAGE"
+
+
+WORK = use("Bash", command="echo hi >> a.txt")
+LOGIN = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-planted-0123456789abcdefghij"}
+"""A seat instead of a key: only that has usage limits."""
+
+
+def failing(status: int, text: str = "scripted", **headers: str) -> Reply:
+    return Reply((Text(text),), status=status, headers={name.replace("_", "-"): headers[name] for name in headers})
+
+
+def limit_reached(resets_at: int | None) -> Reply:
+    """
+    :param resets_at: seconds since the epoch; None: the provider does not say.
+    """
+    until = {} if resets_at is None else {"anthropic_ratelimit_unified_reset": str(resets_at)}
+    return failing(
+        429,
+        "limit",
+        anthropic_ratelimit_unified_status="rejected",
+        anthropic_ratelimit_unified_representative_claim="five_hour",
+        retry_after="3600",
+        **until,
+    )
 
 
 def handed_over(status: str = "VERIFIED", **more: JsonValue) -> Reply:
@@ -59,14 +88,12 @@ def working(*replies: Reply, final: Reply | None = None) -> Model:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of a step. `asked`: the requests that the provider saw; `left`: command lines of living processes."""
+    """What came of a step. `asked`: the requests that the provider saw."""
 
     result: StepResult
     events: tuple[Event, ...]
     asked: tuple[Asked, ...]
-    seconds: float
     worktree: Path
-    left: tuple[str, ...]
 
     @property
     def outcome(self) -> dict[str, Any]:
@@ -110,6 +137,8 @@ class Stage:
         env: Mapping[str, str] | None = None,
     ) -> Told:
         """
+        It ends in bounded time, and no process is left of it.
+
         :param env: added; an empty value takes a variable away.
         """
         scenario = secrets.token_hex(4)
@@ -119,33 +148,32 @@ class Stage:
         worktree.mkdir()
         events: list[Event] = []
         started = time.monotonic()
-        request = self._request(mode, worktree, {name: value for name, value in whole.items() if value}, terms)
+        given = {name: value for name, value in whole.items() if value}
+        request = request_for(worktree, given, mode=mode, scratch=self.folder / "sessions", terms=terms or terms_of())
         result = ClaudeEngine(_TRANSPORTS[mode](), profile, lambda: datetime.now(UTC)).run(request, events.append)
         seconds = time.monotonic() - started
-        asked = tuple(self.loopback.of(scenario))
-        return Told(result, tuple(events), asked, seconds, worktree, tuple(left_behind(_MARK, scenario)))
+        assert seconds < BOUND_S
+        assert left_behind(_MARK, scenario) == []
+        return Told(result, tuple(events), tuple(self.loopback.of(scenario)), worktree)
 
-    def _request(
-        self, mode: str, worktree: Path, env: Mapping[str, str], terms: SessionTerms | None
-    ) -> StepRequest:
-        return StepRequest(
-            run_id="run-20260101-000000-000000",
-            flow_key="one",
-            step_id="work",
-            iteration=1,
-            execution=0,
-            agent_key="code-implementer",
-            mode=mode,
-            model=MODEL,
-            worktree=worktree,
-            run_base=worktree,
-            prompt=Prompt("You are an implementer.", "Do the work."),
-            outputs=(),
-            env=env,
-            scratch=self.folder / "sessions",
-            decide=allow,
-            terms=terms or terms_of(),
-        )
+
+def request_for(worktree: Path, env: Mapping[str, str], **more: Any) -> StepRequest:
+    return StepRequest(
+        run_id="run-20260101-000000-000000",
+        flow_key="one",
+        step_id="work",
+        iteration=1,
+        execution=0,
+        agent_key="code-implementer",
+        model=MODEL,
+        worktree=worktree,
+        run_base=worktree,
+        prompt=Prompt("You are an implementer.", "Do the work."),
+        outputs=(),
+        env=env,
+        decide=allow,
+        **{"mode": "sdk", "scratch": worktree, **more},
+    )
 
 
 def terms_of(**more: Any) -> SessionTerms:

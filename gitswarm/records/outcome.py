@@ -38,12 +38,27 @@ OutcomeKind = Literal[
 ]
 
 
+UNKNOWN_TIME = "unknown"
+"""Of a usage limit that does not say when it resets."""
+
+
+def reset_words(resets_at: str) -> str:
+    """`resets at …`, for a person.
+
+    :param resets_at: ISO 8601 in UTC, or `UNKNOWN_TIME`.
+    """
+    if resets_at == UNKNOWN_TIME:
+        return "does not say when it resets"
+    return f"resets at {resets_at[:16].replace('T', ' ')} UTC"
+
+
 class EngineOutcome(Record):
     """How a session of an engine ended, in our own words: read off its last result, never off an exit code alone.
 
     `ok`: it came to its end. `denied`: it ended because a call was denied, not merely after one. `max_turns`,
     `budget`: its limits were reached. `api_error`: the provider refused or failed; `status` is HTTP's (None: no
-    answer), `retryable` says whether the same may work later, `resets_at` when a usage limit ends (ISO 8601).
+    answer), `retryable` says whether the same may work later, `resets_at` when a usage limit ends (ISO 8601, or
+    `unknown`).
     `interrupted`: a person or the owner ended it. `killed`: there was no result. `no_envelope`: the work ended, and
     no usable handoff came. `engine_missing`: the engine could not be started.
     """

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from gitswarm.records.event import EventKind
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.outcome import Result, Status, reset_words
 from gitswarm.records.routing import (
     Action,
     Asked,
@@ -113,7 +113,7 @@ def approve(decision: Decision, steps: int) -> Choice:
 def decide(situation: Situation) -> Choice:
     """Where the run goes from here."""
     if situation.limited_until is not None and not situation.is_branch:
-        why = f"{situation.step_id} met a usage limit, which resets at {situation.limited_until}"
+        why = f"{situation.step_id} met a usage limit, which {reset_words(situation.limited_until)}"
         return only(pause(why, situation.stack, "receipt.outcome"), RoutingSource.DETERMINISTIC)
     ways = graph_ways(situation)
     if not _goes_back(situation, ways.default):

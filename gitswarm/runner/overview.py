@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from gitswarm.errors import NotFoundError, SwarmError
@@ -9,11 +10,13 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import decisions, live_journals, run_spec, standing_decision
+from gitswarm.ledger.reading import decisions, live_journals, parsed, run_spec, standing_decision
 from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import Record
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Decision, Frame
+from gitswarm.runner.stored import limited_until
 from gitswarm.worktree.shadow import find_shadow
 
 
@@ -88,7 +91,7 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
         worktree=str(shadow.path) if shadow else None,
         cost_usd=state.cost_usd,
         tokens=state.tokens,
-        last_error=_last_error(state),
+        last_error=_last_error(repository, state),
         hint=_hint(layout, status) if status is not RunStatus.SUCCEEDED else way_home(repository, state),
         stack=tuple(map(_interruption, coming.stack)),
         approved=_spoken(repository, state, Word.APPROVES),
@@ -201,9 +204,19 @@ def _interruption(frame: Frame) -> OpenInterruption:
     return OpenInterruption(kind=frame.kind, id=frame.id, back_to=f"{back.flow}/{back.step}" if back.step else None)
 
 
-def _last_error(state: RunState) -> str | None:
+def _last_error(repository: Repository, state: RunState) -> str | None:
+    """What keeps the run from going on: its last step failed, or met a usage limit."""
     last = state.last_step
-    return last.summary if last is not None and last.result is Result.FAILED else None
+    if last is None:
+        return None
+    stopped = last.result is Result.FAILED or (state.end is RunStatus.PAUSED and _is_limited(repository, state, last))
+    return last.summary if stopped else None
+
+
+def _is_limited(repository: Repository, state: RunState, step: StepRecord) -> bool:
+    content = repository.objects.file(step.tree, step.execution.receipt)
+    where = f"{step.commit[:12]}:{step.execution.receipt}"
+    return content is not None and limited_until(parsed(json.loads, content, state.layout, where)) is not None
 
 
 def _hint(layout: RunLayout, status: RunStatus) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -93,7 +93,7 @@ class _Handler(BaseHTTPRequestHandler):
             if reply.status != 200:
                 self._whole(reply.status, json.dumps(error_body(reply)), reply.headers)
             elif body.get("stream"):
-                self._stream(stream(asked, reply))
+                self._stream(stream(asked, reply), reply.headers)
             else:
                 self._whole(200, json.dumps(message(asked, reply)), reply.headers)
 
@@ -107,8 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def _stream(self, events: list[bytes]) -> None:
+    def _stream(self, events: list[bytes], headers: Mapping[str, str]) -> None:
         self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()

@@ -19,7 +19,9 @@ def main() -> int:
         question = sys.stdin.buffer.read()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
             door.settimeout(_PATIENCE_S)
-            door.connect(path)
+            folder, name = os.path.split(path)
+            os.chdir(folder)  # the address of a socket has room for about 100 characters
+            door.connect(name)
             if _listener(door) not in (owner, None):
                 return _no("somebody else listens at the socket of git-swarm")
             door.sendall(question)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
+from gitswarm.engines.claude.encodable import encodable
 from gitswarm.engines.claude.ending import LastWords
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.said import (
@@ -54,6 +55,7 @@ class Conversation:
     _refused: dict[str, str] = field(default_factory=dict)
 
     def take(self, said: Said) -> None:
+        said = encodable(said)
         match said:
             case Began():
                 self.session, self.model = said.session, said.model or self.model

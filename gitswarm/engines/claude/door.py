@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,12 +19,9 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def open_door(path: Path, gate: Gate) -> Iterator[None]:
-    """Answers questions at `path` while the block lasts; one thread for each, as tools may run side by side.
-
-    :raises OSError: the path is too long for a socket (about 100 characters).
-    """
+    """Answers questions at `path` while the block lasts; one thread for each, as tools may run side by side."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-        door.bind(str(path))
+        _bind(door, path)
         door.listen(64)
         thread = threading.Thread(target=_attend, args=(door, gate), daemon=True)
         thread.start()
@@ -33,6 +31,14 @@ def open_door(path: Path, gate: Gate) -> Iterator[None]:
             with suppress(OSError):  # wakes the thread that waits for callers
                 door.shutdown(socket.SHUT_RDWR)
             path.unlink(missing_ok=True)
+
+
+def _bind(door: socket.socket, path: Path) -> None:
+    """By a short way to its folder: the address of a socket has room for about 100 characters."""
+    with tempfile.TemporaryDirectory(prefix="swarm-") as short:
+        folder = Path(short) / "to"
+        folder.symlink_to(path.parent.absolute())
+        door.bind(str(folder / path.name))
 
 
 def _attend(door: socket.socket, gate: Gate) -> None:

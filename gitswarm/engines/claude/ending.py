@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited
 from gitswarm.records.base import timestamp
-from gitswarm.records.outcome import EngineOutcome, OutcomeKind
+from gitswarm.records.outcome import UNKNOWN_TIME, EngineOutcome, OutcomeKind
 
 _KINDS: Mapping[str, OutcomeKind] = {
     "max_turns": "max_turns",
@@ -25,7 +25,8 @@ _KINDS: Mapping[str, OutcomeKind] = {
 _PASSING = frozenset({"rate_limit", "server_error", "overloaded", "unknown"})
 """Words of the CLI for failures that may pass, where the provider gave no status."""
 
-_PASSING_STATUSES = frozenset({408, 409, 425, 429})
+_TOO_MANY = 429
+_PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ def _without_result(last: LastWords) -> EngineOutcome:
 
 def _by_result(last: LastWords, ended: Ended) -> EngineOutcome:
     reason = ended.terminal_reason or ""
-    said = "; ".join(ended.errors) or ended.text
+    said = _in_one_line("; ".join(ended.errors) or ended.text)
     if reason == "hook_stopped":
         return EngineOutcome(kind="denied", detail=said or "a hook stopped the session")
     if not ended.is_error:
@@ -76,11 +77,12 @@ def _by_result(last: LastWords, ended: Ended) -> EngineOutcome:
 
 def _api_error(last: LastWords, ended: Ended, said: str) -> EngineOutcome:
     kind = last.fault.kind if last.fault else ""
-    if last.limit is not None:
+    # A limit that was reached ends nothing by itself: there may be more behind it that is paid for.
+    if last.limit is not None and (ended.status == _TOO_MANY or kind == "rate_limit"):
         return EngineOutcome(kind="api_error", detail=said, status=ended.status, resets_at=_moment(last.limit))
     return EngineOutcome(
         kind="api_error",
-        detail=f"{said}{_advice(kind, ended)}",
+        detail=_advised(said, kind, ended),
         status=ended.status,
         retryable=_may_pass(kind, ended),
     )
@@ -95,20 +97,46 @@ def _may_pass(kind: str, ended: Ended) -> bool:
 
 
 def _moment(limit: Limited) -> str:
-    return timestamp(datetime.fromtimestamp(limit.resets_at, UTC)) if limit.resets_at is not None else "unknown"
+    if limit.resets_at is None:
+        return UNKNOWN_TIME
+    try:
+        return timestamp(datetime.fromtimestamp(limit.resets_at, UTC))
+    except (OverflowError, ValueError, OSError):  # no second of the calendar
+        return UNKNOWN_TIME
 
 
-def _advice(kind: str, ended: Ended) -> str:
-    """The next thing to do, where the CLI's own words do not say it for somebody who runs git-swarm."""
-    if kind == "authentication_failed":
-        return (
-            " (set ANTHROPIC_API_KEY, or log in once with `claude`; a login that stands in ~/.claude/settings.json "
-            "is read with engines.claude.setting_sources: [user])"
-        )
-    if kind == "model_not_found":
-        return " (git swarm fork STEP --model ID, or name it in .swarm/flows/policy/models.yaml)"
-    if kind == "max_output_tokens":
-        return " (engines.claude.env: {CLAUDE_CODE_MAX_OUTPUT_TOKENS: …} in .swarm/config.yaml)"
+def _in_one_line(said: str) -> str:
+    """The first paragraph: links and numbers of messages come behind it."""
+    return " ".join(said.strip().partition("\n\n")[0].split())
+
+
+def _advised(said: str, kind: str, ended: Ended) -> str:
+    """The CLI's words, without its advice where that is none for somebody who runs git-swarm, and with ours."""
+    if kind in _ADVICE:
+        for theirs in _THEIR_ADVICE:
+            said = said.partition(theirs)[0]
+        return f"{said.removeprefix('Failed to authenticate. ')} ({_ADVICE[kind]})"
+    if ended.stop_reason == "refusal":
+        what = said.removesuffix(" Start a new session to continue.")
+        return f"{what} (git swarm resume -m TEXT says it in other words; or start with --model ID)"
     if ended.terminal_reason == "prompt_too_long":
-        return " (context: lean in .swarm/config.yaml makes prompts smaller)"
-    return ""
+        return (
+            f"{said.partition(' · ')[0]} (prompts of new runs are smaller with context: lean in .swarm/config.yaml)"
+        )
+    if ended.status is not None and not _may_pass(kind, ended):
+        return f"{said} (the same request fails again: check ANTHROPIC_BASE_URL and the model)"
+    return said.partition(" If it persists")[0]
+
+
+_ADVICE: Mapping[str, str] = {
+    "authentication_failed": (
+        "set ANTHROPIC_API_KEY or log in with `claude`; a login in ~/.claude/settings.json needs "
+        "engines.claude.setting_sources: [user]"
+    ),
+    "billing_error": "add credit, or set another ANTHROPIC_API_KEY",
+    "model_not_found": "not there, or not yours: start with --model ID, or change .swarm/flows/policy/models.yaml",
+    "max_output_tokens": "CLAUDE_CODE_MAX_OUTPUT_TOKENS changes it, also in engines.claude.env",
+}
+"""The next thing to do, by the CLI's word for what failed."""
+
+_THEIR_ADVICE = (" · ", " It may not exist", " To configure this")

@@ -12,7 +12,7 @@ from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import EngineOutcome, Result, Status
+from gitswarm.records.outcome import UNKNOWN_TIME, EngineOutcome, Result, Status, reset_words
 from gitswarm.records.receipt import Tokens
 
 _ENDED_EARLY = ("max_turns", "denied")
@@ -30,14 +30,15 @@ class Worked:
 
     @property
     def outcome(self) -> EngineOutcome:
-        """Of the step: how the work ended, and where it ended well, whether a handoff came."""
+        """Of the step: how the work ended, and where it ended well, whether a usable handoff came."""
         work, final = self.work.outcome, self.final
-        if work.kind != "ok" or final is None:
+        if final is None:
             return work
         if final.outcome.resets_at is not None:
             return final.outcome
-        if final.structured is None:
-            return EngineOutcome(kind="no_envelope", detail=_why_none(final), attempts=final.outcome.attempts)
+        said = _said_in(final)
+        if work.kind == "ok" and isinstance(said, str):
+            return EngineOutcome(kind="no_envelope", detail=said, attempts=final.outcome.attempts)
         return work
 
 
@@ -69,14 +70,9 @@ def _handoff(worked: Worked) -> tuple[Handoff | None, str | None]:
     outcome, final = worked.outcome, worked.final
     if outcome.resets_at is not None:
         return _limited(outcome), None
-    if final is None or final.structured is None:
-        return None, f"no handoff: {outcome.detail or outcome.kind}"
-    try:
-        handoff = Handoff.model_validate(final.structured)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "handoff"
-        return None, f"the handoff is not valid: {place}: {first['msg']}"
+    handoff = _said_in(final) if final is not None else outcome.detail or outcome.kind
+    if isinstance(handoff, str):
+        return None, f"no handoff: {handoff}"
     if outcome.kind in _ENDED_EARLY and handoff.status in (Status.VERIFIED, Status.UNVERIFIED):
         why = f"the session ended early ({outcome.kind}): {outcome.detail}"
         return handoff.model_copy(update={"status": Status.PARTIAL, "concerns": (*handoff.concerns, why)}), None
@@ -84,15 +80,23 @@ def _handoff(worked: Worked) -> tuple[Handoff | None, str | None]:
 
 
 def _limited(outcome: EngineOutcome) -> Handoff:
-    until = f"it resets at {outcome.resets_at}"
+    until = reset_words(outcome.resets_at or UNKNOWN_TIME)
     return Handoff(
         status=Status.PARTIAL,
-        summary=f"The provider's usage limit is reached; {until}. What was done so far is kept.",
-        blockers=(f"usage limit: {until}; go on after that with: git swarm resume",),
+        summary=f"The provider's usage limit is reached, which {until}. What was done so far is kept.",
+        blockers=(f"a usage limit, which {until}; go on after that with: git swarm resume",),
     )
 
 
-def _why_none(final: Phase) -> str:
-    if final.outcome.kind != "ok":
-        return final.outcome.detail or final.outcome.kind
-    return "the session gave no structured output, also when it was asked again"
+def _said_in(final: Phase) -> Handoff | str:
+    """What was handed over, or why it cannot be used."""
+    if final.structured is None:
+        if final.outcome.kind != "ok":
+            return final.outcome.detail or final.outcome.kind
+        return "the session gave no structured output, also when it was asked again"
+    try:
+        return Handoff.model_validate(final.structured)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "handoff"
+        return f"it is not valid: {place}: {first['msg']}"

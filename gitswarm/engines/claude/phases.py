@@ -79,7 +79,7 @@ class Phases:
                     if outcome.retryable:
                         if attempt.num < self.attempts:
                             talk.emit(retry_event(attempt.num + 1, self.attempts, attempt.next_wait, outcome.detail))
-                        order = _taken_up(order, talk)
+                            order = _taken_up(order, talk)
                         _try_again()
         except _MayPassError:
             pass  # not in as many attempts
@@ -111,4 +111,5 @@ def _taken_up(order: SessionOrder, talk: Conversation) -> SessionOrder:
     """The next attempt: in the same conversation, where there is one."""
     if talk.session is None or not talk.has_spoken:
         return order
+    talk.recorder.note("user", _GO_ON)
     return replace(order, prompt=_GO_ON, resume=talk.session)

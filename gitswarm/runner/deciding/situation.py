@@ -23,7 +23,7 @@ from gitswarm.runner.session import Session
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.position import led_by
 from gitswarm.runner.step.request import agent_environment, scratch_folder
-from gitswarm.runner.stored import evidence_of
+from gitswarm.runner.stored import evidence_of, limited_until
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelWish, navigator_model
 from gitswarm.specs.promises import declared_artifacts
@@ -63,14 +63,8 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         rules=rules,
         progress=progress,
         ask=_navigator(session, state, record),
-        limited_until=_limited_until(context["receipt"]),
+        limited_until=limited_until(context["receipt"]),
     )
-
-
-def _limited_until(receipt: JsonValue) -> str | None:
-    outcome = receipt.get("outcome") if isinstance(receipt, dict) else None
-    until = outcome.get("resets_at") if isinstance(outcome, dict) else None
-    return until if isinstance(until, str) else None
 
 
 def rules_of(session: Session) -> Rules:

@@ -1,0 +1,362 @@
+"""What a provider does wrong, through the real CLI by both transports: outcome, what is kept, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.records.outcome import Result
+from gitswarm.records.run_spec import ClaudeSettings
+from gitswarm.records.transcript import Message
+from tests.claude.stage import (
+    LOGIN,
+    MODEL,
+    MODES,
+    NO_RETRIES,
+    QUICK,
+    WORK,
+    Stage,
+    Told,
+    failing,
+    handed_over,
+    limit_reached,
+    terms_of,
+    working,
+)
+from tests.loopback.api import Asked, Model, Reply, Text, say, use
+
+ONCE = replace(QUICK, settings=ClaudeSettings(attempts=1))
+RESET = 4_102_444_800
+ISO = "2100-01-01T00:00:00.000Z"
+MIB = 1 << 20
+
+both = pytest.mark.parametrize("mode", MODES)
+either = pytest.mark.parametrize("mode", [pytest.param("cli", marks=pytest.mark.soak), "sdk"])
+"""Where the transports have little to do with it."""
+
+
+def always(reply: Reply) -> Model:
+    return lambda _asked: reply
+
+
+def then_fails(reply: Reply) -> Model:
+    """One tool call works; then, handoff included, there is only this answer."""
+    return lambda asked: WORK if asked.turn == 0 else reply
+
+
+def at_first(reply: Reply, times: int = 1, model: Model | None = None) -> Model:
+    """So often this answer to what comes after one tool call; then what `model` says."""
+    given: list[Asked] = []
+    after = model or working(WORK, say("done"))
+
+    def answer(asked: Asked) -> Reply:
+        if asked.turn == 1 and len(given) < times:
+            given.append(asked)
+            return reply
+        return after(asked)
+
+    return answer
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One that ends the work. `says`: part of what a person reads; `requests`: how many the provider sees."""
+
+    name: str
+    reply: Reply
+    outcome: Mapping[str, Any]
+    says: str
+    requests: int = 1
+    env: Mapping[str, str] = field(default_factory=dict)
+    is_rare: bool = False
+
+    @property
+    def marks(self) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.soak] if self.is_rare else []
+
+
+REFUSED = {"kind": "api_error"}
+PASSING = {"kind": "api_error", "retryable": True}
+FAULTS = [
+    Fault("400", failing(400), {**REFUSED, "status": 400}, "check ANTHROPIC_BASE_URL and the model", 3),
+    Fault("401", failing(401), {**REFUSED, "status": 401}, "(set ANTHROPIC_API_KEY or log in with `claude`;"),
+    Fault(
+        "403",
+        failing(403),
+        {**REFUSED, "status": 403},
+        "(set ANTHROPIC_API_KEY or log in with `claude`;",
+        is_rare=True,
+    ),
+    Fault("404", failing(404), {**REFUSED, "status": 404}, "start with --model ID", 2),
+    Fault("429", failing(429, "slow down", retry_after="1"), {**PASSING, "status": 429}, "slow down"),
+    Fault("500", failing(500, "oops"), {**PASSING, "status": 500}, "500 oops"),
+    Fault("529", failing(529, "Overloaded"), {**PASSING, "status": 529}, "529 Overloaded"),
+    Fault(
+        "credit",
+        failing(400, "Your credit balance is too low"),
+        {**REFUSED, "status": 400},
+        "(add credit, or ",
+        is_rare=True,
+    ),
+    Fault(
+        "prompt",
+        failing(400, "prompt is too long: 300000 tokens > 200000 maximum"),
+        {**REFUSED, "status": 400},
+        "context: lean",
+        is_rare=True,
+    ),
+    Fault("hang", Reply(hang_s=60), PASSING, "set API_TIMEOUT_MS above 300", env={"API_TIMEOUT_MS": "300"}),
+    Fault("refused", say(""), PASSING, "Connection refused", 0, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
+    Fault("refusal", Reply((Text("no"),), "refusal"), REFUSED, "(git swarm resume -m TEXT says it in other words", 2),
+    Fault("max_tokens", Reply((Text("and "),), "max_tokens"), REFUSED, "CLAUDE_CODE_MAX_OUTPUT_TOKENS", 4),
+    Fault("no key", say(""), REFUSED, "Not logged in (set ANTHROPIC_API_KEY", 0, {"ANTHROPIC_API_KEY": ""}),
+]
+
+
+@both
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=fault.marks, id=fault.name) for fault in FAULTS])
+def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, mode: str, fault: Fault) -> None:
+    told = stage.run(mode, always(fault.reply), profile=ONCE, env={**NO_RETRIES, **fault.env})
+    assert told.outcome == fault.outcome
+    assert (told.result.status, told.result.error) == (Result.FAILED, f"claude: {told.detail}")
+    assert (told.handoff, told.result.handoff_problem) == (None, f"no handoff: {told.detail}")
+    assert fault.says in told.detail
+    assert len(told.detail) <= 160
+    assert len(told.asked) == fault.requests
+
+
+@both
+def test_a_wrong_key_by_the_product_s_own_settings(stage: Stage, mode: str) -> None:
+    """The CLI's own ten attempts would take three minutes."""
+    told = stage.run(mode, always(failing(401)), profile=ClaudeProfile("anthropic", ClaudeSettings(), EngineAccess()))
+    assert told.outcome == {"kind": "api_error", "status": 401}
+    assert [(retry["attempt"], retry["of"], retry["reason"]) for retry in told.retries] == [
+        (1, 2, "401 authentication_failed"),
+        (2, 2, "401 authentication_failed"),
+    ]
+    assert len(told.asked) == 3
+
+
+@pytest.mark.soak
+@both
+def test_a_provider_that_is_down_by_the_product_s_own_settings(stage: Stage, mode: str) -> None:
+    told = stage.run(mode, always(failing(500)), profile=ClaudeProfile("anthropic", ClaudeSettings(), EngineAccess()))
+    assert told.outcome == {"kind": "api_error", "status": 500, "retryable": True, "attempts": 3}
+    assert [(retry["attempt"], retry["of"]) for retry in told.retries] == [
+        *[(1, 2), (2, 2), (2, 3)],
+        *[(1, 2), (2, 2), (3, 3)],
+        *[(1, 2), (2, 2)],
+    ]
+    assert len(told.asked) == 9
+
+
+BROKEN: Mapping[str, tuple[Reply, list[str], list[int]]] = {
+    "a stream that is cut": (replace(say("half a sentence"), cut=True), ["unknown"], [0, 1, 1, 2]),
+    "an error in the stream": (replace(say("half"), overloaded=True), [], [0, 1, 2, 3]),
+    "too many requests once": (failing(429, retry_after="1"), ["429 rate_limit"], [0, 1, 1, 2]),
+}
+
+
+@either
+@pytest.mark.parametrize("name", list(BROKEN))
+def test_what_the_cli_gets_over_by_itself(stage: Stage, mode: str, name: str) -> None:
+    reply, reasons, turns = BROKEN[name]
+    told = stage.run(mode, at_first(reply))
+    assert told.outcome == {"kind": "ok"}
+    assert [retry["reason"] for retry in told.retries] == reasons
+    assert told.result.output == "done"
+    assert told.files == {"a.txt": "hi\n"}
+    assert [asked.turn for asked in told.asked] == turns
+
+
+NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
+    "a text": (say("my handoff: VERIFIED"), 2, "the session gave no structured output, also when it was asked again"),
+    "nothing": (Reply(), 3, "the session gave no structured output, also when it was asked again"),
+    "an invalid one, five times": (use("StructuredOutput", status="MAYBE"), 5, "after 5 attempts"),
+    "one that only the schema takes": (
+        handed_over(observations="none"),
+        1,
+        "it is not valid: observations: Input should be a valid tuple",
+    ),
+    "a fault": (failing(500, "oops"), 1, "500 oops"),
+}
+
+
+@both
+@pytest.mark.parametrize("name", list(NO_HANDOFF))
+def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(stage: Stage, mode: str, name: str) -> None:
+    final, requests, says = NO_HANDOFF[name]
+    told = stage.run(mode, working(WORK, say("done"), final=final), profile=ONCE, env=NO_RETRIES)
+    assert told.outcome == {"kind": "no_envelope"}
+    assert (told.result.status, told.handoff) == (Result.SUCCEEDED, None)
+    assert says in told.detail
+    assert told.result.handoff_problem == f"no handoff: {told.detail}"
+    assert [asked.wants_result for asked in told.asked] == [False, False, *[True] * requests]
+    assert told.files == {"a.txt": "hi\n"}
+
+
+@either
+def test_an_empty_answer_ends_the_work(stage: Stage, mode: str) -> None:
+    told = stage.run(mode, working(Reply()))
+    assert told.outcome == {"kind": "ok"}
+    assert told.handoff is not None
+    assert told.result.output == ""
+
+
+@both
+def test_work_is_taken_up_where_it_stopped(stage: Stage, mode: str) -> None:
+    told = stage.run(mode, at_first(failing(500, "boom"), times=2), env=NO_RETRIES)
+    assert told.outcome == {"kind": "ok", "attempts": 3}
+    assert [(retry["attempt"], retry["of"]) for retry in told.retries] == [(2, 3), (3, 3)]
+    assert all("500 boom" in str(retry["reason"]) for retry in told.retries)
+    assert told.files == {"a.txt": "hi\n"}
+    assert [call.tool for call in told.result.tool_calls] == ["Bash"]
+    assert [asked.turn for asked in told.asked] == [0, 1, 1, 1, 2]
+    assert told.asked[0].said[-1] == "Do the work."
+    assert told.asked[3].said[-1].startswith("The connection to the model failed and is there again.")
+    assert _noted(told, "user")[1] == told.asked[3].said[-1]
+    assert told.result.tokens.total == 3 * 120
+
+
+@either
+def test_what_failed_before_it_began_begins_again(stage: Stage, mode: str) -> None:
+    failed: list[Asked] = []
+
+    def answer(asked: Asked) -> Reply:
+        if not failed:
+            failed.append(asked)
+            return failing(529)
+        return working(WORK, say("done"))(asked)
+
+    told = stage.run(mode, answer, env=NO_RETRIES)
+    assert told.outcome == {"kind": "ok", "attempts": 2}
+    assert [asked.said[-1] for asked in told.asked[:2]] == ["Do the work."] * 2
+    assert told.files == {"a.txt": "hi\n"}
+
+
+@either
+def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
+    failed: list[Asked] = []
+
+    def answer(asked: Asked) -> Reply:
+        if asked.wants_result and not failed:
+            failed.append(asked)
+            return failing(529)
+        return working(WORK, say("done"))(asked)
+
+    told = stage.run(mode, answer, env=NO_RETRIES)
+    assert told.outcome == {"kind": "ok"}
+    assert told.handoff is not None
+    assert [asked.wants_result for asked in told.asked] == [False, False, True, True]
+
+
+@both
+def test_the_end_of_the_turns(stage: Stage, mode: str) -> None:
+    told = stage.run(mode, working(WORK), terms=terms_of(max_turns=2))
+    assert told.outcome == {"kind": "max_turns"}
+    assert told.result.status is Result.SUCCEEDED
+    assert told.handoff is not None
+    assert (told.handoff.status.value, told.handoff.concerns) == (
+        "PARTIAL",
+        ("the session ended early (max_turns): Reached maximum number of turns (2)",),
+    )
+    assert told.files == {"a.txt": "hi\nhi\n"}
+
+
+@both
+def test_the_end_of_the_budget(stage: Stage, mode: str) -> None:
+    costly = replace(WORK, tokens_in=1_000_000)
+    told = stage.run(mode, working(costly), terms=terms_of(max_cost_usd=0.5))
+    assert told.outcome == {"kind": "budget"}
+    assert (told.result.status, told.handoff) == (Result.SUCCEEDED, None)
+    assert told.result.handoff_problem == "no handoff: Reached maximum budget ($0.5)"
+    assert told.result.cost_usd == pytest.approx(3.0003)
+    assert len(told.asked) == 1
+
+
+PAID_OVER = {
+    "anthropic-ratelimit-unified-status": "rejected",
+    "anthropic-ratelimit-unified-reset": str(RESET),
+    "anthropic-ratelimit-unified-representative-claim": "five_hour",
+    "anthropic-ratelimit-unified-overage-status": "allowed",
+}
+LIMITED: Mapping[str, tuple[Callable[[], Model], str, int]] = {
+    "at once": (lambda: always(limit_reached(RESET)), ISO, 1),
+    "in the work": (lambda: then_fails(limit_reached(RESET)), ISO, 2),
+    "in the handoff": (lambda: working(WORK, say("done"), final=limit_reached(RESET)), ISO, 3),
+    "without an end": (lambda: always(limit_reached(None)), "unknown", 1),
+}
+
+
+@both
+@pytest.mark.parametrize("name", list(LIMITED))
+def test_a_usage_limit_keeps_what_is_done(stage: Stage, mode: str, name: str) -> None:
+    model, resets_at, requests = LIMITED[name]
+    told = stage.run(mode, model(), env=LOGIN)
+    assert told.outcome == {"kind": "api_error", "status": 429, "resets_at": resets_at}
+    assert (told.result.status, told.result.error) == (Result.SUCCEEDED, None)
+    assert told.handoff is not None
+    assert told.handoff.status.value == "PARTIAL"
+    assert told.handoff.blockers[0].endswith("go on after that with: git swarm resume")
+    assert told.files == ({"a.txt": "hi\n"} if requests > 1 else {})
+    assert len(told.asked) == requests
+
+
+@either
+def test_a_limit_that_is_paid_over_is_no_reason_for_another_fault(stage: Stage, mode: str) -> None:
+    model = at_first(failing(400), times=9, model=working(replace(WORK, headers=PAID_OVER)))
+    told = stage.run(mode, model, env=LOGIN)
+    assert told.outcome == {"kind": "api_error", "status": 400}
+    assert told.result.status is Result.FAILED
+
+
+@either
+def test_another_model_takes_over(stage: Stage, mode: str) -> None:
+    def answer(asked: Asked) -> Reply:
+        return failing(529) if asked.model == MODEL else working(WORK, say("done"))(asked)
+
+    second = "claude-haiku-4-5"
+    told = stage.run(mode, answer, profile=replace(QUICK, settings=ClaudeSettings(fallback_model=second)))
+    assert told.outcome == {"kind": "ok"}
+    assert (told.handoff is not None, told.result.model) == (True, second)
+    assert f"{second} answers from here on" in _noted(told, "system")
+    assert told.result.cost_usd == pytest.approx(0.0006)
+
+
+@both
+def test_lines_of_2_mib(stage: Stage, mode: str) -> None:
+    long = "x" * (2 * MIB)
+    output = use("Bash", command="head -c 2097152 /dev/zero | tr '\\0' y")
+    told = stage.run(mode, working(use("Write", file_path="long.txt", content=long), output, say(long)))
+    assert told.outcome == {"kind": "ok"}
+    assert [(call.tool, call.success) for call in told.result.tool_calls] == [("Write", True), ("Bash", True)]
+    assert told.files == {"long.txt": long}
+    assert told.result.output.endswith("x" * 49_000)
+
+
+@both
+def test_halves_of_characters(stage: Stage, mode: str) -> None:
+    told = stage.run(mode, working(say("half \ud83d end"), final=handed_over(concerns=["half \udc00"])))
+    assert told.outcome == {"kind": "ok"}
+    assert told.result.output == "half \ufffd end"
+    assert told.handoff is not None
+    assert told.handoff.concerns == ("half \ufffd",)
+
+
+@pytest.mark.parametrize(("mode", "price", "cost"), [("cli", None, None), ("sdk", (10.0, 100.0), 0.009)])
+def test_what_another_provider_costs(
+    stage: Stage, mode: str, price: tuple[float, float] | None, cost: float | None
+) -> None:
+    profile = replace(QUICK, provider="anthropic_compat", prices=lambda _model: price)
+    told = stage.run(mode, working(WORK, say("done")), profile=profile)
+    assert told.result.tokens.model_dump() == {"prompt": 300, "completion": 60, "total": 360}
+    assert told.result.cost_usd == cost
+
+
+def _noted(told: Told, role: str) -> list[str]:
+    return [line.content for line in told.result.transcript if isinstance(line, Message) and line.role == role]

@@ -1,0 +1,104 @@
+"""What a run does when the provider fails, and what a person sees and types next."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from tests.claude.stage import KEY, LOGIN, MODES, WORK, failing, limit_reached, working
+from tests.conftest import Project
+from tests.loopback.api import Asked, Reply, say
+from tests.loopback.server import Loopback
+from tests.projects import ask
+from tests.routed import flow, step
+
+RESET = 4_102_444_800
+RIGHT = {"ANTHROPIC_API_KEY": "sk-ant-api03-right-0123456789abcdefghij"}
+WRONG = {"ANTHROPIC_API_KEY": KEY}
+
+
+class Provider:
+    """Knows one key, and has limits while `limit` says so."""
+
+    def __init__(self) -> None:
+        self.limit: Reply | None = None
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.headers.get("x-api-key") == KEY:
+            return failing(401, "invalid x-api-key")
+        if self.limit is not None and asked.turn:
+            return self.limit
+        return working(WORK, say("done"))(asked)
+
+
+@pytest.fixture
+def one(project: Project) -> Project:
+    """A project with a flow of one step."""
+    project.commit({".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("work")))})
+    return project
+
+
+def reaching(project: Project, loopback: Loopback, provider: Provider) -> Project:
+    url = loopback.play(secrets.token_hex(4), provider)
+    return replace(project, env={**project.env, "ANTHROPIC_BASE_URL": url})
+
+
+def having(project: Project, **env: str) -> Project:
+    return replace(project, env={**project.env, **env})
+
+
+def outcomes(project: Project) -> list[tuple[str, int, str]]:
+    return [(line["step"], line["iteration"], line["status"]) for line in project.json("log")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode: str) -> None:
+    project = reaching(one, loopback, Provider())
+    done = having(project, **WRONG).swarm("start", "one", "--mode", mode, code=4)
+    status = project.json("status")
+    said = (
+        "claude: Invalid API key (set ANTHROPIC_API_KEY or log in with `claude`; a login in ~/.claude/settings.json "
+        "needs engines.claude.setting_sources: [user])"
+    )
+    assert (status["state"], status["last_error"]) == ("failed", said)
+    assert status["hint"] == f"git swarm resume {status['run_id']}"
+    assert f"last step  one/work: {said}\n" in done.stdout
+    assert f"go on      {status['hint']}\n" in done.stdout
+    having(project, **RIGHT).swarm(*status["hint"].split()[2:])
+    assert outcomes(project) == [("work", 1, "UNVERIFIED"), ("work", 2, "VERIFIED")]
+    assert KEY not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("mode", "options"), [("cli", []), ("sdk", ["--autopilot"])])
+def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
+    one: Project, loopback: Loopback, mode: str, options: list[str]
+) -> None:
+    provider = Provider()
+    provider.limit = limit_reached(RESET)
+    project = having(reaching(one, loopback, provider), **{name: value for name, value in LOGIN.items() if value})
+    done = project.swarm("start", "one", "--mode", mode, *options, code=5)
+    status = project.json("status")
+    said = (
+        "The provider's usage limit is reached, which resets at 2100-01-01 00:00 UTC. What was done so far is kept."
+    )
+    assert {name: status[name] for name in ("state", "next_step", "last_error", "hint")} == {
+        "state": "paused",
+        "next_step": "work",
+        "last_error": said,
+        "hint": f"git swarm resume {status['run_id']}",
+    }
+    assert done.stdout.splitlines()[1:4] == [
+        f"last step  one/work: {said}",
+        "because    work met a usage limit, which resets at 2100-01-01 00:00 UTC",
+        f"go on      {status['hint']}",
+    ]
+    assert f"  error     {said}\n" in ask(project, "status").stdout
+    assert outcomes(project) == [("work", 1, "PARTIAL")]
+    provider.limit = None
+    project.swarm("resume")
+    assert outcomes(project) == [("work", 1, "PARTIAL"), ("work", 2, "VERIFIED")]
+    assert project.git("show", f"{status['branch']}:a.txt") == "hi\nhi"
+    assert project.json("status")["last_error"] is None

@@ -45,8 +45,6 @@ FINALIZE = (
     "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
 )
 _FINALIZE_S = 300.0
-_SOCKET_FOLDER_BYTES = 90
-"""The address of a socket is at most 104 bytes long, on Linux 108."""
 _NAVIGATOR = (
     "You are the navigator of a run of software agents. You choose where it goes on, from what you are given."
 )
@@ -146,9 +144,6 @@ class ClaudeEngine:
 def _own_folder(scratch: Path) -> Iterator[Path]:
     scratch.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=scratch))
-    if len(bytes(folder)) > _SOCKET_FOLDER_BYTES:
-        folder.rmdir()
-        folder = Path(tempfile.mkdtemp(prefix="git-swarm-"))
     try:
         yield folder
     finally:

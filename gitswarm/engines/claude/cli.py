@@ -33,13 +33,11 @@ class CliTransport:
     @contextmanager
     def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
         order.write_system()
-        socket = order.folder / "gate"
-        with open_door(socket, gate):
+        with open_door(order.folder, gate) as socket:
             try:
                 process = _start(order, socket)
             except OSError as error:
-                missing = isinstance(error, FileNotFoundError | PermissionError)
-                tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=missing))
+                tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=True))
                 yield
                 return
             listening = threading.Thread(target=_listen, args=(process, order.prompt, tell), daemon=True)
@@ -52,7 +50,7 @@ class CliTransport:
 
 def _start(order: SessionOrder, socket: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [str(order.program), *arguments(order, socket)],
+        [*order.launched(), *arguments(order, socket)],
         cwd=order.cwd,
         env=order.env,
         stdin=subprocess.PIPE,
@@ -95,13 +93,14 @@ def _hooks(socket: Path) -> dict[str, JsonValue]:
 
 def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
     last_words: deque[str] = deque(maxlen=_STDERR_LINES)
-    complaints = threading.Thread(target=_collect, args=(process.stderr, last_words), daemon=True)
+    complaints = threading.Thread(target=_collect, args=(cast("IO[bytes]", process.stderr), last_words), daemon=True)
     complaints.start()
     asking = threading.Thread(target=_ask, args=(process.stdin, prompt), daemon=True)
     asking.start()
-    for line in cast("IO[bytes]", process.stdout):
-        for said in read_line(line):
-            tell(said)
+    with cast("IO[bytes]", process.stdout) as told:
+        for line in told:
+            for said in read_line(line):
+                tell(said)
     exit_code = process.wait()
     complaints.join(1)  # something that it started may hold its stderr open
     tell(Gone(exit_code, " ".join(last_words).strip()))
@@ -116,9 +115,10 @@ def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
             stdin.write(json.dumps(said).encode() + b"\n")
 
 
-def _collect(stderr: IO[bytes] | None, lines: deque[str]) -> None:
-    for line in stderr or ():
-        lines.append(line.decode(errors="replace").strip()[:500])
+def _collect(stderr: IO[bytes], lines: deque[str]) -> None:
+    with stderr:
+        for line in stderr:
+            lines.append(line.decode(errors="replace").strip()[:500])
 
 
 def _let_go(process: subprocess.Popen[bytes]) -> None:

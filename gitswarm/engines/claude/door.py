@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,25 +15,40 @@ from gitswarm.engines.claude.gate import Gate
 _QUESTION_BYTES = 64 << 20
 _PATIENCE_S = 30.0
 _CHUNK = 1 << 16
+_PATH_BYTES = 100
+"""Of a socket: 107 on Linux, 103 on macOS."""
+
+_SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there; TMPDIR may be as deep as the repository
 
 
 @contextmanager
-def open_door(path: Path, gate: Gate) -> Iterator[None]:
-    """Answers questions at `path` while the block lasts; one thread for each, as tools may run side by side.
+def open_door(folder: Path, gate: Gate) -> Iterator[Path]:
+    """Answers questions at a socket while the block lasts; one thread for each, as tools may run side by side.
 
-    :raises OSError: the path is too long for a socket (about 100 characters).
+    :param folder: only ours to write.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+    with _place(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         door.bind(str(path))
         door.listen(64)
         thread = threading.Thread(target=_attend, args=(door, gate), daemon=True)
         thread.start()
         try:
-            yield
+            yield path
         finally:
             with suppress(OSError):  # wakes the thread that waits for callers
                 door.shutdown(socket.SHUT_RDWR)
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _place(folder: Path) -> Iterator[Path]:
+    """Where the socket is: in `folder`, unless the path would be too long for one."""
+    path = folder / "gate"
+    if len(str(path).encode()) <= _PATH_BYTES:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="swarm-", dir=_SHORT) as short:
+        yield Path(short) / "gate"
 
 
 def _attend(door: socket.socket, gate: Gate) -> None:
@@ -46,10 +62,11 @@ def _attend(door: socket.socket, gate: Gate) -> None:
 
 def _answer(caller: socket.socket, gate: Gate) -> None:
     """One question and its answer; a caller that hangs or goes away gets none, which is a no."""
-    with caller, suppress(OSError, ValueError):
+    with caller, suppress(OSError, ValueError, TypeError, RecursionError):
         caller.settimeout(_PATIENCE_S)
         question = json.loads(_all_of(caller))
-        caller.sendall(json.dumps(gate.answer(question if isinstance(question, dict) else {})).encode())
+        answer = gate.answer(question if isinstance(question, dict) else {})
+        caller.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def _all_of(caller: socket.socket) -> bytes:

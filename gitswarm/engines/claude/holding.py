@@ -38,6 +38,8 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
         try:
             for said in _listen(heard, watch):
                 talk.take(said)
+                if talk.last.unjudged is not None:
+                    break
         finally:
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
             end_processes_with(MARKER, order.env[MARKER])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from gitswarm.engines.claude import launch
 from gitswarm.engines.claude.gate import HOOK_S, Gate
 from gitswarm.engines.claude.order import SessionOrder, Tell
 from gitswarm.engines.claude.said import Ended, Gone, Said
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 _LINE_BYTES = 64 << 20
 _STDERR_LINES = 20
+_GRACE_S = 1.0
 _JOIN_S = 10.0
 
 
@@ -31,14 +31,33 @@ class SdkTransport:
 
     @contextmanager
     def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
-        """The thread ends when the session's processes have: the caller ends those that are left."""
         order.write_system()
-        talking = threading.Thread(target=_talk, args=(order, gate, tell), daemon=True)
+        cancel = Cancel()
+        talking = threading.Thread(target=_talk, args=(order, gate, tell, cancel), daemon=True)
         talking.start()
-        yield
+        try:
+            yield
+        finally:
+            # The caller has ended its processes. It ends with them, unless it waits for an answer of theirs, or has
+            # more to read than anybody wants to hear.
+            talking.join(_GRACE_S)
+            cancel()
+            talking.join(_JOIN_S)
 
 
-def _talk(order: SessionOrder, gate: Gate, tell: Tell) -> None:
+@dataclass(slots=True)
+class Cancel:
+    """Ends a session's task from another thread; nothing where it has not begun, or is over."""
+
+    task: asyncio.Task[None] | None = None
+
+    def __call__(self) -> None:
+        if self.task is not None:
+            with suppress(RuntimeError):  # its loop is closed: it is over
+                self.task.get_loop().call_soon_threadsafe(self.task.cancel)
+
+
+def _talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
     try:
         import claude_agent_sdk as sdk  # noqa: PLC0415 - half a second
     except ImportError:
@@ -54,7 +73,10 @@ def _talk(order: SessionOrder, gate: Gate, tell: Tell) -> None:
         tell(said)
 
     try:
-        asyncio.run(_session(order, gate, pass_on, last_words))
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(_session(order, gate, pass_on, last_words, cancel))
+    except asyncio.CancelledError:
+        tell(Gone(None))
     except sdk.CLINotFoundError as error:
         tell(Gone(None, str(error).splitlines()[0], missing=True))
     except Exception as error:  # noqa: BLE001 - the border to the SDK: whatever it raises ends the session
@@ -66,15 +88,38 @@ def _talk(order: SessionOrder, gate: Gate, tell: Tell) -> None:
         tell(Gone(0))
 
 
-async def _session(order: SessionOrder, gate: Gate, tell: Tell, last_words: deque[str]) -> None:
+async def _session(order: SessionOrder, gate: Gate, tell: Tell, last_words: deque[str], cancel: Cancel) -> None:
     from claude_agent_sdk import query  # noqa: PLC0415 - half a second
 
     from gitswarm.engines.claude.messages import read  # noqa: PLC0415 - same
 
+    cancel.task = asyncio.current_task()
     options = options_of(order, gate, lambda line: last_words.append(line[:500]))
-    async for message in query(prompt=order.prompt, options=options):
-        for said in read(message):
-            tell(said)
+    try:
+        async for message in query(prompt=order.prompt, options=options):
+            for said in read(message):
+                tell(said)
+    finally:
+        await cast("_Loop", asyncio.get_running_loop()).close_pipes()
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Remembers what it started: the SDK leaves the pipes of a program open that was ended for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started: list[asyncio.BaseTransport] = []
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
+        started = await super().subprocess_exec(*args, **kwargs)
+        self._started.append(started[0])
+        return started
+
+    async def close_pipes(self) -> None:
+        for transport in self._started:
+            transport.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a transport closes its pipes in the next turn, and those their files in one more
 
 
 def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOptions:
@@ -90,7 +135,7 @@ def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOpt
     return ClaudeAgentOptions(
         cwd=order.cwd,
         cli_path=_launcher(order),
-        env={**order.env, "SWARM_KEEP_ENV": " ".join(order.env)},
+        env=dict(order.env),
         tools=list(order.tools),
         system_prompt=(
             {"type": "file", "path": str(order.system_file)}
@@ -118,7 +163,6 @@ def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOpt
 def _launcher(order: SessionOrder) -> Path:
     """The program that the SDK takes for the CLI (see launch.py)."""
     path = order.folder / "claude"
-    words = shlex.join((sys.executable, "-I", "-S", launch.__file__, str(order.program)))
-    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(order.launched())} "$@"\n', encoding="utf-8")
     path.chmod(0o700)
     return path

@@ -73,7 +73,9 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
 def _known_to_engines(around: Surroundings) -> dict[str, str]:
     """Every variable that some process of the run is given: keys may be among them. An engine's own may have the
     name of one of the caller's, and another value."""
-    own = {f"{engine}_{name}": value for engine, access in around.access.items() for name, value in access.env.items()}
+    own = {
+        f"{engine}_{name}": value for engine, access in around.access.items() for name, value in access.env.items()
+    }
     return {**around.env, **own}
 
 

@@ -34,6 +34,9 @@ KEY = "sk-ant-api03-dummy-key-000"
 
 Given = Mapping[str, JsonValue]
 
+EVERYTHING: dict[str, JsonValue] = {"permissions": {"allow": ["Bash(*)", "Write", "Edit", "Agent"]}}
+"""Settings of Claude Code by which all that no hook denies is allowed."""
+
 
 def allow(_tool: str, _given: Given) -> Verdict:
     return Allow()
@@ -41,6 +44,10 @@ def allow(_tool: str, _given: Given) -> Verdict:
 
 def deny(_tool: str, _given: Given) -> Verdict:
     return Deny("test-rule", "not in this test", "do something else")
+
+
+def bash(command: str) -> Reply:
+    return use("Bash", command=command)
 
 
 def plays(*replies: Reply) -> Model:
@@ -139,7 +146,9 @@ class Room:
             ended=self.ended,
         )
 
-    def engine(self, mode: str, *, cli: Path | None = None, decision_s: float = 20.0, **settings: object) -> ClaudeEngine:
+    def engine(
+        self, mode: str, *, cli: Path | None = None, decision_s: float = 20.0, **settings: object
+    ) -> ClaudeEngine:
         transport = CliTransport() if mode == "cli" else SdkTransport()
         profile = ClaudeProfile(
             "anthropic",

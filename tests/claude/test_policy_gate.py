@@ -8,25 +8,21 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
-from gitswarm.engines.claude import ask_owner, cli, profile
+from gitswarm.engines.claude import ask_owner, cli
 from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.records.outcome import EngineOutcome
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
-from tests.claude.sessions import MODES, Given, Room, allow, deny, entered, living, plays
-from tests.loopback.api import Asked, Reply, Use, say, use
+from tests.claude.sessions import EVERYTHING, MODES, Given, Room, allow, bash, entered
+from tests.loopback.api import Reply, Use, use
 from tests.waiting import wait_until
-
-ALL = {"permissions": {"allow": ["Bash(*)", "Write", "Edit", "Agent"]}}
-"""Settings of Claude Code by which everything is allowed that no hook denies."""
 
 LINES = ("echo allowed > yes.txt", "echo kept > RUN_BASE/kept.txt")
 
@@ -37,10 +33,6 @@ both = pytest.mark.parametrize("mode", MODES)
 def room(tmp_path: Path) -> Iterator[Room]:
     with entered(tmp_path) as room:
         yield room
-
-
-def bash(command: str) -> Reply:
-    return use("Bash", command=command)
 
 
 def told(call: ToolCall) -> tuple[str, bool, str | None]:
@@ -89,7 +81,8 @@ def test_what_the_policy_cannot_decide_is_denied(room: Room, mode: str) -> None:
         if "hang" in str(given["command"]):
             release.wait(30)
             return Allow()
-        return "yes"  # type: ignore[return-value] - what a broken policy may say
+        nonsense: Any = "yes"
+        return nonsense  # type: ignore[no-any-return]
 
     room.play(*(bash(f"echo x > {name}.txt") for name in ("raise", "hang", "neither")))
     result = room.run(room.engine(mode, decision_s=0.3), room.request(decide))
@@ -121,7 +114,7 @@ def gate_of(room: Room) -> Path:
 
 
 def test_with_the_socket_gone_every_call_is_denied(room: Room) -> None:
-    room.settings("home", ALL)
+    room.settings("home", EVERYTHING)
 
     def decide(_tool: str, _given: Given) -> Verdict:
         gate_of(room).unlink()
@@ -183,27 +176,22 @@ def test_a_hook_that_does_not_work_lets_nothing_through(
     """Everything is allowed but for the hook, so that nothing else can be what denies."""
     ours = cli._hooks
 
-    def broken(path: Path) -> dict[str, JsonValue]:
-        found: dict[str, JsonValue] = ours(path)
-        return _with_command(found, command)
+    def broken(path: Path) -> Any:
+        found: Any = ours(path)
+        found["PreToolUse"][0]["hooks"][0] |= {"command": command, "timeout": 1}
+        return found
 
     monkeypatch.setattr(cli, "_hooks", broken)
-    room.settings("home", ALL)
+    room.settings("home", EVERYTHING)
     room.play(bash("echo x > f.txt"))
     result = room.run(room.engine("cli", setting_sources=("user",)), room.request())
     assert room.files == {}
     assert [call.blocked for call in result.tool_calls] == [True]
 
 
-def _with_command(hooks: Mapping[str, JsonValue], command: str) -> dict[str, JsonValue]:
-    (matcher,) = hooks["PreToolUse"]  # type: ignore[misc, union-attr]
-    (hook,) = matcher["hooks"]  # type: ignore[index, call-overload, misc, union-attr]
-    return {"PreToolUse": [{**matcher, "hooks": [{**hook, "command": command, "timeout": 1}]}]}  # type: ignore[dict-item]
-
-
 def test_a_shim_that_is_not_there_lets_nothing_through(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_owner, "__file__", "/nowhere/ask_owner.py")
-    room.settings("home", ALL)
+    room.settings("home", EVERYTHING)
     room.play(bash("echo x > f.txt"))
     result = room.run(room.engine("cli", setting_sources=("user",)), room.request())
     assert room.files == {}
@@ -260,126 +248,6 @@ def test_who_asks_again_about_a_call_does_not_change_what_is_recorded() -> None:
     for command in ("true", "git push"):
         gate.answer({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "toolu_1"})
     assert gate.verdicts == {"toolu_1": Allow()}
-
-
-# Other settings of Claude Code.
-
-
-def plant_project(room: Room) -> None:
-    """What a hostile or merely lively repository brings along."""
-    touch = {"type": "command", "command": f"touch {room.folder}/hooked"}
-    events: dict[str, JsonValue] = {name: [{"hooks": [touch]}] for name in ("SessionStart", "PreToolUse", "Stop")}
-    room.settings("worktree", {**ALL, "hooks": events, "enableAllProjectMcpServers": True})
-    server = '{"mcpServers": {"own": {"command": "touch", "args": ["%s/served"]}}}' % room.folder
-    (room.worktree / ".mcp.json").write_text(server)
-    (room.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
-    (room.worktree / ".claude/agents").mkdir()
-    agent = "---\nname: planted\ndescription: Planted in agents.\n---\nDo it.\n"
-    (room.worktree / ".claude/agents/planted.md").write_text(agent)
-
-
-@both
-def test_nothing_of_the_project_has_an_effect_by_default(room: Room, mode: str) -> None:
-    plant_project(room)
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine(mode), room.request(deny, tools=("Bash", "Agent")))
-    assert not (room.worktree / "f.txt").exists()
-    assert [call.blocked_reason for call in result.tool_calls] == ["test-rule: not in this test"]
-    assert sorted(path.name for path in room.folder.iterdir()) == ["home", "scratch", "tmp", "worktree"]
-    assert "Planted in" not in str([asked.body for asked in room.loopback.asked])
-
-
-@both
-def test_what_is_read_on_demand_does_not_take_the_policy_away(room: Room, mode: str) -> None:
-    """`disableAllHooks` would, and an allow rule would let through what no hook denies."""
-    (room.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
-    room.settings("worktree", {**ALL, "disableAllHooks": True})
-    room.settings("home", {**ALL, "disableAllHooks": True})
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine(mode, setting_sources=("user", "project")), room.request(deny))
-    assert not (room.worktree / "f.txt").exists()
-    assert [call.blocked_reason for call in result.tool_calls] == ["test-rule: not in this test"]
-    assert "Planted in CLAUDE.md." in str(room.asked[0].body)
-
-
-@both
-@pytest.mark.parametrize("name", ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"])
-def test_variables_that_switch_hooks_off_do_not_reach_a_session(room: Room, mode: str, name: str) -> None:
-    room.settings("home", ALL)
-    room.env[name] = "1"
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine(mode, setting_sources=("user",)), room.request(deny))
-    assert room.files == {}
-    assert [call.blocked_reason for call in result.tool_calls] == ["test-rule: not in this test"]
-
-
-@both
-def test_a_session_in_which_nobody_asks_is_ended_at_its_first_call(
-    room: Room, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What switches hooks off and is not known here, for one a company's own settings."""
-    monkeypatch.setattr(profile, "_NEVER", frozenset())
-    room.env["CLAUDE_CODE_SIMPLE"] = "1"
-    room.settings("home", ALL)
-    room.play(bash("echo x > first.txt"), bash("sleep 5; echo x > second.txt"))
-    result = room.run(room.engine(mode, setting_sources=("user",)), room.request(deny))
-    assert room.files == {"first.txt": "x\n"}
-    assert result.outcome is not None
-    assert result.outcome.kind == "killed"
-    assert "Bash was carried out without asking the policy" in result.outcome.detail
-    assert (result.handoff, result.status.value) == (None, "failed")
-
-
-# Ways around it, from inside.
-
-
-@both
-def test_there_are_no_tools_but_those_that_were_ordered(room: Room, mode: str) -> None:
-    others = ("Skill", "WebFetch", "Monitor", "EnterWorktree", "CronCreate", "ToolSearch", "SlashCommand", "Agent")
-    room.play(
-        *(use(name, command="touch f.txt", skill="init", prompt="x") for name in others),
-        use("Bash", command="sleep 60; touch late.txt", run_in_background=True),
-    )
-    result = room.run(room.engine(mode), room.request(allow))
-    assert room.files == {}
-    assert set(room.asked[0].tools) == {"Read", "Write", "Edit", "Bash", "Grep", "Glob"}
-    assert [(call.tool, call.success) for call in result.tool_calls] == [(name, False) for name in (*others, "Bash")]
-    assert "run_in_background" in result.tool_calls[-1].output
-
-
-@both
-def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(room: Room, mode: str) -> None:
-    order = {"description": "look", "subagent_type": "general-purpose"}
-    own = plays(use("Agent", prompt="sub-task", **order))
-
-    def model(asked: Asked) -> Reply:
-        if "sub-task" not in str(asked.body["messages"][0]):
-            return own(asked)
-        acts = (
-            bash("echo x > denied.txt"),
-            bash("echo x > allowed.txt"),
-            use("Agent", prompt="sub-sub-task", **order),
-        )
-        return acts[asked.turn] if asked.turn < len(acts) else say("looked")
-
-    room.play(model=model)
-    judged: list[str] = []
-
-    def decide(tool: str, given: Given) -> Verdict:
-        judged.append(str(given.get("command", tool)))
-        return Deny("test-rule", "no", "no") if "denied" in str(given) else Allow()
-
-    result = room.run(room.engine(mode), room.request(decide, tools=("Agent", "Bash")))
-    assert room.files == {"allowed.txt": "x\n"}
-    assert judged == ["Agent", "echo x > denied.txt", "echo x > allowed.txt"]
-    assert [(call.tool, call.agent, call.success, call.blocked_reason) for call in result.tool_calls] == [
-        ("Bash", "general-purpose", False, "test-rule: no"),
-        ("Bash", "general-purpose", True, None),
-        ("Agent", "general-purpose", False, "tool: Agent: a subagent starts no subagents"),
-        ("Agent", None, True, None),
-    ]
-    assert "looked" in result.tool_calls[-1].output
-    assert not any("sub-sub-task" in str(asked.body["messages"][0]) for asked in room.asked)
 
 
 # The owner is gone.

@@ -16,12 +16,10 @@ import pytest
 import yaml
 
 from gitswarm.engines.base import StepEndedError
-from gitswarm.engines.claude import holding
 from gitswarm.records.outcome import EngineOutcome
 from gitswarm.specs.script import Script
-from tests.claude.sessions import KEY, MODES, Room, allow, entered, living
+from tests.claude.sessions import KEY, MODES, Room, allow, bash, entered, living
 from tests.conftest import Project
-from tests.loopback.api import Reply, use
 from tests.loopback.player import ScriptedModel
 from tests.loopback.server import Loopback, serving
 from tests.projects import only_run
@@ -35,10 +33,6 @@ both = pytest.mark.parametrize("mode", MODES)
 def room(tmp_path: Path) -> Iterator[Room]:
     with entered(tmp_path) as room:
         yield room
-
-
-def bash(command: str) -> Reply:
-    return use("Bash", command=command)
 
 
 # One step.
@@ -101,13 +95,21 @@ def test_a_step_for_which_nobody_waits_ends_at_once(room: Room, mode: str) -> No
 
 @both
 def test_a_session_leaves_no_threads_and_no_open_files(room: Room, mode: str) -> None:
-    before = len(os.listdir("/proc/self/fd")) if mode == "cli" else None
     room.play(bash("echo x > f.txt"))
+    room.run(room.engine(mode), room.request(allow))  # what is made once and kept is there now
+    before = _open_files()
     room.run(room.engine(mode), room.request(allow))
-    wait_until(lambda: [thread.name for thread in threading.enumerate() if "_talk" in thread.name] == [], "no thread")
-    wait_until(lambda: [thread for thread in threading.enumerate() if "(_listen)" in thread.name] == [], "no thread")
-    if before is not None:
-        wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before + 2, "no open files", seconds=5)
+    wait_until(lambda: _threads_of_sessions() == [], "no thread is left", seconds=5)
+    wait_until(lambda: _open_files() <= before, "no file is left open", seconds=5)
+
+
+def _threads_of_sessions() -> list[str]:
+    names = ("(_talk)", "(_listen)", "(_ask)", "(_collect)", "(_attend)")
+    return [thread.name for thread in threading.enumerate() if thread.name.endswith(names)]
+
+
+def _open_files() -> int:
+    return psutil.Process().num_fds()
 
 
 # A run.
@@ -226,10 +228,13 @@ def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Produc
     assert product.go_on() == {"up", "again.txt", "closed.txt"}
 
 
-@pytest.mark.parametrize(("words", "state", "code"), [(("pause",), "paused", 5), (("stop",), "stopped", 0)])
-def test_another_process_ends_it_at_once(product: Product, words: tuple[str], state: str, code: int) -> None:
+STOPS = pytest.param("stop", "stopped", 0, marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize(("wish", "state", "code"), [("pause", "paused", 5), STOPS])
+def test_another_process_ends_it_at_once(product: Product, wish: str, state: str, code: int) -> None:
     with product.standing() as process:
-        product.project.swarm(*words, "--now")
+        product.project.swarm(wish, "--now")
         assert process.wait(30) == code
     assert product.project.json("status")["state"] == state
     product.check_nothing_left()

@@ -68,9 +68,7 @@ def test_a_program_is_asked_with_the_path_that_it_has_from_here(
     assert found == Program(path, "2.1.999")
 
 
-def test_a_program_that_is_not_there_and_one_that_is_nowhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = EngineAccess(cli=str(tmp_path / "claude"))
     problem = f"there is no program at {tmp_path}/claude (SWARM_CLAUDE_CLI, engines.claude.cli)"
     assert find_program(said, {}, bundled_first=True) == Program(None, problem=problem)
@@ -88,7 +86,7 @@ def test_a_program_that_is_not_there_and_one_that_is_nowhere(
         ("kill -9 $$", "killed by signal 9"),
         ("sleep 60 & sleep 60", "no end after 1 s: it was ended"),
         ("yes", "no end after 1 s: it was ended"),
-        ("yes '{\"type\": \"system\", \"subtype\": \"noise\"}'", "no end after 1 s: it was ended"),
+        ('yes \'{"type": "system", "subtype": "noise"}\'', "no end after 1 s: it was ended"),
     ],
     ids=["fails", "says-nothing", "killed", "hangs", "endless-text", "endless-json"],
 )
@@ -103,12 +101,12 @@ def test_a_session_without_a_result_was_killed(room: Room, mode: str, script: st
 
 
 RESULT = (
-    '{"type": "result", "subtype": "success", "is_error": false, "num_turns": 1, "session_id": "s", "result": "done", '
-    '"duration_ms": 1, "duration_api_ms": 1, "total_cost_usd": 0.5}'
+    '{"type": "result", "subtype": "success", "is_error": false, "num_turns": 1, "session_id": "s", '
+    '"result": "done", "duration_ms": 1, "duration_api_ms": 1, "total_cost_usd": 0.5}'
 )
 
 
-def test_a_program_that_does_not_end_after_its_result_is_ended(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_stays_after_its_result_is_ended(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "_LINGER_S", 0.3)
     script = f"trap '' TERM; echo '{RESULT}'; while :; do sleep 1; done"
     result = room.run(room.engine("cli", cli=fake(room.folder, VERSION + script)), room.request(allow))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.program import _bundled
 from gitswarm.specs.script import Script
-from tests.claude.sessions import MODES, Room, allow, entered
+from tests.claude.sessions import MODES, allow, entered
 from tests.conftest import Project
 from tests.leaks import leaked, with_flow
-from tests.loopback.api import Asked, use
+from tests.loopback.api import Asked
 from tests.loopback.player import ScriptedModel
 from tests.loopback.server import serving
 from tests.projects import new_project, only_run
@@ -50,7 +50,10 @@ HOSTILE = "engines: {claude: {env: {ANTHROPIC_BASE_URL: 'http://127.0.0.1:1'}}}\
 SCRIPT = {
     "steps": {
         "write": {
-            "run": ["python3 -c 'import os; print(dict(os.environ))'", 'echo "$ANTHROPIC_AUTH_TOKEN" | rev | rev; false'],
+            "run": [
+                "python3 -c 'import os; print(dict(os.environ))'",
+                'echo "$ANTHROPIC_AUTH_TOKEN" | rev | rev; false',
+            ],
             "write": {".swarm/config.yaml": HOSTILE},
             "output": f"I found {KEY} and {GATEWAY}",
             "summary": f"with {GATEWAY}",
@@ -155,7 +158,7 @@ def test_what_held_a_key_is_there_without_it(told: Told) -> None:
     assert all("[REDACTED:" in error for error in errors)
 
 
-def _events(project: Project) -> list[dict[str, dict[str, str]]]:
+def _events(project: Project) -> list[dict[str, Any]]:
     return [json.loads(line) for line in project.swarm("events", "--json").stdout.splitlines()]
 
 
@@ -191,9 +194,7 @@ def test_the_environment_of_the_cli_is_the_one_that_was_ordered(
     monkeypatch.setenv("SWARM_KEEP_ENV", " ".join(strange))
     with entered(tmp_path) as room:
         path = tmp_path / "claude"
-        path.write_text(
-            f"#!/bin/sh\n[ $1 = --version ] || env -0 > '{tmp_path}/seen'\nexec '{_bundled()}' \"$@\"\n"
-        )
+        path.write_text(f"#!/bin/sh\n[ $1 = --version ] || env -0 > '{tmp_path}/seen'\nexec '{_bundled()}' \"$@\"\n")
         path.chmod(0o700)
         room.play()
         engine = room.engine(mode, cli=path)
@@ -212,8 +213,8 @@ def test_a_key_in_the_committed_configuration_is_refused_where_it_stands(project
     text = f"engines:\n  claude:\n    env:\n      ANTHROPIC_AUTH_TOKEN: {GATEWAY}\n"
     project.commit({".swarm/config.yaml": text})
     done = project.swarm("start", "build", "--mode", "cli", code=1)
+    name = "engines.claude.env.ANTHROPIC_AUTH_TOKEN"
     assert done.stderr.splitlines() == [
-        "git-swarm: .swarm/config.yaml:4: engines.claude.env.ANTHROPIC_AUTH_TOKEN: a key does not belong in a "
-        "committed file",
+        f"git-swarm: .swarm/config.yaml:4: {name}: a key does not belong in a committed file",
         'hint: ANTHROPIC_AUTH_TOKEN: "${ANTHROPIC_AUTH_TOKEN}" takes it from your environment',
     ]

@@ -44,7 +44,9 @@ class LastWords:
 def outcome_of(last: LastWords) -> EngineOutcome:
     if last.unjudged is not None:
         what = f"{last.unjudged} was carried out without asking the policy, and the session was ended"
-        return EngineOutcome(kind="killed", detail=f"{what}: settings of Claude Code on this machine switch hooks off")
+        return EngineOutcome(
+            kind="killed", detail=f"{what}: settings of Claude Code on this machine switch hooks off"
+        )
     if last.gone is not None and last.gone.missing:
         return EngineOutcome(kind="engine_missing", detail=last.gone.problem)
     if last.ended is None:

@@ -1,5 +1,5 @@
-"""Starts the CLI in a session of its own, so that a Ctrl-C in the terminal is ours to handle; it ends with its owner,
-also when that one is killed; and its environment is exactly the one that it is given, which the SDK has no way to say.
+"""Starts the CLI in a session of its own, so that a Ctrl-C in the terminal is ours to handle. It ends with its owner,
+also when that one is killed, and its environment is exactly the one that it is given: the SDK has no way to say so.
 
 Run by itself: `python -I -S launch.py OWNER NAMES CLI …`. OWNER: its process; NAMES: the variables to keep,
 separated by commas.

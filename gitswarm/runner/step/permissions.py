@@ -38,4 +38,6 @@ def _rules(settings: FrozenSettings) -> PolicyRules:
     they say, without asking anybody."""
     if not {"project", "local"} & set(settings.claude.setting_sources):
         return settings.policy
-    return settings.policy.model_copy(update={"protected_paths": (*settings.policy.protected_paths, *_READ_BY_CLAUDE)})
+    return settings.policy.model_copy(
+        update={"protected_paths": (*settings.policy.protected_paths, *_READ_BY_CLAUDE)}
+    )

@@ -27,6 +27,10 @@ from tests.routed import flow, step
 from tests.waiting import wait_until
 
 both = pytest.mark.parametrize("mode", MODES)
+in_both = pytest.mark.parametrize("product", MODES, indirect=True)
+SOAKED = pytest.param("sdk", marks=pytest.mark.soak)
+in_one = pytest.mark.parametrize("product", ["cli", SOAKED], indirect=True)
+"""What the modes have in common is mostly below them."""
 
 
 @pytest.fixture
@@ -176,7 +180,7 @@ def loopback() -> Iterator[Loopback]:
         yield loopback
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture
 def product(project: Project, loopback: Loopback, request: pytest.FixtureRequest) -> Product:
     script = Script.model_validate(
         {
@@ -203,6 +207,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
         assert said, "it ended without a word"
 
 
+@in_both
 def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
@@ -214,6 +219,7 @@ def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
     product.check_nothing_left()
 
 
+@in_both
 def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
@@ -231,6 +237,7 @@ def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Produc
 STOPS = pytest.param("stop", "stopped", 0, marks=pytest.mark.soak)
 
 
+@in_one
 @pytest.mark.parametrize(("wish", "state", "code"), [("pause", "paused", 5), STOPS])
 def test_another_process_ends_it_at_once(product: Product, wish: str, state: str, code: int) -> None:
     with product.standing() as process:
@@ -240,6 +247,7 @@ def test_another_process_ends_it_at_once(product: Product, wish: str, state: str
     product.check_nothing_left()
 
 
+@in_one
 def test_a_terminal_that_closes_pauses_the_run(product: Product) -> None:
     with product.standing() as process:
         os.killpg(process.pid, signal.SIGHUP)
@@ -248,6 +256,7 @@ def test_a_terminal_that_closes_pauses_the_run(product: Product) -> None:
     product.check_nothing_left()
 
 
+@in_one
 def test_after_a_kill_resume_ends_what_is_left_and_begins_the_step_anew(product: Product) -> None:
     with product.standing() as process:
         process.kill()

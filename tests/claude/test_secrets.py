@@ -103,7 +103,7 @@ class Told:
     proxied: list[str]
 
 
-@pytest.fixture(scope="module", params=MODES)
+@pytest.fixture(scope="module", params=["cli", pytest.param("sdk", marks=pytest.mark.soak)])
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp(request.param)
     with serving() as loopback, logging_proxy() as proxy:

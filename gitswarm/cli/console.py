@@ -25,7 +25,7 @@ def out_lines(lines: Iterable[str]) -> None:
 
 def err(text: str) -> None:
     """A line of progress. Nobody may be there to read it any more; the run is worth more than the line."""
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         sys.stderr.write(f"{harmless(text)}\n")
         sys.stderr.flush()
 

@@ -83,7 +83,8 @@ class StopFlag:
 
 @contextmanager
 def stop_signals(observer: Observer) -> Iterator[StopFlag]:
-    """Ctrl-C once: stop after the step. Twice, or SIGTERM: now; after that the end of the run is not disturbed."""
+    """Ctrl-C once: stop after the step. Twice, SIGTERM, or a terminal that closes: now; after that the end of the run
+    is not disturbed."""
     flag = StopFlag()
     interrupted = StopFlag()
 
@@ -102,12 +103,15 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
     def terminate(_number: int, _frame: FrameType | None) -> None:
         cut_off()
 
-    before = (signal.signal(signal.SIGINT, interrupt), signal.signal(signal.SIGTERM, terminate))
+    wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup: it goes on without its terminal
+        wanted[signal.SIGHUP] = terminate
+    before = {number: signal.signal(number, answer) for number, answer in wanted.items()}
     try:
         yield flag
     finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+        for number, answer in before.items():
+            signal.signal(number, answer)
 
 
 @contextmanager

@@ -71,11 +71,12 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
 
 
 def _known_to_engines(around: Surroundings) -> dict[str, str]:
-    """Every variable that some process of the run is given: keys may be among them."""
-    env = dict(around.env)
-    for access in around.access.values():
-        env.update(access.env)
-    return env
+    """Every variable that some process of the run is given: keys may be among them. An engine's own may have the
+    name of one of the caller's, and another value."""
+    own = {
+        f"{engine}_{name}": value for engine, access in around.access.items() for name, value in access.env.items()
+    }
+    return {**around.env, **own}
 
 
 def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> None:

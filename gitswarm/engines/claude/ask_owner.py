@@ -29,7 +29,7 @@ def main() -> int:
             answer = b"".join(iter(lambda: door.recv(65536), b""))
     except Exception as error:  # noqa: BLE001 - fails closed
         return _no(f"git-swarm cannot be asked: {error}")
-    if not answer.startswith(b"{"):
+    if not answer.endswith(b"\n"):  # the owner went away before it had said everything
         return _no("git-swarm gave no answer")
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()

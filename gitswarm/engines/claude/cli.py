@@ -34,13 +34,11 @@ class CliTransport:
     @contextmanager
     def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
         order.write_system()
-        socket = order.folder / "gate"
-        with open_door(socket, gate):
+        with open_door(order.folder, gate) as socket:
             try:
                 process = _start(order, socket)
             except OSError as error:
-                missing = isinstance(error, FileNotFoundError | PermissionError)
-                tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=missing))
+                tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=True))
                 yield
                 return
             listening = threading.Thread(target=_listen, args=(process, order.prompt, tell), daemon=True)
@@ -54,7 +52,7 @@ class CliTransport:
 
 def _start(order: SessionOrder, socket: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [str(order.program), *arguments(order, socket)],
+        [*order.launched(), *arguments(order, socket)],
         cwd=order.cwd,
         env=order.env,
         stdin=subprocess.PIPE,

@@ -124,6 +124,8 @@ class Conversation:
             if not said.success:
                 self.recorder.note("user", said.output)  # why the handoff was not taken
             return
+        if said.success and said.id not in self.gate.verdicts:
+            self.last = replace(self.last, unjudged=call.tool)
         verdict = self._verdict(said, call)
         output = verdict.told if isinstance(verdict, Deny) else said.output
         self.recorder.end(call, ToolOutcome(said.success, output), verdict)
@@ -132,7 +134,7 @@ class Conversation:
         """What kept the call from being carried out, or changed it: the policy, else the CLI's own rules."""
         verdict = self.gate.verdicts.get(said.id)
         if isinstance(verdict, Deny):
-            return verdict
+            return None if said.success else verdict
         if not said.success and said.id in self._refused:
             return Deny("claude", cut(self._refused[said.id], _REASON_CHARS), "")
         if verdict is None and not said.success and said.output.startswith(_HOOK_FAILED):

@@ -15,18 +15,21 @@ from gitswarm.engines.claude.gate import Gate
 _QUESTION_BYTES = 64 << 20
 _PATIENCE_S = 30.0
 _CHUNK = 1 << 16
+_SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there; TMPDIR may be as deep as the repository
 
 
 @contextmanager
-def open_door(path: Path, gate: Gate) -> Iterator[None]:
-    """Answers questions at `path` while the block lasts; one thread for each, as tools may run side by side."""
+def open_door(folder: Path, gate: Gate) -> Iterator[Path]:
+    """Answers questions at a socket in `folder` while the block lasts; one thread for each, as tools may run side by
+    side."""
+    path = folder / "gate"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         _bind(door, path)
         door.listen(64)
         thread = threading.Thread(target=_attend, args=(door, gate), daemon=True)
         thread.start()
         try:
-            yield
+            yield path
         finally:
             with suppress(OSError):  # wakes the thread that waits for callers
                 door.shutdown(socket.SHUT_RDWR)
@@ -35,10 +38,10 @@ def open_door(path: Path, gate: Gate) -> Iterator[None]:
 
 def _bind(door: socket.socket, path: Path) -> None:
     """By a short way to its folder: the address of a socket has room for about 100 characters."""
-    with tempfile.TemporaryDirectory(prefix="swarm-") as short:
-        folder = Path(short) / "to"
-        folder.symlink_to(path.parent.absolute())
-        door.bind(str(folder / path.name))
+    with tempfile.TemporaryDirectory(prefix="swarm-", dir=_SHORT) as short:
+        way = Path(short) / "to"
+        way.symlink_to(path.parent.absolute())
+        door.bind(str(way / path.name))
 
 
 def _attend(door: socket.socket, gate: Gate) -> None:
@@ -52,10 +55,11 @@ def _attend(door: socket.socket, gate: Gate) -> None:
 
 def _answer(caller: socket.socket, gate: Gate) -> None:
     """One question and its answer; a caller that hangs or goes away gets none, which is a no."""
-    with caller, suppress(OSError, ValueError):
+    with caller, suppress(OSError, ValueError, TypeError, RecursionError):
         caller.settimeout(_PATIENCE_S)
         question = json.loads(_all_of(caller))
-        caller.sendall(json.dumps(gate.answer(question if isinstance(question, dict) else {})).encode())
+        answer = gate.answer(question if isinstance(question, dict) else {})
+        caller.sendall(json.dumps(answer).encode() + b"\n")
 
 
 def _all_of(caller: socket.socket) -> bytes:

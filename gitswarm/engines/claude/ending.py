@@ -31,16 +31,23 @@ _PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 
 @dataclass(frozen=True, slots=True)
 class LastWords:
-    """All that is known of how a session ended. `timeout_s`: it was ended after that time."""
+    """All that is known of how a session ended. `timeout_s`: it was ended after that time. `unjudged`: the tool of a
+    call that was carried out although nobody had asked the policy."""
 
     ended: Ended | None = None
     gone: Gone | None = None
     fault: Faulted | None = None
     limit: Limited | None = None
     timeout_s: float | None = None
+    unjudged: str | None = None
 
 
 def outcome_of(last: LastWords) -> EngineOutcome:
+    if last.unjudged is not None:
+        what = f"{last.unjudged} was carried out without asking the policy, and the session was ended"
+        return EngineOutcome(
+            kind="killed", detail=f"{what}: settings of Claude Code on this machine switch hooks off"
+        )
     if last.gone is not None and last.gone.missing:
         return EngineOutcome(kind="engine_missing", detail=last.gone.problem)
     if last.ended is None:

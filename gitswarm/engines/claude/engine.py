@@ -98,7 +98,7 @@ class ClaudeEngine:
                 work = Phase(EngineOutcome(kind="engine_missing", detail=program.problem or ""))
                 return step_result(request, recorder, Worked(self.profile, started, work))
             order = _work_order(request, self.profile, program.path, folder, env)
-            gate = Gate(request.decide)
+            gate = Gate(request.decide, self.profile.decision_s)
             until = Watch(
                 started + self.profile.settings.step_timeout, self.profile.settings.step_timeout, request.ended
             )
@@ -122,7 +122,7 @@ class ClaudeEngine:
             if program.path is None or program.problem is not None:
                 return RouteAnswer(f"(no answer: {program.problem})")
             order = _route_order(request, self.profile, program.path, folder, env)
-            gate = Gate(request.decide)
+            gate = Gate(request.decide, self.profile.decision_s)
             watch = Watch(time.monotonic() + question.timeout_s, question.timeout_s, request.ended)
             answered = self._phases(lambda: Conversation(recorder, gate, _unheard)).run(order, watch)
         if answered.outcome.kind == "killed":

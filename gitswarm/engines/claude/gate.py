@@ -12,9 +12,6 @@ from pydantic import JsonValue
 from gitswarm.engines.claude.said import RESULT_TOOL
 from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
 
-DECISION_S = 20.0
-"""How long a decision may take; they take milliseconds."""
-
 HOOK_S = 60
 """When the CLI gives its hook up; longer than everything in it, so that the hook itself can say no."""
 
@@ -26,10 +23,11 @@ _SUBAGENT_TOOLS = frozenset({"Agent", "Task"})
 
 @dataclass(slots=True)
 class Gate:
-    """Asked from other threads than the session's. `verdicts`: by the id of the call."""
+    """Asked from other threads than the session's. `timeout_s`: for one decision; they take milliseconds.
+    `verdicts`: by the id of the call."""
 
     decide: Decide
-    timeout_s: float = DECISION_S
+    timeout_s: float
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def answer(self, question: Question) -> Answer:
@@ -47,7 +45,8 @@ class Gate:
             verdict = self._decided(tool, given)
         call = question.get("tool_use_id")
         if isinstance(call, str):
-            self.verdicts[call] = verdict
+            # An agent may ask here as well, later and about calls that were carried out: that changes no record.
+            self.verdicts.setdefault(call, verdict)
         return _hook_answer(verdict)
 
     def _decided(self, tool: str, given: Mapping[str, JsonValue]) -> Verdict:
@@ -56,7 +55,7 @@ class Gate:
 
         def work() -> None:
             try:
-                decided.set_result(self.decide(tool, given))
+                decided.set_result(_checked(self.decide(tool, given)))
             except Exception as error:  # noqa: BLE001 - whatever goes wrong in a policy is a no
                 decided.set_result(_failed(f"{type(error).__name__}: {error}"))
 
@@ -67,14 +66,21 @@ class Gate:
             return _failed(f"no decision within {self.timeout_s:g} s")
 
 
+def _checked(verdict: object) -> Verdict:
+    return verdict if isinstance(verdict, Allow | Deny | Rewrite) else _failed(f"it says {verdict!r:.80}")
+
+
 def _failed(why: str) -> Deny:
     return Deny("policy", f"the policy could not decide ({why})", "go on without this call")
 
 
 def _hook_answer(verdict: Verdict) -> Answer:
-    said: Answer = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
-    if isinstance(verdict, Deny):
-        said |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
-    elif isinstance(verdict, Rewrite):
-        said |= {"updatedInput": dict(verdict.input)}
+    said: Answer = {"hookEventName": "PreToolUse"}
+    match verdict:
+        case Allow():
+            said |= {"permissionDecision": "allow"}
+        case Rewrite():
+            said |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
+        case Deny():
+            said |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
     return {"hookSpecificOutput": said}

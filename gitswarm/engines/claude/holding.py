@@ -50,6 +50,8 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
         try:
             for said in _listen(heard, watch):
                 talk.take(said)
+                if talk.last.unjudged is not None:
+                    break
         finally:
             is_over.set()
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from gitswarm.engines.claude import launch
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.said import Said
 from gitswarm.records.run_spec import ClaudeSettings
@@ -46,10 +49,16 @@ class SessionOrder:
         """A file, as everybody can read a command line; it may also be too long for one."""
         self.system_file.write_text(self.system, encoding="utf-8")
 
+    def launched(self) -> tuple[str, ...]:
+        """The command line of the program, as far as it is the same for both transports (see launch.py)."""
+        names = ",".join(self.env)
+        return (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, str(self.program))
+
     def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
         """JSON for `--settings`, which comes before every other source."""
         # Agents make no commits: what Claude Code would tell them to write into messages is noise.
-        said: dict[str, JsonValue] = {"includeCoAuthoredBy": False}
+        # A user's or a project's settings may switch all hooks off, ours with them.
+        said: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
         return json.dumps(said | ({"hooks": dict(hooks)} if hooks else {}))
 
 

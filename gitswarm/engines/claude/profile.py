@@ -26,19 +26,30 @@ _ALWAYS = {
     # The policy judges each line from the top of the worktree.
     "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
 }
-_NEVER = frozenset({"CLAUDECODE"})
-"""Says that the caller is a session of Claude Code itself."""
+_NEVER = frozenset(
+    {
+        "CLAUDECODE",  # says that the caller is a session of Claude Code itself
+        # Each takes hooks or permission checks away, and with them our policy.
+        "CLAUDE_CODE_SIMPLE",
+        "CLAUDE_CODE_SAFE_MODE",
+        "CLAUDE_CODE_PERSONAL_HOOKS_OFF",
+        "CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS",
+    }
+)
+"""Sessions never get these, whoever sets them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaudeProfile:
-    """`retry_wait_s`: before the second attempt; it doubles with each further one."""
+    """`retry_wait_s`: before the second attempt; it doubles with each further one. `decision_s`: how long the policy
+    may take for one call; what is not decided then is denied."""
 
     provider: str
     settings: ClaudeSettings
     access: EngineAccess
     prices: Prices = lambda _model: None
     retry_wait_s: float = 2.0
+    decision_s: float = 20.0
 
     @property
     def is_isolated(self) -> bool:
@@ -49,8 +60,8 @@ class ClaudeProfile:
         """
         :param env: the agent's; what the caller set for Claude is in it, and the profile's own comes before that.
         """
-        given = {name: value for name, value in env.items() if name not in _NEVER}
-        return {**_UNLESS_SAID, **given, **self.access.env, **_ALWAYS}
+        said = {**_UNLESS_SAID, **env, **self.access.env, **_ALWAYS}
+        return {name: value for name, value in said.items() if name not in _NEVER}
 
     def lacking(self, env: Mapping[str, str]) -> tuple[str, str] | None:
         """What keeps sessions from reaching their provider, and what to do; None: nothing that can be seen here.

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gitswarm.engines.base import EngineAccess
+from gitswarm.processes import CommandLimits, Ending, run_shell
 
 MINIMUM = (2, 1, 295)
 """The oldest version that was tried and found to deny when its hook fails; 2.1.290 lets the call through then."""
 
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
-_VERSION_S = 20
+_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)\b", re.MULTILINE)
+_VERSION_S = 20.0
+_OTHERWISE = "is it Claude Code? SWARM_CLAUDE_CLI=PATH and engines.claude.cli say where another one is"
 _INSTALL = "npm install -g @anthropic-ai/claude-code, pip install 'git-swarm[claude]', or SWARM_CLAUDE_CLI=PATH"
 
 
@@ -34,7 +36,7 @@ def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first:
     :param bundled_first: whether the SDK's own binary comes before the one on PATH.
     """
     if access.cli is not None:
-        path = Path(access.cli).expanduser()
+        path = Path(access.cli).expanduser().absolute()  # sessions stand in another folder
         if not path.is_file():
             return Program(
                 None, problem=f"there is no program at {access.cli} (SWARM_CLAUDE_CLI, engines.claude.cli)"
@@ -72,21 +74,16 @@ def _bundled() -> Path | None:
 
 
 def _checked(path: Path, env: Mapping[str, str]) -> Program:
-    try:
-        told = subprocess.run(
-            [str(path), "--version"],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_VERSION_S,
-            check=False,
-        ).stdout.decode(errors="replace")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Program(None, problem=f"{path} cannot be started: {error}")
-    found = _VERSION.search(told)
-    if found is None:
-        return Program(None, problem=f"{path} does not tell its version: {told.strip()[:80]!r}")
-    version = found[0]
+    limits = CommandLimits(_VERSION_S, output_bytes=4_000)
+    asked = run_shell(f"exec {shlex.quote(str(path))} --version", cwd=path.parent, env=env, limits=limits)
+    if asked.ending is not Ending.EXITED:
+        return Program(None, problem=f"{path} does not tell its version ({asked.error}): {_OTHERWISE}")
+    found = _VERSION.search(asked.output)
+    if found is None or asked.exit_code != 0:
+        told = " ".join(asked.output.split())[:80]
+        how = f"exit code {asked.exit_code}, {told!r}"
+        return Program(None, problem=f"{path} does not tell its version ({how}): {_OTHERWISE}")
+    version = ".".join(found.groups())
     if tuple(int(part) for part in found.groups()) < MINIMUM:
         needed = ".".join(map(str, MINIMUM))
         return Program(path, version, f"{path} is claude {version}, and {needed} or newer is needed: claude update")

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import shlex
-import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
-from gitswarm.engines.claude import launch
-from gitswarm.engines.claude.gate import HOOK_S, Gate
+from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.claude.said import Ended, Gone, Said
+from gitswarm.engines.claude.said import Gone
 
-if TYPE_CHECKING:
-    from claude_agent_sdk import ClaudeAgentOptions, HookContext, HookInput
-    from claude_agent_sdk.types import HookJSONOutput
-
-_LINE_BYTES = 64 << 20
-_STDERR_LINES = 20
+_GRACE_S = 1.0
 _JOIN_S = 10.0
 
 
@@ -31,100 +19,22 @@ class SdkTransport:
 
     @contextmanager
     def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
-        """The thread ends when the session's processes have: the caller ends those that are left."""
+        try:
+            from gitswarm.engines.claude.sdk_session import Cancel, talk  # noqa: PLC0415 - half a second
+        except ImportError:
+            how = "pip install 'git-swarm[claude]', or use --mode cli"
+            tell(Gone(None, f"claude-agent-sdk is not installed: {how}", missing=True))
+            yield
+            return
         order.write_system()
-        talking = threading.Thread(target=_talk, args=(order, gate, tell), daemon=True)
+        cancel = Cancel()
+        talking = threading.Thread(target=talk, args=(order, gate, tell, cancel), daemon=True)
         talking.start()
-        yield
-
-
-def _talk(order: SessionOrder, gate: Gate, tell: Tell) -> None:
-    import asyncio  # noqa: PLC0415 - a hundredth of a second
-
-    try:
-        import claude_agent_sdk as sdk  # noqa: PLC0415 - half a second
-    except ImportError:
-        how = "pip install 'git-swarm[claude]', or use --mode cli"
-        tell(Gone(None, f"claude-agent-sdk is not installed: {how}", missing=True))
-        return
-    # It would print on our terminal what we tell as an outcome.
-    logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
-    last_words: deque[str] = deque(maxlen=_STDERR_LINES)
-    has_ended = False
-
-    def pass_on(said: Said) -> None:
-        nonlocal has_ended
-        has_ended = has_ended or isinstance(said, Ended)
-        tell(said)
-
-    try:
-        asyncio.run(_session(order, gate, pass_on, last_words))
-    except sdk.CLINotFoundError as error:
-        tell(Gone(None, str(error).splitlines()[0], missing=True))
-    except Exception as error:  # noqa: BLE001 - the border to the SDK: whatever it raises ends the session
-        # Behind an error result the SDK raises it once more.
-        exit_code = getattr(error, "exit_code", None)
-        problem = "" if has_ended else " ".join(last_words).strip() or str(error).splitlines()[0]
-        tell(Gone(exit_code if isinstance(exit_code, int) else None, problem))
-    else:
-        tell(Gone(0))
-
-
-async def _session(order: SessionOrder, gate: Gate, tell: Tell, last_words: deque[str]) -> None:
-    from claude_agent_sdk import query  # noqa: PLC0415 - half a second
-
-    from gitswarm.engines.claude.messages import read  # noqa: PLC0415 - same
-
-    options = options_of(order, gate, lambda line: last_words.append(line[:500]))
-    async for message in query(prompt=order.prompt, options=options):
-        for said in read(message):
-            tell(said)
-
-
-def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOptions:
-    import asyncio  # noqa: PLC0415 - a hundredth of a second
-
-    from claude_agent_sdk import ClaudeAgentOptions, HookMatcher  # noqa: PLC0415 - half a second
-
-    async def ask(question: HookInput, _call: str | None, _context: HookContext) -> HookJSONOutput:
-        answer = await asyncio.to_thread(gate.answer, cast("dict[str, Any]", question))
-        return cast("HookJSONOutput", answer)
-
-    settings = order.settings
-    # Without on_failure a hook that raises, or returns nothing, lets the call through.
-    matcher = HookMatcher(matcher=None, hooks=[ask], timeout=HOOK_S, on_failure="block")
-    return ClaudeAgentOptions(
-        cwd=order.cwd,
-        cli_path=_launcher(order),
-        env={**order.env, "SWARM_KEEP_ENV": " ".join(order.env)},
-        tools=list(order.tools),
-        system_prompt=(
-            {"type": "file", "path": str(order.system_file)}
-            if order.bare
-            else {"type": "preset", "preset": "claude_code"}
-        ),
-        extra_args={} if order.bare or not order.system else {"append-system-prompt-file": str(order.system_file)},
-        settings=order.own_settings(),
-        setting_sources=list(settings.setting_sources),
-        strict_mcp_config=not settings.setting_sources,
-        permission_mode="dontAsk",
-        hooks={"PreToolUse": [matcher]},
-        model=order.model,
-        fallback_model=settings.fallback_model,
-        max_turns=order.max_turns,
-        max_budget_usd=order.max_cost_usd,
-        output_format={"type": "json_schema", "schema": dict(order.schema)} if order.schema is not None else None,
-        resume=order.resume,
-        verbatim_prompts=True,
-        max_buffer_size=_LINE_BYTES,
-        stderr=complain,
-    )
-
-
-def _launcher(order: SessionOrder) -> Path:
-    """The program that the SDK takes for the CLI (see launch.py)."""
-    path = order.folder / "claude"
-    words = shlex.join((sys.executable, "-I", "-S", launch.__file__, str(order.program)))
-    path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
-    path.chmod(0o700)
-    return path
+        try:
+            yield
+        finally:
+            # The caller has ended its processes. It ends with them, unless it waits for an answer of theirs, or has
+            # more to read than anybody wants to hear.
+            talking.join(_GRACE_S)
+            cancel()
+            talking.join(_JOIN_S)

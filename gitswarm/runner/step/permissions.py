@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from gitswarm.records.policy import Decide
+from gitswarm.records.policy import Decide, PolicyRules
+from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.scope import Ground, Role, make_scope
+
+_READ_BY_CLAUDE = (".claude/**", ".mcp.json")
 
 
 def permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping[str, str]) -> Decide:
@@ -27,4 +30,14 @@ def permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping
         writes_code=plan.station is None or plan.station.writes_code,
         tools=plan.station.tools if plan.station is not None else (),
     )
-    return partial(decide, scope=make_scope(ground, role, session.spec.settings.policy))
+    return partial(decide, scope=make_scope(ground, role, _rules(session.spec.settings)))
+
+
+def _rules(settings: FrozenSettings) -> PolicyRules:
+    """Where sessions read the project's own settings, no agent may write them: the next session would execute what
+    they say, without asking anybody."""
+    if not {"project", "local"} & set(settings.claude.setting_sources):
+        return settings.policy
+    return settings.policy.model_copy(
+        update={"protected_paths": (*settings.policy.protected_paths, *_READ_BY_CLAUDE)}
+    )

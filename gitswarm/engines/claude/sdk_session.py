@@ -1,0 +1,144 @@
+"""One session by the Agent SDK. Imported only where one is held: the SDK takes half a second."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    CLINotFoundError,
+    HookContext,
+    HookInput,
+    HookMatcher,
+    query,
+)
+from claude_agent_sdk.types import HookJSONOutput
+
+from gitswarm.engines.claude.gate import HOOK_S, Gate
+from gitswarm.engines.claude.messages import read
+from gitswarm.engines.claude.order import SessionOrder, Tell
+from gitswarm.engines.claude.said import Ended, Gone, Said
+
+_LINE_BYTES = 64 << 20
+_STDERR_LINES = 20
+
+
+@dataclass(slots=True)
+class Cancel:
+    """Ends a session's task from another thread; nothing where it has not begun, or is over."""
+
+    task: asyncio.Task[None] | None = None
+
+    def __call__(self) -> None:
+        if self.task is not None:
+            with suppress(RuntimeError):  # its loop is closed: it is over
+                self.task.get_loop().call_soon_threadsafe(self.task.cancel)
+
+
+def talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
+    """Holds the session until it is over, and tells how it ended."""
+    # It would print on our terminal what we tell as an outcome.
+    logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
+    last_words: deque[str] = deque(maxlen=_STDERR_LINES)
+    has_ended = False
+
+    def pass_on(said: Said) -> None:
+        nonlocal has_ended
+        has_ended = has_ended or isinstance(said, Ended)
+        tell(said)
+
+    try:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(_session(order, gate, pass_on, last_words, cancel))
+    except asyncio.CancelledError:
+        tell(Gone(None))
+    except CLINotFoundError as error:
+        tell(Gone(None, str(error).splitlines()[0], missing=True))
+    except Exception as error:  # noqa: BLE001 - the border to the SDK: whatever it raises ends the session
+        # Behind an error result the SDK raises it once more.
+        exit_code = getattr(error, "exit_code", None)
+        problem = "" if has_ended else " ".join(last_words).strip() or str(error).splitlines()[0]
+        tell(Gone(exit_code if isinstance(exit_code, int) else None, problem))
+    else:
+        tell(Gone(0))
+
+
+async def _session(order: SessionOrder, gate: Gate, tell: Tell, last_words: deque[str], cancel: Cancel) -> None:
+    cancel.task = asyncio.current_task()
+    options = options_of(order, gate, lambda line: last_words.append(line[:500]))
+    try:
+        async for message in query(prompt=order.prompt, options=options):
+            for said in read(message):
+                tell(said)
+    finally:
+        await cast("_Loop", asyncio.get_running_loop()).close_pipes()
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Remembers what it started: the SDK leaves the pipes of a program open that was ended for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._started: list[asyncio.BaseTransport] = []
+
+    async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
+        started = await super().subprocess_exec(*args, **kwargs)
+        self._started.append(started[0])
+        return started
+
+    async def close_pipes(self) -> None:
+        for transport in self._started:
+            transport.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # a transport closes its pipes in the next turn, and those their files in one more
+
+
+def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOptions:
+    async def ask(question: HookInput, _call: str | None, _context: HookContext) -> HookJSONOutput:
+        answer = await asyncio.to_thread(gate.answer, cast("dict[str, Any]", question))
+        return cast("HookJSONOutput", answer)
+
+    settings = order.settings
+    # Without on_failure a hook that raises, or returns nothing, lets the call through.
+    matcher = HookMatcher(matcher=None, hooks=[ask], timeout=HOOK_S, on_failure="block")
+    return ClaudeAgentOptions(
+        cwd=order.cwd,
+        cli_path=_launcher(order),
+        env=dict(order.env),
+        tools=list(order.tools),
+        system_prompt=(
+            {"type": "file", "path": str(order.system_file)}
+            if order.bare
+            else {"type": "preset", "preset": "claude_code"}
+        ),
+        extra_args={} if order.bare or not order.system else {"append-system-prompt-file": str(order.system_file)},
+        settings=order.own_settings(),
+        setting_sources=list(settings.setting_sources),
+        strict_mcp_config=not settings.setting_sources,
+        permission_mode="dontAsk",
+        hooks={"PreToolUse": [matcher]},
+        model=order.model,
+        fallback_model=settings.fallback_model,
+        max_turns=order.max_turns,
+        max_budget_usd=order.max_cost_usd,
+        output_format={"type": "json_schema", "schema": dict(order.schema)} if order.schema is not None else None,
+        resume=order.resume,
+        verbatim_prompts=True,
+        max_buffer_size=_LINE_BYTES,
+        stderr=complain,
+    )
+
+
+def _launcher(order: SessionOrder) -> Path:
+    """The program that the SDK takes for the CLI (see launch.py)."""
+    path = order.folder / "claude"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(order.launched())} "$@"\n', encoding="utf-8")
+    path.chmod(0o700)
+    return path

@@ -1,0 +1,281 @@
+"""A call that the policy does not let through is not carried out, whatever becomes of the policy's side."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitswarm.engines.claude import ask_owner, cli
+from gitswarm.engines.claude.door import open_door
+from gitswarm.engines.claude.gate import Gate
+from gitswarm.records.outcome import EngineOutcome
+from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.receipt import ToolCall
+from tests.claude.sessions import EVERYTHING, MODES, Given, Room, allow, bash, entered
+from tests.loopback.api import Reply, Use, use
+from tests.waiting import wait_until
+
+LINES = ("echo allowed > yes.txt", "echo kept > RUN_BASE/kept.txt")
+
+both = pytest.mark.parametrize("mode", MODES)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    with entered(tmp_path) as room:
+        yield room
+
+
+def told(call: ToolCall) -> tuple[str, bool, str | None]:
+    return call.tool, call.success, call.blocked_reason
+
+
+@both
+def test_each_of_several_calls_in_one_message_is_judged_by_itself(room: Room, mode: str) -> None:
+    room.play(
+        Reply(
+            (
+                Use("Write", {"file_path": str(room.worktree / "no.txt"), "content": "x"}),
+                *(Use("Bash", {"command": line}) for line in LINES),
+            )
+        )
+    )
+
+    def decide(tool: str, given: Given) -> Verdict:
+        if tool == "Write":
+            return Deny("test-rule", "no files here", "say it instead")
+        command = str(given["command"])
+        if "RUN_BASE" in command:
+            return Rewrite({"command": command.replace("RUN_BASE", "base")}, "spelled out")
+        return Allow()
+
+    result = room.run(room.engine(mode), room.request(decide))
+    assert room.files == {"yes.txt": "allowed\n", "base/kept.txt": "kept\n"}
+    assert result.outcome == EngineOutcome(kind="ok")
+    assert result.handoff is not None
+    assert "denied (test-rule): no files here\nsay it instead" in room.answered[0]
+    calls = {str(call.input.get("command")): call for call in result.tool_calls}
+    denied, allowed, rewritten = (calls[line] for line in ("None", *LINES))
+    assert told(denied) == ("Write", False, "test-rule: no files here")
+    assert (denied.blocked, denied.input) == (True, {"file_path": "$WORKTREE/no.txt", "content": "x"})
+    assert (told(allowed), allowed.executed_input) == (("Bash", True, None), None)
+    assert rewritten.executed_input == {"command": "echo kept > base/kept.txt"}
+
+
+@both
+def test_what_the_policy_cannot_decide_is_denied(room: Room, mode: str) -> None:
+    release = threading.Event()
+
+    def decide(_tool: str, given: Given) -> Verdict:
+        if "raise" in str(given["command"]):
+            raise RuntimeError("broken")
+        if "hang" in str(given["command"]):
+            release.wait(30)
+            return Allow()
+        nonsense: Any = "yes"
+        return nonsense  # type: ignore[no-any-return]
+
+    room.play(*(bash(f"echo x > {name}.txt") for name in ("raise", "hang", "neither")))
+    result = room.run(room.engine(mode, decision_s=0.3), room.request(decide))
+    release.set()
+    assert room.files == {}
+    assert [call.blocked_reason for call in result.tool_calls] == [
+        "policy: the policy could not decide (RuntimeError: broken)",
+        "policy: the policy could not decide (no decision within 0.3 s)",
+        "policy: the policy could not decide (it says 'yes')",
+    ]
+    assert result.outcome == EngineOutcome(kind="ok")
+
+
+@both
+def test_what_claude_code_itself_refuses_is_recorded_as_blocked(room: Room, mode: str) -> None:
+    names = (".git/hooks/pre-commit", ".claude/settings.json")
+    room.play(*(use("Write", file_path=str(room.worktree / name), content="x") for name in names))
+    result = room.run(room.engine(mode), room.request())
+    assert room.files == {}
+    assert [(call.blocked, str(call.blocked_reason).partition(":")[0]) for call in result.tool_calls] == [
+        (True, "claude"),
+        (True, "claude"),
+    ]
+
+
+def gate_of(room: Room) -> Path:
+    (path,) = (room.folder / "scratch").glob("*/gate")
+    return path
+
+
+def test_with_the_socket_gone_every_call_is_denied(room: Room) -> None:
+    room.settings("home", EVERYTHING)
+
+    def decide(_tool: str, _given: Given) -> Verdict:
+        gate_of(room).unlink()
+        return Allow()
+
+    room.play(bash("echo x > first.txt"), bash("echo x > second.txt"))
+    result = room.run(room.engine("cli", setting_sources=("user",)), room.request(decide))
+    assert room.files == {"first.txt": "x\n"}
+    assert [call.blocked for call in result.tool_calls] == [False, True]
+    assert "cannot be asked" in str(result.tool_calls[1].blocked_reason)
+
+
+IMPOSTOR = """
+import json, os, socket, sys
+os.unlink(sys.argv[1])
+door = socket.socket(socket.AF_UNIX)
+door.bind(sys.argv[1])
+door.listen()
+print("listening", flush=True)
+while True:
+    caller, _ = door.accept()
+    while caller.recv(65536):
+        pass
+    yes = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+    caller.sendall(json.dumps(yes).encode() + b"\\n")
+    caller.close()
+"""
+
+
+def test_somebody_else_at_the_socket_allows_nothing(room: Room) -> None:
+    impostors: list[subprocess.Popen[str]] = []
+
+    def decide(_tool: str, _given: Given) -> Verdict:
+        command = [sys.executable, "-c", IMPOSTOR, str(gate_of(room))]
+        impostors.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert impostors[0].stdout is not None
+        assert impostors[0].stdout.readline() == "listening\n"
+        return Allow()
+
+    room.play(bash("echo x > first.txt"), bash("echo x > second.txt"))
+    try:
+        result = room.run(room.engine("cli"), room.request(decide))
+    finally:
+        for impostor in impostors:
+            impostor.kill()
+            impostor.communicate()
+    assert room.files == {"first.txt": "x\n"}
+    assert "somebody else listens" in str(result.tool_calls[1].blocked_reason)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["/nowhere/python -I shim.py", "exit 1", "kill -9 $$", "exec sleep 60", "echo no JSON; exit 3"],
+    ids=["missing", "fails", "killed", "hangs", "babbles"],
+)
+def test_a_hook_that_does_not_work_lets_nothing_through(
+    room: Room, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Everything is allowed but for the hook, so that nothing else can be what denies."""
+    ours = cli._hooks
+
+    def broken(path: Path) -> Any:
+        found: Any = ours(path)
+        found["PreToolUse"][0]["hooks"][0] |= {"command": command, "timeout": 1}
+        return found
+
+    monkeypatch.setattr(cli, "_hooks", broken)
+    room.settings("home", EVERYTHING)
+    room.play(bash("echo x > f.txt"))
+    result = room.run(room.engine("cli", setting_sources=("user",)), room.request())
+    assert room.files == {}
+    assert [call.blocked for call in result.tool_calls] == [True]
+
+
+def test_a_shim_that_is_not_there_lets_nothing_through(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask_owner, "__file__", "/nowhere/ask_owner.py")
+    room.settings("home", EVERYTHING)
+    room.play(bash("echo x > f.txt"))
+    result = room.run(room.engine("cli", setting_sources=("user",)), room.request())
+    assert room.files == {}
+    assert [call.blocked for call in result.tool_calls] == [True]
+
+
+@pytest.mark.parametrize("reply", [b"", b"garbage", b'{"hookSpecificOutput": {"permissionDecision": "allow"'])
+def test_the_shim_denies_what_is_no_whole_answer(tmp_path: Path, reply: bytes) -> None:
+    path = tmp_path / "gate"
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen()
+        shim = subprocess.Popen(
+            [sys.executable, "-I", "-S", ask_owner.__file__, str(path), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert shim.stdin is not None
+        shim.stdin.write(b"{}")
+        shim.stdin.close()
+        shim.stdin = None
+        caller, _address = door.accept()
+        with caller:
+            while caller.recv(100):
+                pass
+            caller.sendall(reply)
+        answer = shim.communicate(timeout=30)
+    assert (shim.returncode, answer) == (2, (b"", b"denied: git-swarm gave no answer\n"))
+
+
+@pytest.mark.parametrize("asked", [b"", b"[]", b"nonsense", b'{"tool_name": 3}', b"[" * 100_000])
+def test_a_question_that_is_none_is_answered_with_no(tmp_path: Path, asked: bytes) -> None:
+    gate = Gate(allow, 1.0)
+    with open_door(tmp_path, gate) as path, socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(str(path))
+        caller.sendall(asked)
+        caller.shutdown(socket.SHUT_WR)
+        said = b"".join(iter(lambda: caller.recv(4096), b""))
+    assert said == b"" or b'"permissionDecision": "deny"' in said
+
+
+def test_a_deep_folder_has_its_socket_too(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*["a-folder-with-a-name"] * 6)
+    deep.mkdir(parents=True)
+    with open_door(deep, Gate(allow, 1.0)) as path:
+        assert path == deep / "gate"
+        assert path.is_socket()
+        words = [sys.executable, "-I", "-S", ask_owner.__file__, str(path), str(os.getpid())]
+        question = b'{"tool_name": "Bash", "tool_input": {"command": "true"}, "tool_use_id": "toolu_1"}'
+        asked = subprocess.run(words, input=question, capture_output=True, check=True)
+    assert b'"permissionDecision": "allow"' in asked.stdout
+    assert not path.exists()
+
+
+def test_who_asks_again_about_a_call_does_not_change_what_is_recorded() -> None:
+    gate = Gate(lambda _tool, given: Allow() if given["command"] == "true" else Deny("x", "y", "z"), 1.0)
+    for command in ("true", "git push"):
+        gate.answer({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "toolu_1"})
+    assert gate.verdicts == {"toolu_1": Allow()}
+
+
+# The owner is gone.
+
+
+@both
+@pytest.mark.parametrize("moment", ["deciding", "working"])
+def test_with_its_owner_killed_a_session_writes_nothing_more(room: Room, mode: str, moment: str) -> None:
+    """Killed while the policy decides, and while a tool works: the CLI and its shells end by themselves."""
+    room.play(bash("while :; do date >> f.txt; sleep 0.02; done"))
+    owner = subprocess.Popen(
+        [sys.executable, "-m", "tests.claude.owner", str(room.folder), mode, moment],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "URL": room.env["ANTHROPIC_BASE_URL"]},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == "deciding\n"
+        if moment == "working":
+            wait_until((room.worktree / "f.txt").exists, "the tool works")
+    finally:
+        owner.send_signal(signal.SIGKILL)
+        owner.communicate()
+    wait_until(lambda: not room.processes(), "everything of the session has ended", seconds=20)
+    assert (room.worktree / "f.txt").exists() == (moment == "working")
+    assert len(room.asked) == 1

@@ -1,0 +1,124 @@
+"""A `claude` that is missing, too old or broken: each ends in bounded time and says what to do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude import holding, program
+from gitswarm.engines.claude.program import Program, find_program
+from gitswarm.records.outcome import EngineOutcome
+from tests.claude.sessions import MODES, Room, allow, entered
+from tests.conftest import Project
+
+both = pytest.mark.parametrize("mode", MODES)
+
+OTHERWISE = "is it Claude Code? SWARM_CLAUDE_CLI=PATH and engines.claude.cli say where another one is"
+VERSION = 'test "$1" = --version && { echo "2.1.999 (Claude Code)"; exit; }\n'
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    with entered(tmp_path) as room:
+        yield room
+
+
+def fake(folder: Path, script: str) -> Path:
+    path = folder / "claude"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo '2.0.1 (Claude Code)'", "is claude 2.0.1, and 2.1.329 or newer is needed: claude update"),
+        ("echo hello; echo world", f"does not tell its version (exit code 0, 'hello world'): {OTHERWISE}"),
+        ("echo node v20.20.2 >&2; exit 1", f"does not tell its version (exit code 1, 'node v20.20.2'): {OTHERWISE}"),
+        ("echo 2.1.999; exit 1", f"does not tell its version (exit code 1, '2.1.999'): {OTHERWISE}"),
+        ("kill -9 $$", f"does not tell its version (exit code -9, ''): {OTHERWISE}"),
+        ("sleep 60", f"does not tell its version (timed out after 0.3 s): {OTHERWISE}"),
+        ("yes", f"does not tell its version (timed out after 0.3 s): {OTHERWISE}"),
+    ],
+    ids=["old", "garbage", "fails", "fails-with-version", "killed", "hangs", "endless"],
+)
+def test_a_program_that_cannot_be_used_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, problem: str
+) -> None:
+    monkeypatch.setattr(program, "_VERSION_S", 0.3)
+    path = fake(tmp_path, script)
+    found = find_program(EngineAccess(cli=str(path)), {"PATH": os.environ["PATH"]}, bundled_first=True)
+    assert found.problem == f"{path} {problem}"
+    assert not psutil.Process().children()
+
+
+def test_a_program_is_asked_with_the_path_that_it_has_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sessions stand in another folder."""
+    path = fake(tmp_path, VERSION)
+    monkeypatch.chdir(tmp_path)
+    found = find_program(EngineAccess(cli="claude"), {"PATH": os.environ["PATH"]}, bundled_first=True)
+    assert found == Program(path, "2.1.999")
+
+
+def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = EngineAccess(cli=str(tmp_path / "claude"))
+    problem = f"there is no program at {tmp_path}/claude (SWARM_CLAUDE_CLI, engines.claude.cli)"
+    assert find_program(said, {}, bundled_first=True) == Program(None, problem=problem)
+    monkeypatch.setattr(program, "_bundled", lambda: None)
+    nowhere = find_program(EngineAccess(), {"PATH": str(tmp_path)}, bundled_first=True)
+    assert str(nowhere.problem).startswith("there is no claude on this machine: npm install -g")
+
+
+@both
+@pytest.mark.parametrize(
+    ("script", "detail"),
+    [
+        ("echo 'no such model' >&2; exit 1", "exit code 1, no result: no such model"),
+        ("exit 0", "exit code 0, no result"),
+        ("kill -9 $$", "killed by signal 9"),
+        ("sleep 60 & sleep 60", "no end after 1 s: it was ended"),
+        ("yes", "no end after 1 s: it was ended"),
+        ('yes \'{"type": "system", "subtype": "noise"}\'', "no end after 1 s: it was ended"),
+    ],
+    ids=["fails", "says-nothing", "killed", "hangs", "endless-text", "endless-json"],
+)
+def test_a_session_without_a_result_was_killed(room: Room, mode: str, script: str, detail: str) -> None:
+    engine = room.engine(mode, cli=fake(room.folder, VERSION + script), step_timeout=1)
+    result = room.run(engine, room.request(allow))
+    assert result.outcome is not None
+    assert (result.outcome.kind, result.status.value, result.handoff) == ("killed", "failed", None)
+    # The SDK waits for the answer to its first question, also of a program that has ended in peace.
+    expected = "no end after 1 s: it was ended" if (mode, script) == ("sdk", "exit 0") else detail
+    assert result.outcome.detail.startswith(expected)
+
+
+RESULT = (
+    '{"type": "result", "subtype": "success", "is_error": false, "num_turns": 1, "session_id": "s", '
+    '"result": "done", "duration_ms": 1, "duration_api_ms": 1, "total_cost_usd": 0.5}'
+)
+
+
+def test_a_program_that_stays_after_its_result_is_ended(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding, "_LINGER_S", 0.3)
+    script = f"trap '' TERM; echo '{RESULT}'; while :; do sleep 1; done"
+    result = room.run(room.engine("cli", cli=fake(room.folder, VERSION + script)), room.request(allow))
+    assert result.outcome == EngineOutcome(kind="ok")
+
+
+def test_what_is_wrong_with_the_program_stops_a_run_before_it_begins(project: Project, tmp_path: Path) -> None:
+    old = fake(tmp_path, "echo '2.0.1 (Claude Code)'")
+    env = {**project.env, "SWARM_CLAUDE_CLI": str(old)}
+    done = Project(project.root, env).swarm("start", "build", "--mode", "cli", code=1)
+    assert done.stderr.splitlines() == [
+        f"git-swarm: {old} is claude 2.0.1, and 2.1.329 or newer is needed",
+        "hint: claude update",
+    ]
+    assert project.git("for-each-ref", "refs/heads/shadow") == ""

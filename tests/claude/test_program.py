@@ -38,7 +38,7 @@ def fake(folder: Path, script: str) -> Path:
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        ("echo '2.0.1 (Claude Code)'", "is claude 2.0.1, and 2.1.329 or newer is needed: claude update"),
+        ("echo '2.0.1 (Claude Code)'", "is claude 2.0.1, and 2.1.295 or newer is needed: claude update"),
         ("echo hello; echo world", f"does not tell its version (exit code 0, 'hello world'): {OTHERWISE}"),
         ("echo node v20.20.2 >&2; exit 1", f"does not tell its version (exit code 1, 'node v20.20.2'): {OTHERWISE}"),
         ("echo 2.1.999; exit 1", f"does not tell its version (exit code 1, '2.1.999'): {OTHERWISE}"),
@@ -118,7 +118,7 @@ def test_what_is_wrong_with_the_program_stops_a_run_before_it_begins(project: Pr
     env = {**project.env, "SWARM_CLAUDE_CLI": str(old)}
     done = Project(project.root, env).swarm("start", "build", "--mode", "cli", code=1)
     assert done.stderr.splitlines() == [
-        f"git-swarm: {old} is claude 2.0.1, and 2.1.329 or newer is needed",
+        f"git-swarm: {old} is claude 2.0.1, and 2.1.295 or newer is needed",
         "hint: claude update",
     ]
     assert project.git("for-each-ref", "refs/heads/shadow") == ""

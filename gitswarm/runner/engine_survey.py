@@ -19,8 +19,8 @@ from gitswarm.runner.session import LOCAL
 @dataclass(frozen=True, slots=True)
 class EngineHere:
     """An engine in one of its modes. `program`, `version`: what its sessions run, "" where they run none or it is
-    not there; `sdk`: version of the library that it needs besides. `problem`: why it cannot be used, and behind the
-    first `: ` what to do; None: it can. `is_configured`: a run that is started here may ask it."""
+    not there; `sdk`: version of the library that it needs besides. `problem`: why it cannot be used, and what to do;
+    None: it can. `is_configured`: a run that is started here may ask it."""
 
     engine: str
     mode: str
@@ -64,7 +64,7 @@ def _here(engine: Engine, env: Mapping[str, str], *, is_configured: bool) -> Eng
         sdk = sdk_version() if engine.mode == "sdk" else ""
         lacking = engine.profile.lacking(env)
         if program.problem is None and lacking is not None and is_configured:
-            program = Program(program.path, program.version, ": ".join(lacking))
+            program = Program(program.path, program.version, *lacking)
     return EngineHere(
         engine=engine.engine_id,
         mode=engine.mode,
@@ -73,5 +73,5 @@ def _here(engine: Engine, env: Mapping[str, str], *, is_configured: bool) -> Eng
         program=str(program.path or ""),
         version=program.version,
         sdk=sdk,
-        problem=program.problem,
+        problem=program.told or None,
     )

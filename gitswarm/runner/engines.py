@@ -81,8 +81,7 @@ def _refuse_choice(choice: EngineChoice, engines: Engines) -> None:
 def _refuse_missing(engine: ClaudeEngine, env: Mapping[str, str]) -> None:
     program = engine.find_program(env)
     if program.problem is not None:
-        what, _, how = program.problem.partition(": ")
-        raise EngineMissingError(what, hint=how or "git swarm engines")
+        raise EngineMissingError(program.problem, hint=program.advice)
     lacking = engine.profile.lacking(env)
     if lacking is not None:
         raise EngineMissingError(lacking[0], hint=lacking[1])

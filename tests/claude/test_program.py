@@ -54,7 +54,7 @@ def test_a_program_that_cannot_be_used_says_why(
     monkeypatch.setattr(program, "_VERSION_S", 0.3)
     path = fake(tmp_path, script)
     found = find_program(EngineAccess(cli=str(path)), {"PATH": os.environ["PATH"]}, bundled_first=True)
-    assert found.problem == f"{path} {problem}"
+    assert found.told == f"{path} {problem}"
     assert not psutil.Process().children()
 
 
@@ -70,11 +70,11 @@ def test_a_program_is_asked_with_the_path_that_it_has_from_here(
 
 def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = EngineAccess(cli=str(tmp_path / "claude"))
-    problem = f"there is no program at {tmp_path}/claude (SWARM_CLAUDE_CLI, engines.claude.cli)"
-    assert find_program(said, {}, bundled_first=True) == Program(None, problem=problem)
+    told = f"there is no program at {tmp_path}/claude: unset SWARM_CLAUDE_CLI, or mend engines.claude.cli"
+    assert find_program(said, {}, bundled_first=True).told == told
     monkeypatch.setattr(program, "_bundled", lambda: None)
     nowhere = find_program(EngineAccess(), {"PATH": str(tmp_path)}, bundled_first=True)
-    assert str(nowhere.problem).startswith("there is no claude on this machine: npm install -g")
+    assert nowhere.told.startswith("there is no claude on this machine: npm install -g")
 
 
 @both

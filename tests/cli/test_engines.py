@@ -91,7 +91,10 @@ def test_what_is_missing_is_said_with_what_to_do(project: Project) -> None:
     broken = with_program(project, "/nowhere/claude")
 
     assert {key: each["problem"] for key, each in told(broken).items() if not each["available"]} == {
-        ("claude-step", mode): "there is no program at /nowhere/claude (SWARM_CLAUDE_CLI, engines.claude.cli)"
+        (
+            "claude-step",
+            mode,
+        ): "there is no program at /nowhere/claude: unset SWARM_CLAUDE_CLI, or mend engines.claude.cli"
         for mode in ("sdk", "cli")
     }
 
@@ -136,10 +139,12 @@ def test_the_table(project: Project) -> None:
     assert usable == (
         "engine       mode   here  configured  by\n"
         "claude-step  stub   yes   yes         git-swarm itself\n"
-        "claude-step  sdk    no    -           there is no program at /nowhere/claude\n"
-        "                                      (SWARM_CLAUDE_CLI, engines.claude.cli)\n"
-        "claude-step  cli    no    -           there is no program at /nowhere/claude\n"
-        "                                      (SWARM_CLAUDE_CLI, engines.claude.cli)\n"
+        "claude-step  sdk    no    -           there is no program at /nowhere/claude:\n"
+        "                                      unset SWARM_CLAUDE_CLI, or mend\n"
+        "                                      engines.claude.cli\n"
+        "claude-step  cli    no    -           there is no program at /nowhere/claude:\n"
+        "                                      unset SWARM_CLAUDE_CLI, or mend\n"
+        "                                      engines.claude.cli\n"
         "gemini-step  stub   yes   -           git-swarm itself\n"
         "command      local  yes   yes         git-swarm itself"
     )

@@ -67,7 +67,7 @@ def test_a_compiled_step_is_what_the_run_is_told(hello: Project) -> None:
     prompt = hello.swarm("show", "write", "--prompt").stdout
     assert prompt == (f"── system\n{plan['system_append']}\n── user\n{plan['user_prompt']}\n".replace("<run>", run))
     assert (plan["model"], plan["max_turns"], plan["handoff"]) == (
-        "claude-sonnet-4-5",
+        "claude-sonnet-5-5",
         50,
         {"required": ["status", "summary"]},
     )
@@ -90,20 +90,20 @@ def test_a_dry_run_shows_steps_and_the_cost_at_worst_and_creates_nothing(hello: 
     before = hello.git("for-each-ref")
     steps = json.loads(ask(hello, "start", "hello", "-m", "the task", "--dry-run", "--json").stdout)
     assert [(step["step"], step["executions"], step["model"]) for step in steps] == [
-        ("write", 6, "claude-sonnet-4-5"),
-        ("critique", 6, "claude-sonnet-4-5"),
+        ("write", 6, "claude-sonnet-5-5"),
+        ("critique", 6, "claude-sonnet-5-5"),
         ("test", 3, None),
-        ("done", 1, "claude-haiku-4-5"),
+        ("done", 1, "claude-haiku-5-5"),
     ]
-    # 6 executions of at most 50 turns, 30,000 tokens in at 3 $ and 2,000 out at 15 $ per million.
-    assert steps[0]["cost_usd"] == pytest.approx(6 * 50 * (0.03 * 3 + 0.002 * 15))
+    # 6 executions of at most 50 turns, 30,000 tokens in at 2 $ and 2,000 out at 10 $ per million.
+    assert steps[0]["cost_usd"] == pytest.approx(6 * 50 * (0.03 * 2 + 0.002 * 10))
     assert hello.git("for-each-ref") == before
     assert not hello.root.with_name("repo.swarm").exists()
 
 
 def test_a_dry_run_with_economy_is_cheaper(hello: Project) -> None:
     said = ask(hello, "start", "hello", "--dry-run", "--economy").stdout
-    assert "claude-haiku-4-5" in said
+    assert "claude-haiku-5-5" in said
     assert "sonnet" not in said
     assert "at worst" in said
 

@@ -24,11 +24,17 @@ _INSTALL = "npm install -g @anthropic-ai/claude-code, pip install 'git-swarm[cla
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`problem`: why it cannot be used, with what to do about it; None: it can. `version` empty: not known."""
+    """`problem`: why it cannot be used, and `advice` what to do about that; None: it can. `path` None: there is none.
+    `version` empty: not known."""
 
     path: Path | None
     version: str = ""
     problem: str | None = None
+    advice: str = ""
+
+    @property
+    def told(self) -> str:
+        return ": ".join(part for part in (self.problem, self.advice) if part)
 
 
 def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first: bool) -> Program:
@@ -38,15 +44,14 @@ def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first:
     if access.cli is not None:
         path = Path(access.cli).expanduser().absolute()  # sessions stand in another folder
         if not path.is_file():
-            return Program(
-                None, problem=f"there is no program at {access.cli} (SWARM_CLAUDE_CLI, engines.claude.cli)"
-            )
+            how = "unset SWARM_CLAUDE_CLI, or mend engines.claude.cli"
+            return Program(None, problem=f"there is no program at {access.cli}", advice=how)
         return _checked(path, env)
     on_path = shutil.which("claude", path=env.get("PATH"))
     found = [_bundled(), Path(on_path) if on_path else None]
     path_found = next((path for path in (found if bundled_first else reversed(found)) if path is not None), None)
     if path_found is None:
-        return Program(None, problem=f"there is no claude on this machine: {_INSTALL}")
+        return Program(None, problem="there is no claude on this machine", advice=_INSTALL)
     return _checked(path_found, env)
 
 
@@ -77,14 +82,15 @@ def _checked(path: Path, env: Mapping[str, str]) -> Program:
     limits = CommandLimits(_VERSION_S, output_bytes=4_000)
     asked = run_shell(f"exec {shlex.quote(str(path))} --version", cwd=path.parent, env=env, limits=limits)
     if asked.ending is not Ending.EXITED:
-        return Program(None, problem=f"{path} does not tell its version ({asked.error}): {_OTHERWISE}")
+        return Program(None, problem=f"{path} does not tell its version ({asked.error})", advice=_OTHERWISE)
     found = _VERSION.search(asked.output)
     if found is None or asked.exit_code != 0:
         told = " ".join(asked.output.split())[:80]
         how = f"exit code {asked.exit_code}, {told!r}"
-        return Program(None, problem=f"{path} does not tell its version ({how}): {_OTHERWISE}")
+        return Program(None, problem=f"{path} does not tell its version ({how})", advice=_OTHERWISE)
     version = ".".join(found.groups())
     if tuple(int(part) for part in found.groups()) < MINIMUM:
         needed = ".".join(map(str, MINIMUM))
-        return Program(path, version, f"{path} is claude {version}, and {needed} or newer is needed: claude update")
+        what = f"{path} is claude {version}, and {needed} or newer is needed"
+        return Program(path, version, what, advice="claude update")
     return Program(path, version)

@@ -112,6 +112,7 @@ def write_receipt(plan: StepPlan, worked: Worked, envelope: Envelope) -> Receipt
         tokens=result.tokens,
         transcript_path=plan.execution.transcript_in_flow(plan.choice.engine),
         error=result.error,
+        tools_allowed=(plan.session.tools or None) if plan.session else None,
         iteration=plan.execution.iteration,
         station=plan.step.station,
         transport=plan.choice.mode,

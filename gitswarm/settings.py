@@ -38,8 +38,9 @@ _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
 
 
-class EngineSection(Record):
+class GeminiSection(Record):
     mode: str | None = None
+    provider: Literal["gemini"] = "gemini"
 
 
 class ClaudeSection(ClaudeSettings):
@@ -72,7 +73,7 @@ EngineName = Annotated[str, AfterValidator(_known_engine)]
 class EnginesSection(Record):
     default: EngineName = "claude-step"
     claude: ClaudeSection = ClaudeSection()
-    gemini: EngineSection = EngineSection()
+    gemini: GeminiSection = GeminiSection()
     flows: dict[str, EngineName] = {}
     steps: dict[str, EngineName] = {}
 

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# The Agent SDK brings a claude of 360 MB: only types and tests need it.
+CLAUDE := $(VENV)/.claude-installed
 WORKERS ?= auto
 # What tests need beside Python packages; the only part of the test run that needs a network.
 FETCHED := $(VENV)/sdists/.fetched $(VENV)/git-lfs/.fetched
@@ -14,10 +16,14 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $(STAMP)
 
+$(CLAUDE): pyproject.toml $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,claude]'
+	touch $(CLAUDE)
+
 demo: $(STAMP)  ## the main job, for real, in a temporary folder
 	$(BIN)/git-swarm demo
 
-check: $(STAMP)  ## format, lint, types, layers
+check: $(CLAUDE)  ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -37,12 +43,13 @@ test: check $(FETCHED)  ## the checks and the tests; long suites as a seeded sam
 soak: check $(FETCHED)  ## the checks and all tests, long suites whole
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-bench: $(STAMP)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
+bench: $(CLAUDE)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.command_cost
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.guard_cost
 	$(BIN)/python -m benchmarks.redaction_cost
+	$(BIN)/python -m benchmarks.session_cost
 
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas

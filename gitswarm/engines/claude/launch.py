@@ -1,30 +1,121 @@
-"""Starts the CLI in a session of its own, so that a Ctrl-C in the terminal is ours to handle. It ends with its owner,
-also when that one is killed, and its environment is exactly the one that it is given: the SDK has no way to say so.
+"""Starts the CLI and stays above it, so that nothing that a session starts outlives it, however it was started.
+
+The CLI gets a session of its own, so that a Ctrl-C in the terminal is ours to handle, and exactly the environment
+that it is given: the SDK has no way to say either. On Linux every process that loses its parent below us becomes our
+child (PR_SET_CHILD_SUBREAPER), also one that took itself out of its session and emptied its environment; when the CLI
+is over, those are ended. When our owner dies, we are told (PR_SET_PDEATHSIG). Elsewhere the CLI takes our place, and
+the owner finds its processes by their environment.
 
 Run by itself: `python -I -S launch.py OWNER NAMES CLI …`. OWNER: its process; NAMES: the variables to keep,
 separated by commas.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
+import time
 
 _SDK = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_", "CLAUDE_CODE_SDK_")
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_GRACE_S = 0.7
+"""Between SIGTERM and SIGKILL for the CLI. Shorter than the owner's patience with us."""
+_REST_S = 0.3
+"""The same for what it left behind."""
+_LONGEST_S = 5.0
+"""Another user's process, or one that hangs in the kernel, cannot be ended."""
 
 
 def main() -> None:
-    owner, names, program = int(sys.argv[1]), frozenset(sys.argv[2].split(",")), sys.argv[3]
+    owner, names, command = int(sys.argv[1]), frozenset(sys.argv[2].split(",")), sys.argv[3:]
     env = {name: value for name, value in os.environ.items() if name in names or name.startswith(_SDK)}
     if os.getpid() != os.getpgid(0):
         os.setsid()
-    if sys.platform == "linux":
-        # Elsewhere nobody tells it: whoever resumes the run ends it.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != owner:
-            os._exit(1)
-    os.execve(program, sys.argv[3:], env)  # noqa: S606 - no shell is wanted
+    if sys.platform != "linux":
+        os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
+    _end_with(owner)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    status = _watch(_start(command, env))
+    _end_rest()
+    if os.WIFSIGNALED(status):  # as if we were the CLI
+        number = os.WTERMSIG(status)
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _end_with(parent: int) -> None:
+    """We are sent a SIGTERM when the process above us dies; it may be dead already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _start(command: list[str], env: dict[str, str]) -> int:
+    ourselves = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            _end_with(ourselves)
+            os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
+        except OSError as error:
+            sys.stderr.write(f"cannot start {command[0]}: {error.strerror}\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(127)
+    # The pipes are the CLI's alone: whoever waits for their end must not wait for us.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    return child
+
+
+def _watch(child: int) -> int:
+    """Its wait status. A SIGTERM is passed on, and followed by SIGKILL."""
+
+    def terminate(_number: int, _frame: object) -> None:
+        _signal(child, signal.SIGTERM)
+        signal.setitimer(signal.ITIMER_REAL, _GRACE_S)
+
+    signal.signal(signal.SIGALRM, lambda _number, _frame: _signal(child, signal.SIGKILL))
+    signal.signal(signal.SIGTERM, terminate)
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == child:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may keep us from the rest
+            return status
+
+
+def _end_rest() -> None:
+    """Whatever is left below us. The children of what ends become ours, and are found by the next look."""
+    began = time.monotonic()
+    while (left := _children()) and time.monotonic() < began + _LONGEST_S:
+        for pid in left:
+            _signal(pid, signal.SIGTERM if time.monotonic() < began + _REST_S else signal.SIGKILL)
+        time.sleep(0.01)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _children() -> list[int]:
+    """Children of ours, zombies too."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - pathlib takes longer than all the rest
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - same
+            # The name of a program may hold anything; behind its bracket come state and parent.
+            if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.append(int(name))
+    return found
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 if __name__ == "__main__":

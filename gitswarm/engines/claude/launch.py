@@ -20,6 +20,7 @@ import time
 _SDK = ("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_AGENT_SDK_", "CLAUDE_CODE_SDK_")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_OWNER_DIED = signal.SIGUSR1
 _GRACE_S = 0.7
 """Between SIGTERM and SIGKILL for the CLI. Shorter than the owner's patience with us."""
 _REST_S = 0.3
@@ -35,7 +36,7 @@ def main() -> None:
         os.setsid()
     if sys.platform != "linux":
         os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
-    _end_with(owner)
+    _told_of_the_death_of(owner, _OWNER_DIED)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     status = _watch(_start(command, env))
     _end_rest()
@@ -47,9 +48,9 @@ def main() -> None:
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _end_with(parent: int) -> None:
-    """We are sent a SIGTERM when the process above us dies; it may be dead already."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def _told_of_the_death_of(parent: int, number: int) -> None:
+    """The process that calls this gets a signal when the one above it dies; that may be dead already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         os._exit(1)
 
@@ -59,7 +60,7 @@ def _start(command: list[str], env: dict[str, str]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            _end_with(ourselves)
+            _told_of_the_death_of(ourselves, signal.SIGKILL)
             os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
         except OSError as error:
             sys.stderr.write(f"cannot start {command[0]}: {error.strerror}\n")
@@ -74,19 +75,24 @@ def _start(command: list[str], env: dict[str, str]) -> int:
 
 
 def _watch(child: int) -> int:
-    """Its wait status. A SIGTERM is passed on, and followed by SIGKILL."""
+    """Its wait status. A SIGTERM is passed on, and followed by SIGKILL; without an owner that comes at once."""
 
     def terminate(_number: int, _frame: object) -> None:
         _signal(child, signal.SIGTERM)
         signal.setitimer(signal.ITIMER_REAL, _GRACE_S)
 
-    signal.signal(signal.SIGALRM, lambda _number, _frame: _signal(child, signal.SIGKILL))
+    def kill(_number: int, _frame: object) -> None:
+        _signal(child, signal.SIGKILL)
+
+    signal.signal(signal.SIGALRM, kill)
+    signal.signal(_OWNER_DIED, kill)
     signal.signal(signal.SIGTERM, terminate)
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == child:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may keep us from the rest
+            for number in (signal.SIGTERM, _OWNER_DIED):  # nothing may keep us from the rest
+                signal.signal(number, signal.SIG_IGN)
             return status
 
 

@@ -13,35 +13,13 @@ from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.records.transcript import Message
-from tests.claude.stage import (
-    LOGIN,
-    MODEL,
-    MODES,
-    NO_RETRIES,
-    QUICK,
-    WORK,
-    Stage,
-    Told,
-    failing,
-    handed_over,
-    limit_reached,
-    terms_of,
-    working,
-)
+from tests.claude.stage import LOGIN, MODEL, NO_RETRIES, Stage, Told, both, either, quick, terms_of
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
+from tests.loopback.replies import WORK, always, failing, handed_over, limit_reached, working
 
-ONCE = replace(QUICK, settings=ClaudeSettings(attempts=1))
 RESET = 4_102_444_800
 ISO = "2100-01-01T00:00:00.000Z"
 MIB = 1 << 20
-
-both = pytest.mark.parametrize("mode", MODES)
-either = pytest.mark.parametrize("mode", [pytest.param("cli", marks=pytest.mark.soak), "sdk"])
-"""Where the transports have little to do with it."""
-
-
-def always(reply: Reply) -> Model:
-    return lambda _asked: reply
 
 
 def then_fails(reply: Reply) -> Model:
@@ -52,7 +30,7 @@ def then_fails(reply: Reply) -> Model:
 def at_first(reply: Reply, times: int = 1, model: Model | None = None) -> Model:
     """So often this answer to what comes after one tool call; then what `model` says."""
     given: list[Asked] = []
-    after = model or working(WORK, say("done"))
+    after = model or working(WORK)
 
     def answer(asked: Asked) -> Reply:
         if asked.turn == 1 and len(given) < times:
@@ -121,7 +99,7 @@ FAULTS = [
 @both
 @pytest.mark.parametrize("fault", [pytest.param(fault, marks=fault.marks, id=fault.name) for fault in FAULTS])
 def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, mode: str, fault: Fault) -> None:
-    told = stage.run(mode, always(fault.reply), profile=ONCE, env={**NO_RETRIES, **fault.env})
+    told = stage.having(**NO_RETRIES, **fault.env).run(mode, always(fault.reply), profile=quick(attempts=1))
     assert told.outcome == fault.outcome
     assert (told.result.status, told.result.error) == (Result.FAILED, f"claude: {told.detail}")
     assert (told.handoff, told.result.handoff_problem) == (None, f"no handoff: {told.detail}")
@@ -191,7 +169,7 @@ NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
 @pytest.mark.parametrize("name", list(NO_HANDOFF))
 def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(stage: Stage, mode: str, name: str) -> None:
     final, requests, says = NO_HANDOFF[name]
-    told = stage.run(mode, working(WORK, say("done"), final=final), profile=ONCE, env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, working(WORK, final=final), profile=quick(attempts=1))
     assert told.outcome == {"kind": "no_envelope"}
     assert (told.result.status, told.handoff) == (Result.SUCCEEDED, None)
     assert says in told.detail
@@ -210,12 +188,12 @@ def test_an_empty_answer_ends_the_work(stage: Stage, mode: str) -> None:
 
 @both
 def test_work_is_taken_up_where_it_stopped(stage: Stage, mode: str) -> None:
-    told = stage.run(mode, at_first(failing(500, "boom"), times=2), env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, at_first(failing(500, "boom"), times=2))
     assert told.outcome == {"kind": "ok", "attempts": 3}
     assert [(retry["attempt"], retry["of"]) for retry in told.retries] == [(2, 3), (3, 3)]
     assert all("500 boom" in str(retry["reason"]) for retry in told.retries)
     assert told.files == {"a.txt": "hi\n"}
-    assert [call.tool for call in told.result.tool_calls] == ["Bash"]
+    assert [call.tool for call in told.calls] == ["Bash"]
     assert [asked.turn for asked in told.asked] == [0, 1, 1, 1, 2]
     assert told.asked[0].said[-1] == "Do the work."
     assert told.asked[3].said[-1].startswith("The connection to the model failed and is there again.")
@@ -231,9 +209,9 @@ def test_what_failed_before_it_began_begins_again(stage: Stage, mode: str) -> No
         if not failed:
             failed.append(asked)
             return failing(529)
-        return working(WORK, say("done"))(asked)
+        return working(WORK)(asked)
 
-    told = stage.run(mode, answer, env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, answer)
     assert told.outcome == {"kind": "ok", "attempts": 2}
     assert [asked.said[-1] for asked in told.asked[:2]] == ["Do the work."] * 2
     assert told.files == {"a.txt": "hi\n"}
@@ -247,9 +225,9 @@ def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
         if asked.wants_result and not failed:
             failed.append(asked)
             return failing(529)
-        return working(WORK, say("done"))(asked)
+        return working(WORK)(asked)
 
-    told = stage.run(mode, answer, env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, answer)
     assert told.outcome == {"kind": "ok"}
     assert told.handoff is not None
     assert [asked.wants_result for asked in told.asked] == [False, False, True, True]
@@ -257,7 +235,7 @@ def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
 
 @both
 def test_the_end_of_the_turns(stage: Stage, mode: str) -> None:
-    told = stage.run(mode, working(WORK), terms=terms_of(max_turns=2))
+    told = stage.run(mode, working(WORK, WORK, WORK), terms=terms_of(max_turns=2))
     assert told.outcome == {"kind": "max_turns"}
     assert told.result.status is Result.SUCCEEDED
     assert told.handoff is not None
@@ -288,7 +266,7 @@ PAID_OVER = {
 LIMITED: Mapping[str, tuple[Callable[[], Model], str, int]] = {
     "at once": (lambda: always(limit_reached(RESET)), ISO, 1),
     "in the work": (lambda: then_fails(limit_reached(RESET)), ISO, 2),
-    "in the handoff": (lambda: working(WORK, say("done"), final=limit_reached(RESET)), ISO, 3),
+    "in the handoff": (lambda: working(WORK, final=limit_reached(RESET)), ISO, 3),
     "without an end": (lambda: always(limit_reached(None)), "unknown", 1),
 }
 
@@ -297,7 +275,7 @@ LIMITED: Mapping[str, tuple[Callable[[], Model], str, int]] = {
 @pytest.mark.parametrize("name", list(LIMITED))
 def test_a_usage_limit_keeps_what_is_done(stage: Stage, mode: str, name: str) -> None:
     model, resets_at, requests = LIMITED[name]
-    told = stage.run(mode, model(), env=LOGIN)
+    told = stage.having(**LOGIN).run(mode, model())
     assert told.outcome == {"kind": "api_error", "status": 429, "resets_at": resets_at}
     assert (told.result.status, told.result.error) == (Result.SUCCEEDED, None)
     assert told.handoff is not None
@@ -310,7 +288,7 @@ def test_a_usage_limit_keeps_what_is_done(stage: Stage, mode: str, name: str) ->
 @either
 def test_a_limit_that_is_paid_over_is_no_reason_for_another_fault(stage: Stage, mode: str) -> None:
     model = at_first(failing(400), times=9, model=working(replace(WORK, headers=PAID_OVER)))
-    told = stage.run(mode, model, env=LOGIN)
+    told = stage.having(**LOGIN).run(mode, model)
     assert told.outcome == {"kind": "api_error", "status": 400}
     assert told.result.status is Result.FAILED
 
@@ -318,10 +296,10 @@ def test_a_limit_that_is_paid_over_is_no_reason_for_another_fault(stage: Stage, 
 @either
 def test_another_model_takes_over(stage: Stage, mode: str) -> None:
     def answer(asked: Asked) -> Reply:
-        return failing(529) if asked.model == MODEL else working(WORK, say("done"))(asked)
+        return failing(529) if asked.model == MODEL else working(WORK)(asked)
 
     second = "claude-haiku-4-5"
-    told = stage.run(mode, answer, profile=replace(QUICK, settings=ClaudeSettings(fallback_model=second)))
+    told = stage.run(mode, answer, profile=quick(fallback_model=second))
     assert told.outcome == {"kind": "ok"}
     assert (told.handoff is not None, told.result.model) == (True, second)
     assert f"{second} answers from here on" in _noted(told, "system")
@@ -334,7 +312,7 @@ def test_lines_of_2_mib(stage: Stage, mode: str) -> None:
     output = use("Bash", command="head -c 2097152 /dev/zero | tr '\\0' y")
     told = stage.run(mode, working(use("Write", file_path="long.txt", content=long), output, say(long)))
     assert told.outcome == {"kind": "ok"}
-    assert [(call.tool, call.success) for call in told.result.tool_calls] == [("Write", True), ("Bash", True)]
+    assert [(call.tool, call.success) for call in told.calls] == [("Write", True), ("Bash", True)]
     assert told.files == {"long.txt": long}
     assert told.result.output.endswith("x" * 49_000)
 
@@ -352,8 +330,8 @@ def test_halves_of_characters(stage: Stage, mode: str) -> None:
 def test_what_another_provider_costs(
     stage: Stage, mode: str, price: tuple[float, float] | None, cost: float | None
 ) -> None:
-    profile = replace(QUICK, provider="anthropic_compat", prices=lambda _model: price)
-    told = stage.run(mode, working(WORK, say("done")), profile=profile)
+    profile = replace(quick(), provider="anthropic_compat", prices=lambda _model: price)
+    told = stage.run(mode, working(WORK), profile=profile)
     assert told.result.tokens.model_dump() == {"prompt": 300, "completion": 60, "total": 360}
     assert told.result.cost_usd == cost
 

@@ -6,7 +6,6 @@ What cannot be equal is named below; whatever is not named there is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,8 +13,9 @@ import pytest
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
-from tests.claude.runs import CLI, MODES, REAL_MODES, SDK, STUB, Played, setting, without
-from tests.loopback.server import Loopback, serving
+from tests.claude.runs import MODES, STUB, Played, setting, without
+from tests.claude.stage import TRANSPORTS
+from tests.loopback.server import Loopback
 from tests.projects import ask
 
 LINE = """\
@@ -106,17 +106,11 @@ ABOUT_NO_HANDOFF = ("outcome", "status_reason", "summary", "handoff_problem")
 """The CLI asks five times and tells how that failed; the stub says at once what is wrong with the only one."""
 
 ONLY_IN_STUB = ["specs/script.json"]
-SOURCES = {STUB: "script", SDK: "sdk", CLI: "cli-observed"}
+SOURCES = {STUB: "script", "sdk": "sdk", "cli": "cli-observed"}
 DELETING = {"tool": "Bash", "input": {"command": "rm -f old.txt"}}
 """Claude has no tool that deletes; the stub's is called Delete."""
 
 FLOWS = ("line", "fan")
-
-
-@pytest.fixture(scope="module")
-def loopback() -> Iterator[Loopback]:
-    with serving() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +127,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, loopback: Loopback) -> dict[t
     return found
 
 
-@pytest.fixture(params=[(flow, mode) for flow in FLOWS for mode in REAL_MODES], ids="-".join)
+@pytest.fixture(params=[(flow, mode) for flow in FLOWS for mode in TRANSPORTS], ids="-".join)
 def pair(request: pytest.FixtureRequest, runs: dict[tuple[str, str], Played]) -> tuple[Played, Played]:
     """A run of a real mode, and the stub's."""
     flow, mode = request.param

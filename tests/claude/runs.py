@@ -14,7 +14,7 @@ import yaml
 
 from gitswarm.ledger.routing_note import parse
 from gitswarm.specs.script import Script
-from tests.claude.stage import KEY, TRANSPORTS
+from tests.claude.stage import KEY
 from tests.conftest import Project
 from tests.loopback.api import Model
 from tests.loopback.player import ScriptedModel
@@ -22,7 +22,6 @@ from tests.loopback.server import Loopback
 from tests.projects import ask, new_project, only_run
 
 STUB = "stub"
-MODES = (STUB, *TRANSPORTS)
 
 _TIMES = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"),
@@ -71,6 +70,11 @@ def having(project: Project, **env: str) -> Project:
     return replace(project, env={name: value for name, value in found.items() if value})
 
 
+def asked(project: Project, *words: str) -> Any:
+    """What a reading command says with --json."""
+    return json.loads(ask(project, *words, "--json").stdout)
+
+
 @dataclass(frozen=True)
 class Played:
     """A run, and what it stored once ids and times are replaced."""
@@ -111,7 +115,7 @@ class Played:
 
     @cached_property
     def _log(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(ask(self.project, "log", self.run, "--json").stdout)
+        found: list[dict[str, Any]] = asked(self.project, "log", self.run)
         return found
 
     def log(self) -> list[dict[str, Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import secrets
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,8 +36,33 @@ from tests.loopback.server import Loopback
 
 TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
 both = pytest.mark.parametrize("mode", TRANSPORTS)
-either = pytest.mark.parametrize("mode", [pytest.param("cli", marks=pytest.mark.soak), "sdk"])
-"""Where the transports have little to do with it."""
+
+
+def by(mode: str, name: str = "mode", *, indirect: bool = False) -> pytest.MarkDecorator:
+    """By this transport, and where all is run by the other too: they have little to do with it.
+
+    :param name: of the parameter that gets it.
+    """
+    found = [pytest.param(each, marks=_marks(each, mode)) for each in TRANSPORTS]
+    return pytest.mark.parametrize(name, found, indirect=indirect)
+
+
+def in_turns(name: str, cases: Mapping[str, object]) -> pytest.MarkDecorator:
+    """Each case by both transports where all is run, else by one of them, turn and turn about.
+
+    :param name: of the parameter that gets the case; the other one is `mode`.
+    """
+    found = [
+        pytest.param(mode, case, marks=_marks(mode, usual), id=f"{title}-{mode}")
+        for (title, case), usual in zip(cases.items(), itertools.cycle(TRANSPORTS), strict=False)
+        for mode in TRANSPORTS
+    ]
+    return pytest.mark.parametrize(("mode", name), found)
+
+
+def _marks(mode: str, usual: str) -> Sequence[pytest.MarkDecorator]:
+    return () if mode == usual else (pytest.mark.soak,)
+
 
 MODEL = "claude-sonnet-4-5"
 KEY = "sk-ant-api03-planted-0123456789abcdefghij"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from dataclasses import dataclass, field
@@ -10,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.claude.runs import reaching
-from tests.claude.stage import both
+from tests.claude.runs import asked, reaching
+from tests.claude.stage import by
 from tests.cli.gated import following, read_until, running
 from tests.loopback.api import Asked, Reply, Text, Use, say
 from tests.loopback.replies import failing, handed_over
 from tests.loopback.server import Loopback
-from tests.projects import ask, new_project
+from tests.projects import new_project
 from tests.waiting import DEADLINE_S
 
 FLOW = "id: one\nsteps:\n  - {id: work, station: fixer}\n"
@@ -39,7 +38,7 @@ class Waiting:
         return say("That was all.")
 
 
-@both
+@by("cli")
 def test_a_session_is_followed_while_it_goes_on(
     tmp_path_factory: pytest.TempPathFactory, loopback: Loopback, mode: str
 ) -> None:
@@ -64,7 +63,7 @@ def test_a_session_is_followed_while_it_goes_on(
         "── assistant\nThat was all.\n"
     )
     assert re.search(r"(?m)^    retry 1 of 2 in [\d.]+ s: 529 overloaded$", err)
-    assert spoken(json.loads(ask(project, "transcript", "--json").stdout)) == ["I look around.", "That was all."]
+    assert spoken(asked(project, "transcript")) == ["I look around.", "That was all."]
 
 
 def spoken(lines: list[dict[str, Any]]) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.claude import profile
 from gitswarm.records.policy import Allow, Deny, Verdict
-from tests.claude.stage import EVERYTHING, Given, Stage, both, deny, quick, terms_of
+from tests.claude.stage import EVERYTHING, Given, Stage, both, deny, in_turns, quick, terms_of
 from tests.conftest import Project
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.replies import bash, working
@@ -54,8 +54,7 @@ def test_what_is_read_on_demand_does_not_take_the_policy_away(stage: Stage, mode
     assert "Planted in CLAUDE.md." in str(told.at_work[0].body)
 
 
-@both
-@pytest.mark.parametrize("name", ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"])
+@in_turns("name", {name: name for name in ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")})
 def test_variables_that_switch_hooks_off_do_not_reach_a_session(stage: Stage, mode: str, name: str) -> None:
     stage.settings("home", EVERYTHING)
     profile = quick(setting_sources=("user",))

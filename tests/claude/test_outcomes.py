@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.claude.runs import having, reaching
-from tests.claude.stage import KEY, LOGIN, both
+from tests.claude.runs import asked, having, reaching
+from tests.claude.stage import KEY, LOGIN, by
 from tests.conftest import Project
 from tests.loopback.api import Asked, Reply
 from tests.loopback.replies import WORK, failing, limit_reached, working
@@ -40,14 +40,14 @@ def one(project: Project) -> Project:
 
 
 def outcomes(project: Project) -> list[tuple[str, int, str]]:
-    return [(line["step"], line["iteration"], line["status"]) for line in project.json("log")]
+    return [(line["step"], line["iteration"], line["status"]) for line in asked(project, "log")]
 
 
-@both
+@by("sdk")
 def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode: str) -> None:
     project = reaching(one, loopback, Provider())
     done = project.swarm("start", "one", "--mode", mode, code=4)
-    status = project.json("status")
+    status = asked(project, "status")
     said = (
         "claude: Invalid API key (set ANTHROPIC_API_KEY or log in with `claude`; a login in ~/.claude/settings.json "
         "needs engines.claude.setting_sources: [user])"
@@ -61,7 +61,9 @@ def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode
     assert KEY not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("mode", "options"), [("cli", []), ("sdk", ["--autopilot"])])
+@pytest.mark.parametrize(
+    ("mode", "options"), [("cli", []), pytest.param("sdk", ["--autopilot"], marks=pytest.mark.soak)]
+)
 def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
     one: Project, loopback: Loopback, mode: str, options: list[str]
 ) -> None:
@@ -69,7 +71,7 @@ def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
     provider.limit = limit_reached(RESET)
     project = having(reaching(one, loopback, provider), **LOGIN)
     done = project.swarm("start", "one", "--mode", mode, *options, code=5)
-    status = project.json("status")
+    status = asked(project, "status")
     said = (
         "The provider's usage limit is reached, which resets at 2100-01-01 00:00 UTC. What was done so far is kept."
     )
@@ -90,4 +92,4 @@ def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
     project.swarm("resume")
     assert outcomes(project) == [("work", 1, "PARTIAL"), ("work", 2, "VERIFIED")]
     assert project.git("show", f"{status['branch']}:a.txt") == "hi\nhi"
-    assert project.json("status")["last_error"] is None
+    assert asked(project, "status")["last_error"] is None

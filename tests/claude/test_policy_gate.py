@@ -18,7 +18,7 @@ from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
-from tests.claude.stage import EVERYTHING, Given, Stage, allow, both, quick
+from tests.claude.stage import EVERYTHING, Given, Stage, allow, both, by, quick
 from tests.loopback.api import Reply, Use, use
 from tests.loopback.replies import always, bash, working
 from tests.waiting import wait_until
@@ -82,7 +82,7 @@ def test_what_the_policy_cannot_decide_is_denied(stage: Stage, mode: str) -> Non
     assert told.outcome == {"kind": "ok"}
 
 
-@both
+@by("sdk")
 def test_what_claude_code_itself_refuses_is_recorded_as_blocked(stage: Stage, mode: str) -> None:
     names = (".git/hooks/pre-commit", ".claude/settings.json")
     model = working(*(use("Write", file_path=str(stage.worktree / name), content="x") for name in names))

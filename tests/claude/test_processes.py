@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from gitswarm.specs.script import Script
-from tests.claude.runs import having, reaching
-from tests.claude.stage import MARK, TRANSPORTS, Stage, both, living
+from tests.claude.runs import asked, having, reaching
+from tests.claude.stage import MARK, Stage, both, by, living
 from tests.conftest import Project
 from tests.loopback.player import ScriptedModel
 from tests.loopback.replies import bash, working
@@ -26,16 +26,16 @@ from tests.projects import only_run
 from tests.routed import flow, step
 from tests.waiting import wait_until
 
-in_both = pytest.mark.parametrize("product", TRANSPORTS, indirect=True)
-SOAKED = pytest.param("sdk", marks=pytest.mark.soak)
-in_one = pytest.mark.parametrize("product", ["cli", SOAKED], indirect=True)
-"""What the modes have in common is mostly below them."""
+
+def run_by(mode: str) -> pytest.MarkDecorator:
+    """As `by`, of a run: what the transports have in common is mostly below them."""
+    return by(mode, "product", indirect=True)
 
 
 # One step.
 
 
-@both
+@by("sdk")
 def test_what_a_tool_leaves_in_the_background_ends_with_the_step(stage: Stage, mode: str) -> None:
     line = "nohup setsid sh -c \"trap '' TERM HUP; touch up; while :; do sleep 0.1; done\" >log 2>&1 &"
     told = stage.run(mode, working(bash(line)))
@@ -170,7 +170,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
         assert said, "it ended without a word"
 
 
-@in_both
+@run_by("cli")
 def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
@@ -178,18 +178,18 @@ def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
         assert process.wait(60) == 130
     run = only_run(product.project)
     assert {"up", "down"} <= set(product.project.tree(f"shadow/{run}"))
-    assert product.project.json("status")["state"] == "stopped"
+    assert asked(product.project, "status")["state"] == "stopped"
     product.check_nothing_left()
 
 
-@in_both
+@run_by("sdk")
 def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
     run = only_run(product.project)
-    status = product.project.json("status")
+    status = asked(product.project, "status")
     assert (status["state"], status["next_step"]) == ("paused", "write")
     partial = product.project.git("show", f"shadow/{run}:.swarm/runs/{run}/one/handoff_partial.json")
     assert (yaml.safe_load(partial)["status"], yaml.safe_load(partial)["files"]) == ("PARTIAL", ["up"])
@@ -200,26 +200,26 @@ def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Produc
 STOPS = pytest.param("stop", "stopped", 0, marks=pytest.mark.soak)
 
 
-@in_one
+@run_by("cli")
 @pytest.mark.parametrize(("wish", "state", "code"), [("pause", "paused", 5), STOPS])
 def test_another_process_ends_it_at_once(product: Product, wish: str, state: str, code: int) -> None:
     with product.standing() as process:
         product.project.swarm(wish, "--now")
         assert process.wait(30) == code
-    assert product.project.json("status")["state"] == state
+    assert asked(product.project, "status")["state"] == state
     product.check_nothing_left()
 
 
-@in_one
+@run_by("cli")
 def test_a_terminal_that_closes_pauses_the_run(product: Product) -> None:
     with product.standing() as process:
         os.killpg(process.pid, signal.SIGHUP)
         assert process.wait(30) == 5
-    assert product.project.json("status")["state"] == "paused"
+    assert asked(product.project, "status")["state"] == "paused"
     product.check_nothing_left()
 
 
-@in_one
+@run_by("cli")
 def test_after_a_kill_resume_ends_what_is_left_and_begins_the_step_anew(product: Product) -> None:
     with product.standing() as process:
         process.kill()

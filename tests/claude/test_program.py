@@ -12,7 +12,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude import holding, program
 from gitswarm.engines.claude.program import Program, find_program
 from gitswarm.records.outcome import EngineOutcome
-from tests.claude.stage import Stage, both, quick
+from tests.claude.stage import Stage, in_turns, quick
 from tests.conftest import Project
 from tests.loopback.replies import working
 
@@ -69,25 +69,25 @@ def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, mon
     assert nowhere.told.startswith("there is no claude on this machine: npm install -g")
 
 
-@both
-@pytest.mark.parametrize(
-    ("script", "detail"),
-    [
-        ("echo 'no such model' >&2; exit 1", "exit code 1, no result: no such model"),
-        ("exit 0", "exit code 0, no result"),
-        ("kill -9 $$", "killed by signal 9"),
-        ("sleep 60 & sleep 60", "no end after 1 s: it was ended"),
-        ("yes", "no end after 1 s: it was ended"),
-        ('yes \'{"type": "system", "subtype": "noise"}\'', "no end after 1 s: it was ended"),
-    ],
-    ids=["fails", "says-nothing", "killed", "hangs", "endless-text", "endless-json"],
-)
-def test_a_session_without_a_result_was_killed(stage: Stage, mode: str, script: str, detail: str) -> None:
+UNTIL_ENDED = "no end after 1 s: it was ended"
+WITHOUT_RESULT = {
+    "fails": ("echo 'no such model' >&2; exit 1", "exit code 1, no result: no such model"),
+    "killed": ("kill -9 $$", "killed by signal 9"),
+    "says-nothing": ("exit 0", "exit code 0, no result"),
+    "hangs": ("sleep 60 & sleep 60", UNTIL_ENDED),
+    "endless-text": ("yes", UNTIL_ENDED),
+    "endless-json": ('yes \'{"type": "system", "subtype": "noise"}\'', UNTIL_ENDED),
+}
+
+
+@in_turns("broken", WITHOUT_RESULT)
+def test_a_session_without_a_result_was_killed(stage: Stage, mode: str, broken: tuple[str, str]) -> None:
+    script, detail = broken
     profile = quick(cli=fake(stage.folder, VERSION + script), step_timeout=1)
     told = stage.run(mode, working(), profile=profile)
     assert (told.outcome, told.result.status.value, told.handoff) == ({"kind": "killed"}, "failed", None)
     # The SDK waits for the answer to its first question, also of a program that has ended in peace.
-    expected = "no end after 1 s: it was ended" if (mode, script) == ("sdk", "exit 0") else detail
+    expected = UNTIL_ENDED if (mode, script) == ("sdk", "exit 0") else detail
     assert told.detail.startswith(expected)
 
 

@@ -16,7 +16,7 @@ import pytest
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.program import _bundled
 from gitswarm.specs.script import Script
-from tests.claude.runs import having, reaching
+from tests.claude.runs import asked, having, reaching
 from tests.claude.stage import Stage, both, quick
 from tests.conftest import Project
 from tests.leaks import leaked, with_flow
@@ -24,7 +24,7 @@ from tests.loopback.api import Asked
 from tests.loopback.player import ScriptedModel
 from tests.loopback.replies import working
 from tests.loopback.server import Loopback
-from tests.projects import new_project, only_run
+from tests.projects import ask, new_project, only_run
 
 KEY = "sk-ant-api03-Zq8vN2rT5xW7yB4cD6fG9hJ1kL3mP0sQ-uVeXaRtYiOpAsDfGhJkLzXcVbNm"
 GATEWAY = "gw7Hq2Lx9Vb4Nc6Mz8Kd1Fs3Jg5Tp0Yw"
@@ -135,10 +135,11 @@ def told(
         outputs.append(project.swarm("resume", code=4))
         die.unlink()
         outputs.append(project.swarm("resume"))
-        outputs += [project.swarm(*words) for words in (("log",), ("show", "write"), ("transcript", "write"))]
-        outputs += [project.swarm("events"), project.swarm("verify")]
-        said = "\n".join(output.stdout + output.stderr for output in outputs)
-        yield Told(project, said, loopback.of(folder.name), proxy.called)
+        outputs.append(project.swarm("verify"))
+        views = [ask(project, *words) for words in (["log"], ["show", "write"], ["transcript", "write"], ["events"])]
+        assert [view.code for view in views] == [0] * 4
+        spoken = [each.stdout + each.stderr for each in outputs] + [view.stdout + view.stderr for view in views]
+        yield Told(project, "\n".join(spoken), loopback.of(folder.name), proxy.called)
 
 
 def test_keys_are_kept_and_said_nowhere(told: Told) -> None:
@@ -148,7 +149,7 @@ def test_keys_are_kept_and_said_nowhere(told: Told) -> None:
 
 def test_what_held_a_key_is_there_without_it(told: Told) -> None:
     """Otherwise the test above would look for what was never there."""
-    receipt = told.project.json("show", "write")["receipt"]
+    receipt = asked(told.project, "show", "write")["receipt"]
     denied, printed, reversed_twice = receipt["tool_calls"]
     assert (denied["tool"], denied["blocked_reason"].partition(":")[0]) == ("Write", "swarm-files")
     assert "ANTHROPIC_AUTH_TOKEN" in printed["output"]
@@ -160,7 +161,7 @@ def test_what_held_a_key_is_there_without_it(told: Told) -> None:
 
 
 def _events(project: Project) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in project.swarm("events", "--json").stdout.splitlines()]
+    return [json.loads(line) for line in ask(project, "events", "--json").stdout.splitlines()]
 
 
 def test_the_provider_is_given_the_key_of_the_engine(told: Told) -> None:
@@ -181,7 +182,7 @@ def test_nothing_else_is_called(told: Told) -> None:
 
 def test_what_stands_in_the_configuration_by_now_changes_nothing_for_a_run(told: Told) -> None:
     run = only_run(told.project)
-    assert told.project.json("status")["state"] == "succeeded"
+    assert asked(told.project, "status")["state"] == "succeeded"
     assert "closed.txt" in told.project.tree(f"shadow/{run}")
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gitswarm.cli import demo
-from tests.claude.runs import having, reaching, scripted
+from tests.claude.runs import asked, having, reaching, scripted
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
 from tests.loopback.server import Loopback
@@ -50,7 +50,7 @@ def slugline(project: Project, loopback: Loopback) -> Project:
 
 
 def steps(project: Project) -> list[str]:
-    return [entry["step"] for entry in project.json("log")]
+    return [entry["step"] for entry in asked(project, "log")]
 
 
 @pytest.mark.parametrize("mode", ["cli", pytest.param("sdk", marks=pytest.mark.soak)])
@@ -63,7 +63,7 @@ def test_a_whole_build(mode: str, slugline: Project) -> None:
     slugline.swarm("resume")
 
     run = only_run(slugline)
-    log = slugline.json("log")
+    log = asked(slugline, "log")
     assert [entry["step"] for entry in log] == WHOLE
     assert {entry["mode"] for entry in log if entry["engine"] == "claude-step"} == {mode}
     assert [entry["status"] for entry in log if entry["step"] == "critique_tests"] == ["UNVERIFIED", "VERIFIED"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.claude.stage import KEY, Stage
+from tests.claude.stage import Stage
 from tests.loopback.server import Loopback, serving
 
 
@@ -18,6 +18,8 @@ def loopback() -> Iterator[Loopback]:
 
 
 @pytest.fixture
-def stage(loopback: Loopback, tmp_path: Path, env: dict[str, str]) -> Stage:
-    """An engine with a key, in an environment of its own."""
-    return Stage(loopback, tmp_path, {**env, "ANTHROPIC_API_KEY": KEY})
+def stage(loopback: Loopback, tmp_path: Path) -> Iterator[Stage]:
+    """Nothing that was started on it lives longer."""
+    made = Stage.make(loopback, tmp_path)
+    yield made
+    assert made.processes == []

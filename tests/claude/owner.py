@@ -1,4 +1,4 @@
-"""Holds one session in a process of its own, to be killed: `python -m tests.claude.owner ROOM MODE MOMENT`."""
+"""Holds one session in a process of its own, to be killed: `python -m tests.claude.owner STAGE MODE MOMENT`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import threading
 from pathlib import Path
 
 from gitswarm.records.policy import Allow, Verdict
-from tests.claude.sessions import Given, Room
-from tests.loopback.server import Loopback
+from tests.claude.stage import Given, engine_of, quick, request_for
 
 
 def main(folder: Path, mode: str, moment: str) -> None:
-    room = Room.of(folder, Loopback(0))
-    room.env["ANTHROPIC_BASE_URL"] = os.environ["URL"]
+    """
+    :param folder: of the stage, whose environment this process has.
+    """
 
     def decide(_tool: str, _given: Given) -> Verdict:
         sys.stdout.write("deciding\n")
@@ -23,7 +23,8 @@ def main(folder: Path, mode: str, moment: str) -> None:
             threading.Event().wait()
         return Allow()
 
-    room.run(room.engine(mode, decision_s=3600), room.request(decide))
+    request = request_for(folder, dict(os.environ), mode=mode, decide=decide)
+    engine_of(mode, quick(decision_s=3600)).run(request, lambda _event: None)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs of one script in each mode: played by the stub, or by a scripted model through the real CLI."""
+"""Runs of the product by real sessions, and of one script in each mode: by the stub, or through the real CLI."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import yaml
 
 from gitswarm.ledger.routing_note import parse
 from gitswarm.specs.script import Script
+from tests.claude.stage import KEY
 from tests.conftest import Project
+from tests.loopback.api import Model
 from tests.loopback.player import ScriptedModel
 from tests.loopback.server import Loopback
 from tests.projects import ask, new_project, only_run
 
-STUB, SDK, CLI = "stub", "sdk", "cli"
-MODES = (STUB, SDK, CLI)
-REAL_MODES = (SDK, CLI)
-KEY = "sk-ant-api03-dummy-key-000"
+STUB = "stub"
 
 _TIMES = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "TIME"),
@@ -52,14 +51,28 @@ def setting(folder: Path, mode: str, script: str, files: Mapping[str, str], loop
     project.commit(files, "the flow")
     if mode == STUB:
         return Setting(project, ("--script", project.script(script)))
-    return Setting(reaching(project, loopback, script), ("--mode", mode))
+    return Setting(reaching(project, loopback, scripted(script)), ("--mode", mode))
 
 
-def reaching(project: Project, loopback: Loopback, script: str, *, reads_first: bool = False) -> Project:
-    """The same project, with a provider that plays the script; its scenario is named after the project's folder."""
-    model = ScriptedModel(Script.model_validate(yaml.safe_load(script)), reads_first=reads_first)
+def scripted(script: str, *, reads_first: bool = False) -> ScriptedModel:
+    return ScriptedModel(Script.model_validate(yaml.safe_load(script)), reads_first=reads_first)
+
+
+def reaching(project: Project, loopback: Loopback, model: Model) -> Project:
+    """The same project with a key, and a provider whose scenario is named after the project's folder."""
     url = loopback.play(project.root.parent.name, model)
-    return replace(project, env={**project.env, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY})
+    return having(project, ANTHROPIC_BASE_URL=url, ANTHROPIC_API_KEY=KEY)
+
+
+def having(project: Project, **env: str) -> Project:
+    """The same with these variables; an empty value takes one away."""
+    found = {**project.env, **env}
+    return replace(project, env={name: value for name, value in found.items() if value})
+
+
+def asked(project: Project, *words: str) -> Any:
+    """What a reading command says with --json."""
+    return json.loads(ask(project, *words, "--json").stdout)
 
 
 @dataclass(frozen=True)
@@ -102,7 +115,7 @@ class Played:
 
     @cached_property
     def _log(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(ask(self.project, "log", self.run, "--json").stdout)
+        found: list[dict[str, Any]] = asked(self.project, "log", self.run)
         return found
 
     def log(self) -> list[dict[str, Any]]:

@@ -1,16 +1,22 @@
-"""One step through a real Claude engine, against a scripted provider: what it answers, tells and leaves behind."""
+"""Steps of Claude at the engine's own border: the real CLI, a scripted provider, a worktree of their own."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
 import secrets
+import sys
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from pydantic import JsonValue
 
 from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest, StepResult
@@ -21,15 +27,50 @@ from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.sdk import SdkTransport
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.policy import Allow, Verdict
+from gitswarm.records.policy import Allow, Deny, Verdict
+from gitswarm.records.receipt import ToolCall
 from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.specs.compile import Prompt
-from tests.loopback.api import Asked, Model, Reply, Text, use
+from tests.loopback.api import Asked, Model
 from tests.loopback.server import Loopback
 
-MODES = ("cli", "sdk")
+TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
+both = pytest.mark.parametrize("mode", TRANSPORTS)
+
+
+def by(mode: str, name: str = "mode", *, indirect: bool = False) -> pytest.MarkDecorator:
+    """By this transport, and where all is run by the other too: they have little to do with it.
+
+    :param name: of the parameter that gets it.
+    """
+    found = [pytest.param(each, marks=_marks(each, mode)) for each in TRANSPORTS]
+    return pytest.mark.parametrize(name, found, indirect=indirect)
+
+
+def in_turns(name: str, cases: Mapping[str, object]) -> pytest.MarkDecorator:
+    """Each case by both transports where all is run, else by one of them, turn and turn about.
+
+    :param name: of the parameter that gets the case; the other one is `mode`.
+    """
+    found = [
+        pytest.param(mode, case, marks=_marks(mode, usual), id=f"{title}-{mode}")
+        for (title, case), usual in zip(cases.items(), itertools.cycle(TRANSPORTS), strict=False)
+        for mode in TRANSPORTS
+    ]
+    return pytest.mark.parametrize(("mode", name), found)
+
+
+def _marks(mode: str, usual: str) -> Sequence[pytest.MarkDecorator]:
+    return () if mode == usual else (pytest.mark.soak,)
+
+
 MODEL = "claude-sonnet-4-5"
 KEY = "sk-ant-api03-planted-0123456789abcdefghij"
+LOGIN = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-planted-0123456789abcdefghij"}
+"""A seat instead of a key: only that has usage limits."""
+NO_RETRIES = {"CLAUDE_CODE_MAX_RETRIES": "0"}
+EVERYTHING: Mapping[str, JsonValue] = {"permissions": {"allow": ["Bash(*)", "Write", "Edit", "Agent"]}}
+"""Settings of Claude Code by which all that no hook denies is allowed."""
 SCHEMA: Mapping[str, JsonValue] = {
     "type": "object",
     "properties": {
@@ -38,52 +79,62 @@ SCHEMA: Mapping[str, JsonValue] = {
     },
     "required": ["status", "summary"],
 }
-QUICK = ClaudeProfile("anthropic", ClaudeSettings(), EngineAccess(), retry_wait_s=0.05)
-NO_RETRIES = {"CLAUDE_CODE_MAX_RETRIES": "0"}
-_TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
 BOUND_S = 60.0
-"""No fault in these tests takes longer on a busy machine; most take less than one second on an idle one."""
-_MARK = "TEST_STAGE"
+"""No step in these tests takes longer on a busy machine; most take less than one second on an idle one."""
+MARK = "TEST_STAGE"
+
+Given = Mapping[str, JsonValue]
 
 
-WORK = use("Bash", command="echo hi >> a.txt")
-LOGIN = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-planted-0123456789abcdefghij"}
-"""A seat instead of a key: only that has usage limits."""
+def allow(_tool: str, _given: Given) -> Verdict:
+    return Allow()
 
 
-def failing(status: int, text: str = "scripted", **headers: str) -> Reply:
-    return Reply((Text(text),), status=status, headers={name.replace("_", "-"): headers[name] for name in headers})
+def deny(_tool: str, _given: Given) -> Verdict:
+    return Deny("test-rule", "not in this test", "do something else")
 
 
-def limit_reached(resets_at: int | None) -> Reply:
+def quick(*, cli: Path | None = None, decision_s: float = 20.0, **settings: object) -> ClaudeProfile:
     """
-    :param resets_at: seconds since the epoch; None: the provider does not say.
+    :param cli: another program than the bundled one.
     """
-    until = {} if resets_at is None else {"anthropic_ratelimit_unified_reset": str(resets_at)}
-    return failing(
-        429,
-        "limit",
-        anthropic_ratelimit_unified_status="rejected",
-        anthropic_ratelimit_unified_representative_claim="five_hour",
-        retry_after="3600",
-        **until,
+    return ClaudeProfile(
+        "anthropic",
+        ClaudeSettings.model_validate(settings),
+        EngineAccess(cli=str(cli) if cli else None),
+        retry_wait_s=0.05,
+        decision_s=decision_s,
     )
 
 
-def handed_over(status: str = "VERIFIED", **more: JsonValue) -> Reply:
-    """The model's answer when it is asked for the handoff."""
-    return use("StructuredOutput", status=status, summary="did it", **more)
+def terms_of(**more: Any) -> SessionTerms:
+    return SessionTerms(**{"output_schema": SCHEMA, **more})
 
 
-def working(*replies: Reply, final: Reply | None = None) -> Model:
-    """Gives one reply after the other while it works (the last for good), and a handoff when it is asked for one."""
+def engine_of(mode: str, profile: ClaudeProfile) -> ClaudeEngine:
+    return ClaudeEngine(TRANSPORTS[mode](), profile, lambda: datetime.now(UTC))
 
-    def answer(asked: Asked) -> Reply:
-        if asked.wants_result:
-            return final or handed_over()
-        return replies[min(asked.turn, len(replies) - 1)]
 
-    return answer
+def request_for(folder: Path, env: Mapping[str, str], **more: Any) -> StepRequest:
+    """
+    :param folder: of a stage.
+    """
+    return StepRequest(
+        run_id="run-20260101-000000-000000",
+        flow_key="one",
+        step_id="work",
+        iteration=1,
+        execution=0,
+        agent_key="code-implementer",
+        model=MODEL,
+        worktree=folder / "worktree",
+        run_base=folder / "worktree" / "base",
+        prompt=Prompt("You are an implementer.", "Do the work."),
+        outputs=(),
+        env=env,
+        scratch=folder / "scratch",
+        **{"mode": "sdk", "decide": allow, "terms": terms_of(), **more},
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +144,7 @@ class Told:
     result: StepResult
     events: tuple[Event, ...]
     asked: tuple[Asked, ...]
-    worktree: Path
+    files: Mapping[str, str]
 
     @property
     def outcome(self) -> dict[str, Any]:
@@ -111,86 +162,112 @@ class Told:
         return self.result.handoff
 
     @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return self.result.tool_calls
+
+    @property
+    def blocked(self) -> list[str | None]:
+        """Why each call was not carried out; None: it was."""
+        return [call.blocked_reason for call in self.calls]
+
+    @property
     def retries(self) -> list[Mapping[str, JsonValue]]:
         return [event.payload for event in self.events if event.kind is EventKind.ENGINE_RETRY]
 
     @property
-    def files(self) -> dict[str, str]:
-        return {path.name: path.read_text() for path in sorted(self.worktree.iterdir())}
+    def at_work(self) -> list[Asked]:
+        """The requests before the handoff was asked for."""
+        return [asked for asked in self.asked if not asked.wants_result]
+
+    @property
+    def at_the_end(self) -> list[Asked]:
+        """The requests for the handoff."""
+        return [asked for asked in self.asked if asked.wants_result]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """`env` is the whole environment of the sessions, but for the address of the provider."""
+    """Where a step is executed: `folder` has its worktree, home and folders for temporary files. `env`: the whole
+    environment of the sessions. `events`: what they told so far. `ended`: that nobody waits for the step any more."""
 
     loopback: Loopback
     folder: Path
     env: Mapping[str, str] = field(repr=False)
+    events: list[Event] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
 
-    def run(
-        self,
-        mode: str,
-        model: Model,
-        *,
-        profile: ClaudeProfile = QUICK,
-        terms: SessionTerms | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Told:
-        """
-        It ends in bounded time, and no process is left of it.
-
-        :param env: added; an empty value takes a variable away.
-        """
+    @classmethod
+    def make(cls, loopback: Loopback, folder: Path) -> Stage:
+        """With a key, and a provider of its own."""
+        for name in ("worktree/base", "home", "scratch", "tmp"):
+            (folder / name).mkdir(parents=True)
         scenario = secrets.token_hex(4)
-        base = self.loopback.play(scenario, model)
-        whole = {**self.env, "ANTHROPIC_BASE_URL": base, _MARK: scenario, **(env or {})}
-        worktree = self.folder / scenario
-        worktree.mkdir()
-        events: list[Event] = []
+        env = {
+            "HOME": str(folder / "home"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin:/bin",
+            "TMPDIR": str(folder / "tmp"),
+            "LC_ALL": "C.UTF-8",
+            "ANTHROPIC_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{loopback.port}/{scenario}",
+            MARK: scenario,
+        }
+        return cls(loopback, folder, env)
+
+    def having(self, **env: str) -> Stage:
+        """The same with these variables; an empty value takes one away."""
+        found = {**self.env, **env}
+        return replace(self, env={name: value for name, value in found.items() if value})
+
+    def play(self, model: Model) -> None:
+        self.loopback.play(self.env[MARK], model)
+
+    def run(self, mode: str, model: Model, *, profile: ClaudeProfile | None = None, **more: Any) -> Told:
+        """However it ends, it does so in bounded time, and no process is left of it.
+
+        :param more: of the request.
+        """
+        self.play(model)
+        request = request_for(self.folder, self.env, mode=mode, ended=self.ended, **more)
         started = time.monotonic()
-        given = {name: value for name, value in whole.items() if value}
-        request = request_for(worktree, given, mode=mode, scratch=self.folder / "sessions", terms=terms or terms_of())
-        result = ClaudeEngine(_TRANSPORTS[mode](), profile, lambda: datetime.now(UTC)).run(request, events.append)
-        seconds = time.monotonic() - started
-        assert seconds < BOUND_S
-        assert left_behind(_MARK, scenario) == []
-        return Told(result, tuple(events), tuple(self.loopback.of(scenario)), worktree)
+        try:
+            result = engine_of(mode, profile or quick()).run(request, self.events.append)
+        finally:
+            assert time.monotonic() - started < BOUND_S
+            assert self.processes == []
+        return Told(result, tuple(self.events), tuple(self.asked), self.files)
+
+    @property
+    def worktree(self) -> Path:
+        return self.folder / "worktree"
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Of the worktree."""
+        found = sorted(path for path in self.worktree.rglob("*") if path.is_file())
+        return {path.relative_to(self.worktree).as_posix(): path.read_text("utf-8") for path in found}
+
+    @property
+    def asked(self) -> list[Asked]:
+        return self.loopback.of(self.env[MARK])
+
+    @property
+    def processes(self) -> list[list[str]]:
+        return living(MARK, self.env[MARK])
+
+    def settings(self, place: str, said: Mapping[str, JsonValue]) -> None:
+        """Settings of Claude Code: `home` for the user's, `worktree` for the project's."""
+        path = self.folder / place / ".claude" / "settings.json"
+        path.parent.mkdir()
+        path.write_text(json.dumps(said), encoding="utf-8")
 
 
-def request_for(worktree: Path, env: Mapping[str, str], **more: Any) -> StepRequest:
-    return StepRequest(
-        run_id="run-20260101-000000-000000",
-        flow_key="one",
-        step_id="work",
-        iteration=1,
-        execution=0,
-        agent_key="code-implementer",
-        model=MODEL,
-        worktree=worktree,
-        run_base=worktree,
-        prompt=Prompt("You are an implementer.", "Do the work."),
-        outputs=(),
-        env=env,
-        decide=allow,
-        **{"mode": "sdk", "scratch": worktree, **more},
-    )
-
-
-def terms_of(**more: Any) -> SessionTerms:
-    return SessionTerms(**{"output_schema": SCHEMA, **more})
-
-
-def allow(_tool: str, _given: Mapping[str, JsonValue]) -> Verdict:
-    return Allow()
-
-
-def left_behind(name: str, value: str) -> list[str]:
+def living(name: str, value: str) -> list[list[str]]:
     """Command lines of the living processes that have `name=value` in their environment."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.environ().get(name) == value and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.cmdline()))
+                found.append(process.cmdline())
         except (psutil.Error, OSError):
             continue
     return found

@@ -17,7 +17,7 @@ from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited, Usage
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import EngineOutcome, Result, Status, reset_words
-from tests.claude.stage import MODEL, QUICK, request_for
+from tests.claude.stage import MODEL, quick, request_for
 
 LOGIN = (
     "(set ANTHROPIC_API_KEY or log in with `claude`; a login in ~/.claude/settings.json needs "
@@ -352,7 +352,7 @@ def test_what_the_phases_come_to(
 ) -> None:
     request = request_for(Path("/w"), {})
     recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "sdk")
-    told = step_result(request, recorder, Worked(QUICK, time.monotonic(), work, final))
+    told = step_result(request, recorder, Worked(quick(), time.monotonic(), work, final))
     assert (told.outcome, told.handoff, told.handoff_problem) == (outcome, handoff, problem)
     assert (told.status, told.error, told.model) == (Result.SUCCEEDED, None, MODEL)
 
@@ -362,5 +362,5 @@ def test_work_that_failed_fails_the_step(kind: str) -> None:
     request = request_for(Path("/w"), {})
     recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "sdk")
     work = Phase(EngineOutcome.model_validate({"kind": kind, "detail": "boom"}))
-    told = step_result(request, recorder, Worked(QUICK, time.monotonic(), work))
+    told = step_result(request, recorder, Worked(quick(), time.monotonic(), work))
     assert (told.status, told.error, told.outcome) == (Result.FAILED, "claude: boom", work.outcome)

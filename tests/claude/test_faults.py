@@ -13,35 +13,13 @@ from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.records.transcript import Message
-from tests.claude.stage import (
-    LOGIN,
-    MODEL,
-    MODES,
-    NO_RETRIES,
-    QUICK,
-    WORK,
-    Stage,
-    Told,
-    failing,
-    handed_over,
-    limit_reached,
-    terms_of,
-    working,
-)
+from tests.claude.stage import LOGIN, MODEL, NO_RETRIES, Stage, Told, both, by, in_turns, quick, terms_of
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
+from tests.loopback.replies import WORK, always, failing, handed_over, limit_reached, working
 
-ONCE = replace(QUICK, settings=ClaudeSettings(attempts=1))
 RESET = 4_102_444_800
 ISO = "2100-01-01T00:00:00.000Z"
 MIB = 1 << 20
-
-both = pytest.mark.parametrize("mode", MODES)
-either = pytest.mark.parametrize("mode", [pytest.param("cli", marks=pytest.mark.soak), "sdk"])
-"""Where the transports have little to do with it."""
-
-
-def always(reply: Reply) -> Model:
-    return lambda _asked: reply
 
 
 def then_fails(reply: Reply) -> Model:
@@ -52,7 +30,7 @@ def then_fails(reply: Reply) -> Model:
 def at_first(reply: Reply, times: int = 1, model: Model | None = None) -> Model:
     """So often this answer to what comes after one tool call; then what `model` says."""
     given: list[Asked] = []
-    after = model or working(WORK, say("done"))
+    after = model or working(WORK)
 
     def answer(asked: Asked) -> Reply:
         if asked.turn == 1 and len(given) < times:
@@ -67,61 +45,48 @@ def at_first(reply: Reply, times: int = 1, model: Model | None = None) -> Model:
 class Fault:
     """One that ends the work. `says`: part of what a person reads; `requests`: how many the provider sees."""
 
-    name: str
     reply: Reply
     outcome: Mapping[str, Any]
     says: str
     requests: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
-    is_rare: bool = False
-
-    @property
-    def marks(self) -> list[pytest.MarkDecorator]:
-        return [pytest.mark.soak] if self.is_rare else []
 
 
 REFUSED = {"kind": "api_error"}
 PASSING = {"kind": "api_error", "retryable": True}
-FAULTS = [
-    Fault("400", failing(400), {**REFUSED, "status": 400}, "check ANTHROPIC_BASE_URL and the model", 3),
-    Fault("401", failing(401), {**REFUSED, "status": 401}, "(set ANTHROPIC_API_KEY or log in with `claude`;"),
-    Fault(
-        "403",
+FAULTS = {
+    "400": Fault(failing(400), {**REFUSED, "status": 400}, "check ANTHROPIC_BASE_URL and the model", 3),
+    "401": Fault(failing(401), {**REFUSED, "status": 401}, "(set ANTHROPIC_API_KEY or log in with `claude`;"),
+    "403": Fault(
         failing(403),
         {**REFUSED, "status": 403},
         "(set ANTHROPIC_API_KEY or log in with `claude`;",
-        is_rare=True,
     ),
-    Fault("404", failing(404), {**REFUSED, "status": 404}, "start with --model ID", 2),
-    Fault("429", failing(429, "slow down", retry_after="1"), {**PASSING, "status": 429}, "slow down"),
-    Fault("500", failing(500, "oops"), {**PASSING, "status": 500}, "500 oops"),
-    Fault("529", failing(529, "Overloaded"), {**PASSING, "status": 529}, "529 Overloaded"),
-    Fault(
-        "credit",
+    "404": Fault(failing(404), {**REFUSED, "status": 404}, "start with --model ID", 2),
+    "429": Fault(failing(429, "slow down", retry_after="1"), {**PASSING, "status": 429}, "slow down"),
+    "500": Fault(failing(500, "oops"), {**PASSING, "status": 500}, "500 oops"),
+    "529": Fault(failing(529, "Overloaded"), {**PASSING, "status": 529}, "529 Overloaded"),
+    "credit": Fault(
         failing(400, "Your credit balance is too low"),
         {**REFUSED, "status": 400},
         "(add credit, or ",
-        is_rare=True,
     ),
-    Fault(
-        "prompt",
+    "prompt": Fault(
         failing(400, "prompt is too long: 300000 tokens > 200000 maximum"),
         {**REFUSED, "status": 400},
         "context: lean",
-        is_rare=True,
     ),
-    Fault("hang", Reply(hang_s=60), PASSING, "set API_TIMEOUT_MS above 300", env={"API_TIMEOUT_MS": "300"}),
-    Fault("refused", say(""), PASSING, "Connection refused", 0, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
-    Fault("refusal", Reply((Text("no"),), "refusal"), REFUSED, "(git swarm resume -m TEXT says it in other words", 2),
-    Fault("max_tokens", Reply((Text("and "),), "max_tokens"), REFUSED, "CLAUDE_CODE_MAX_OUTPUT_TOKENS", 4),
-    Fault("no key", say(""), REFUSED, "Not logged in (set ANTHROPIC_API_KEY", 0, {"ANTHROPIC_API_KEY": ""}),
-]
+    "hang": Fault(Reply(hang_s=60), PASSING, "set API_TIMEOUT_MS above 300", env={"API_TIMEOUT_MS": "300"}),
+    "refused": Fault(say(""), PASSING, "Connection refused", 0, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
+    "refusal": Fault(Reply((Text("no"),), "refusal"), REFUSED, "(git swarm resume -m TEXT says it in other words", 2),
+    "max_tokens": Fault(Reply((Text("and "),), "max_tokens"), REFUSED, "CLAUDE_CODE_MAX_OUTPUT_TOKENS", 4),
+    "no key": Fault(say(""), REFUSED, "Not logged in (set ANTHROPIC_API_KEY", 0, {"ANTHROPIC_API_KEY": ""}),
+}
 
 
-@both
-@pytest.mark.parametrize("fault", [pytest.param(fault, marks=fault.marks, id=fault.name) for fault in FAULTS])
+@in_turns("fault", FAULTS)
 def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, mode: str, fault: Fault) -> None:
-    told = stage.run(mode, always(fault.reply), profile=ONCE, env={**NO_RETRIES, **fault.env})
+    told = stage.having(**NO_RETRIES, **fault.env).run(mode, always(fault.reply), profile=quick(attempts=1))
     assert told.outcome == fault.outcome
     assert (told.result.status, told.result.error) == (Result.FAILED, f"claude: {told.detail}")
     assert (told.handoff, told.result.handoff_problem) == (None, f"no handoff: {told.detail}")
@@ -130,7 +95,7 @@ def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, mode: str,
     assert len(told.asked) == fault.requests
 
 
-@both
+@by("cli")
 def test_a_wrong_key_by_the_product_s_own_settings(stage: Stage, mode: str) -> None:
     """The CLI's own ten attempts would take three minutes."""
     told = stage.run(mode, always(failing(401)), profile=ClaudeProfile("anthropic", ClaudeSettings(), EngineAccess()))
@@ -162,10 +127,11 @@ BROKEN: Mapping[str, tuple[Reply, list[str], list[int]]] = {
 }
 
 
-@either
-@pytest.mark.parametrize("name", list(BROKEN))
-def test_what_the_cli_gets_over_by_itself(stage: Stage, mode: str, name: str) -> None:
-    reply, reasons, turns = BROKEN[name]
+@in_turns("broken", BROKEN)
+def test_what_the_cli_gets_over_by_itself(
+    stage: Stage, mode: str, broken: tuple[Reply, list[str], list[int]]
+) -> None:
+    reply, reasons, turns = broken
     told = stage.run(mode, at_first(reply))
     assert told.outcome == {"kind": "ok"}
     assert [retry["reason"] for retry in told.retries] == reasons
@@ -187,11 +153,12 @@ NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
 }
 
 
-@both
-@pytest.mark.parametrize("name", list(NO_HANDOFF))
-def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(stage: Stage, mode: str, name: str) -> None:
-    final, requests, says = NO_HANDOFF[name]
-    told = stage.run(mode, working(WORK, say("done"), final=final), profile=ONCE, env=NO_RETRIES)
+@in_turns("without", NO_HANDOFF)
+def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(
+    stage: Stage, mode: str, without: tuple[Reply, int, str]
+) -> None:
+    final, requests, says = without
+    told = stage.having(**NO_RETRIES).run(mode, working(WORK, final=final), profile=quick(attempts=1))
     assert told.outcome == {"kind": "no_envelope"}
     assert (told.result.status, told.handoff) == (Result.SUCCEEDED, None)
     assert says in told.detail
@@ -200,7 +167,7 @@ def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(stage: Stage,
     assert told.files == {"a.txt": "hi\n"}
 
 
-@either
+@by("sdk")
 def test_an_empty_answer_ends_the_work(stage: Stage, mode: str) -> None:
     told = stage.run(mode, working(Reply()))
     assert told.outcome == {"kind": "ok"}
@@ -208,14 +175,14 @@ def test_an_empty_answer_ends_the_work(stage: Stage, mode: str) -> None:
     assert told.result.output == ""
 
 
-@both
+@by("cli")
 def test_work_is_taken_up_where_it_stopped(stage: Stage, mode: str) -> None:
-    told = stage.run(mode, at_first(failing(500, "boom"), times=2), env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, at_first(failing(500, "boom"), times=2))
     assert told.outcome == {"kind": "ok", "attempts": 3}
     assert [(retry["attempt"], retry["of"]) for retry in told.retries] == [(2, 3), (3, 3)]
     assert all("500 boom" in str(retry["reason"]) for retry in told.retries)
     assert told.files == {"a.txt": "hi\n"}
-    assert [call.tool for call in told.result.tool_calls] == ["Bash"]
+    assert [call.tool for call in told.calls] == ["Bash"]
     assert [asked.turn for asked in told.asked] == [0, 1, 1, 1, 2]
     assert told.asked[0].said[-1] == "Do the work."
     assert told.asked[3].said[-1].startswith("The connection to the model failed and is there again.")
@@ -223,7 +190,7 @@ def test_work_is_taken_up_where_it_stopped(stage: Stage, mode: str) -> None:
     assert told.result.tokens.total == 3 * 120
 
 
-@either
+@by("sdk")
 def test_what_failed_before_it_began_begins_again(stage: Stage, mode: str) -> None:
     failed: list[Asked] = []
 
@@ -231,15 +198,15 @@ def test_what_failed_before_it_began_begins_again(stage: Stage, mode: str) -> No
         if not failed:
             failed.append(asked)
             return failing(529)
-        return working(WORK, say("done"))(asked)
+        return working(WORK)(asked)
 
-    told = stage.run(mode, answer, env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, answer)
     assert told.outcome == {"kind": "ok", "attempts": 2}
     assert [asked.said[-1] for asked in told.asked[:2]] == ["Do the work."] * 2
     assert told.files == {"a.txt": "hi\n"}
 
 
-@either
+@by("sdk")
 def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
     failed: list[Asked] = []
 
@@ -247,17 +214,17 @@ def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
         if asked.wants_result and not failed:
             failed.append(asked)
             return failing(529)
-        return working(WORK, say("done"))(asked)
+        return working(WORK)(asked)
 
-    told = stage.run(mode, answer, env=NO_RETRIES)
+    told = stage.having(**NO_RETRIES).run(mode, answer)
     assert told.outcome == {"kind": "ok"}
     assert told.handoff is not None
     assert [asked.wants_result for asked in told.asked] == [False, False, True, True]
 
 
-@both
+@by("sdk")
 def test_the_end_of_the_turns(stage: Stage, mode: str) -> None:
-    told = stage.run(mode, working(WORK), terms=terms_of(max_turns=2))
+    told = stage.run(mode, working(WORK, WORK, WORK), terms=terms_of(max_turns=2))
     assert told.outcome == {"kind": "max_turns"}
     assert told.result.status is Result.SUCCEEDED
     assert told.handoff is not None
@@ -268,7 +235,7 @@ def test_the_end_of_the_turns(stage: Stage, mode: str) -> None:
     assert told.files == {"a.txt": "hi\nhi\n"}
 
 
-@both
+@by("cli")
 def test_the_end_of_the_budget(stage: Stage, mode: str) -> None:
     costly = replace(WORK, tokens_in=1_000_000)
     told = stage.run(mode, working(costly), terms=terms_of(max_cost_usd=0.5))
@@ -288,16 +255,17 @@ PAID_OVER = {
 LIMITED: Mapping[str, tuple[Callable[[], Model], str, int]] = {
     "at once": (lambda: always(limit_reached(RESET)), ISO, 1),
     "in the work": (lambda: then_fails(limit_reached(RESET)), ISO, 2),
-    "in the handoff": (lambda: working(WORK, say("done"), final=limit_reached(RESET)), ISO, 3),
+    "in the handoff": (lambda: working(WORK, final=limit_reached(RESET)), ISO, 3),
     "without an end": (lambda: always(limit_reached(None)), "unknown", 1),
 }
 
 
-@both
-@pytest.mark.parametrize("name", list(LIMITED))
-def test_a_usage_limit_keeps_what_is_done(stage: Stage, mode: str, name: str) -> None:
-    model, resets_at, requests = LIMITED[name]
-    told = stage.run(mode, model(), env=LOGIN)
+@in_turns("limited", LIMITED)
+def test_a_usage_limit_keeps_what_is_done(
+    stage: Stage, mode: str, limited: tuple[Callable[[], Model], str, int]
+) -> None:
+    model, resets_at, requests = limited
+    told = stage.having(**LOGIN).run(mode, model())
     assert told.outcome == {"kind": "api_error", "status": 429, "resets_at": resets_at}
     assert (told.result.status, told.result.error) == (Result.SUCCEEDED, None)
     assert told.handoff is not None
@@ -307,21 +275,21 @@ def test_a_usage_limit_keeps_what_is_done(stage: Stage, mode: str, name: str) ->
     assert len(told.asked) == requests
 
 
-@either
+@by("sdk")
 def test_a_limit_that_is_paid_over_is_no_reason_for_another_fault(stage: Stage, mode: str) -> None:
     model = at_first(failing(400), times=9, model=working(replace(WORK, headers=PAID_OVER)))
-    told = stage.run(mode, model, env=LOGIN)
+    told = stage.having(**LOGIN).run(mode, model)
     assert told.outcome == {"kind": "api_error", "status": 400}
     assert told.result.status is Result.FAILED
 
 
-@either
+@by("sdk")
 def test_another_model_takes_over(stage: Stage, mode: str) -> None:
     def answer(asked: Asked) -> Reply:
-        return failing(529) if asked.model == MODEL else working(WORK, say("done"))(asked)
+        return failing(529) if asked.model == MODEL else working(WORK)(asked)
 
     second = "claude-haiku-4-5"
-    told = stage.run(mode, answer, profile=replace(QUICK, settings=ClaudeSettings(fallback_model=second)))
+    told = stage.run(mode, answer, profile=quick(fallback_model=second))
     assert told.outcome == {"kind": "ok"}
     assert (told.handoff is not None, told.result.model) == (True, second)
     assert f"{second} answers from here on" in _noted(told, "system")
@@ -334,7 +302,7 @@ def test_lines_of_2_mib(stage: Stage, mode: str) -> None:
     output = use("Bash", command="head -c 2097152 /dev/zero | tr '\\0' y")
     told = stage.run(mode, working(use("Write", file_path="long.txt", content=long), output, say(long)))
     assert told.outcome == {"kind": "ok"}
-    assert [(call.tool, call.success) for call in told.result.tool_calls] == [("Write", True), ("Bash", True)]
+    assert [(call.tool, call.success) for call in told.calls] == [("Write", True), ("Bash", True)]
     assert told.files == {"long.txt": long}
     assert told.result.output.endswith("x" * 49_000)
 
@@ -352,8 +320,8 @@ def test_halves_of_characters(stage: Stage, mode: str) -> None:
 def test_what_another_provider_costs(
     stage: Stage, mode: str, price: tuple[float, float] | None, cost: float | None
 ) -> None:
-    profile = replace(QUICK, provider="anthropic_compat", prices=lambda _model: price)
-    told = stage.run(mode, working(WORK, say("done")), profile=profile)
+    profile = replace(quick(), provider="anthropic_compat", prices=lambda _model: price)
+    told = stage.run(mode, working(WORK), profile=profile)
     assert told.result.tokens.model_dump() == {"prompt": 300, "completion": 60, "total": 360}
     assert told.result.cost_usd == cost
 

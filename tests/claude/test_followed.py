@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from tests.claude.runs import asked, reaching
+from tests.claude.stage import by
 from tests.cli.gated import following, read_until, running
-from tests.loopback.api import Asked, Reply, Text, Use, use
-from tests.loopback.server import Loopback, serving
-from tests.projects import ask, new_project
+from tests.loopback.api import Asked, Reply, Text, Use, say
+from tests.loopback.replies import failing, handed_over
+from tests.loopback.server import Loopback
+from tests.projects import new_project
 from tests.waiting import DEADLINE_S
 
 FLOW = "id: one\nsteps:\n  - {id: work, station: fixer}\n"
-
-
-@pytest.fixture
-def loopback() -> Iterator[Loopback]:
-    with serving() as served:
-        yield served
 
 
 @dataclass
@@ -34,24 +29,22 @@ class Waiting:
 
     def __call__(self, asked: Asked) -> Reply:
         if asked.wants_result:
-            return use("StructuredOutput", status="VERIFIED", summary="done")
+            return handed_over()
         if asked.turn == 0:
             return Reply((Text("I look around."), Use("Bash", {"command": "echo around"})))
         assert self.go_on.acquire(timeout=DEADLINE_S)
         if asked.number == 2:
-            return Reply((), status=529, headers={"retry-after": "0"})
-        return Reply((Text("That was all."),))
+            return failing(529, retry_after="0")
+        return say("That was all.")
 
 
-@pytest.mark.parametrize("mode", ["sdk", "cli"])
+@by("cli")
 def test_a_session_is_followed_while_it_goes_on(
     tmp_path_factory: pytest.TempPathFactory, loopback: Loopback, mode: str
 ) -> None:
     model = Waiting()
-    project = new_project(tmp_path_factory.mktemp("f"))
+    project = reaching(new_project(tmp_path_factory.mktemp("f")), loopback, model)
     project.commit({".swarm/flows/one.yaml": FLOW})
-    url = loopback.play(mode, model)
-    project = replace(project, env={**project.env, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "dummy-key"})
     with running(project, "start", "one", "-m", "look", "--mode", mode) as run:
         read_until(run, "worktree", "stderr")
         with following(project) as follower:
@@ -70,7 +63,7 @@ def test_a_session_is_followed_while_it_goes_on(
         "── assistant\nThat was all.\n"
     )
     assert re.search(r"(?m)^    retry 1 of 2 in [\d.]+ s: 529 overloaded$", err)
-    assert spoken(json.loads(ask(project, "transcript", "--json").stdout)) == ["I look around.", "That was all."]
+    assert spoken(asked(project, "transcript")) == ["I look around.", "That was all."]
 
 
 def spoken(lines: list[dict[str, Any]]) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
@@ -12,83 +10,74 @@ from pydantic import JsonValue
 
 from gitswarm.engines.claude import profile
 from gitswarm.records.policy import Allow, Deny, Verdict
-from tests.claude.sessions import EVERYTHING, MODES, Given, Room, allow, bash, deny, entered, plays
+from tests.claude.stage import EVERYTHING, Given, Stage, both, deny, in_turns, quick, terms_of
 from tests.conftest import Project
 from tests.loopback.api import Asked, Reply, say, use
+from tests.loopback.replies import bash, working
 from tests.routed import flow, step
 
-both = pytest.mark.parametrize("mode", MODES)
+WRITING = working(bash("echo x > f.txt"))
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with entered(tmp_path) as room:
-        yield room
-
-
-def plant_project(room: Room) -> None:
+def plant_project(stage: Stage) -> None:
     """What a hostile or merely lively repository brings along."""
-    touch: JsonValue = {"type": "command", "command": f"touch {room.folder}/hooked"}
+    touch: JsonValue = {"type": "command", "command": f"touch {stage.folder}/hooked"}
     events: dict[str, JsonValue] = {name: [{"hooks": [touch]}] for name in ("SessionStart", "PreToolUse", "Stop")}
-    room.settings("worktree", {**EVERYTHING, "hooks": events, "enableAllProjectMcpServers": True})
-    server = {"own": {"command": "touch", "args": [f"{room.folder}/served"]}}
-    (room.worktree / ".mcp.json").write_text(json.dumps({"mcpServers": server}))
-    (room.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
-    (room.worktree / ".claude/agents").mkdir()
+    stage.settings("worktree", {**EVERYTHING, "hooks": events, "enableAllProjectMcpServers": True})
+    server = {"own": {"command": "touch", "args": [f"{stage.folder}/served"]}}
+    (stage.worktree / ".mcp.json").write_text(json.dumps({"mcpServers": server}))
+    (stage.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
+    (stage.worktree / ".claude/agents").mkdir()
     agent = "---\nname: planted\ndescription: Planted in agents.\n---\nDo it.\n"
-    (room.worktree / ".claude/agents/planted.md").write_text(agent)
+    (stage.worktree / ".claude/agents/planted.md").write_text(agent)
 
 
 @both
-def test_nothing_of_the_project_has_an_effect_by_default(room: Room, mode: str) -> None:
-    plant_project(room)
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine(mode), room.request(deny, tools=("Bash", "Agent")))
-    assert not (room.worktree / "f.txt").exists()
-    assert [call.blocked_reason for call in result.tool_calls] == ["test-rule: not in this test"]
-    assert sorted(path.name for path in room.folder.iterdir()) == ["home", "scratch", "tmp", "worktree"]
-    assert "Planted in" not in str([asked.body for asked in room.loopback.asked])
+def test_nothing_of_the_project_has_an_effect_by_default(stage: Stage, mode: str) -> None:
+    plant_project(stage)
+    told = stage.run(mode, WRITING, decide=deny, terms=terms_of(tools=("Bash", "Agent")))
+    assert not (stage.worktree / "f.txt").exists()
+    assert told.blocked == ["test-rule: not in this test"]
+    assert sorted(path.name for path in stage.folder.iterdir()) == ["home", "scratch", "tmp", "worktree"]
+    assert "Planted in" not in str([asked.body for asked in told.asked])
 
 
 @both
-def test_what_is_read_on_demand_does_not_take_the_policy_away(room: Room, mode: str) -> None:
+def test_what_is_read_on_demand_does_not_take_the_policy_away(stage: Stage, mode: str) -> None:
     """`disableAllHooks` would, and an allow rule would let through what no hook denies."""
-    (room.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
-    room.settings("worktree", {**EVERYTHING, "disableAllHooks": True})
-    room.settings("home", {**EVERYTHING, "disableAllHooks": True})
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine(mode, setting_sources=("user", "project")), room.request(deny))
-    assert not (room.worktree / "f.txt").exists()
-    assert [call.blocked_reason for call in result.tool_calls] == ["test-rule: not in this test"]
-    assert "Planted in CLAUDE.md." in str(room.asked[0].body)
+    (stage.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
+    stage.settings("worktree", {**EVERYTHING, "disableAllHooks": True})
+    stage.settings("home", {**EVERYTHING, "disableAllHooks": True})
+    told = stage.run(mode, WRITING, decide=deny, profile=quick(setting_sources=("user", "project")))
+    assert not (stage.worktree / "f.txt").exists()
+    assert told.blocked == ["test-rule: not in this test"]
+    assert "Planted in CLAUDE.md." in str(told.at_work[0].body)
 
 
-@both
-@pytest.mark.parametrize("name", ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"])
-def test_variables_that_switch_hooks_off_do_not_reach_a_session(room: Room, mode: str, name: str) -> None:
-    room.settings("home", EVERYTHING)
-    room.env[name] = "1"
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine(mode, setting_sources=("user",)), room.request(deny))
-    assert room.files == {}
-    assert [call.blocked_reason for call in result.tool_calls] == ["test-rule: not in this test"]
+@in_turns("name", {name: name for name in ("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE")})
+def test_variables_that_switch_hooks_off_do_not_reach_a_session(stage: Stage, mode: str, name: str) -> None:
+    stage.settings("home", EVERYTHING)
+    profile = quick(setting_sources=("user",))
+    told = stage.having(**{name: "1"}).run(mode, WRITING, decide=deny, profile=profile)
+    assert told.files == {}
+    assert told.blocked == ["test-rule: not in this test"]
 
 
 @both
 def test_a_session_in_which_nobody_asks_is_ended_at_its_first_call(
-    room: Room, mode: str, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What switches hooks off and is not known here, for one a company's own settings."""
     monkeypatch.setattr(profile, "_NEVER", frozenset())
-    room.env["CLAUDE_CODE_SIMPLE"] = "1"
-    room.settings("home", EVERYTHING)
-    room.play(bash("echo x > first.txt"), bash("sleep 5; echo x > second.txt"))
-    result = room.run(room.engine(mode, setting_sources=("user",)), room.request(deny))
-    assert room.files == {"first.txt": "x\n"}
-    assert result.outcome is not None
-    assert result.outcome.kind == "killed"
-    assert "Bash was carried out without asking the policy" in result.outcome.detail
-    assert (result.handoff, result.status.value) == (None, "failed")
+    stage.settings("home", EVERYTHING)
+    model = working(bash("echo x > first.txt"), bash("sleep 5; echo x > second.txt"))
+    told = stage.having(CLAUDE_CODE_SIMPLE="1").run(
+        mode, model, decide=deny, profile=quick(setting_sources=("user",))
+    )
+    assert told.files == {"first.txt": "x\n"}
+    assert told.outcome == {"kind": "killed"}
+    assert "Bash was carried out without asking the policy" in told.detail
+    assert (told.handoff, told.result.status.value) == (None, "failed")
 
 
 def test_where_the_project_is_read_its_agents_do_not_write_what_is_read(project: Project) -> None:
@@ -106,23 +95,21 @@ def test_where_the_project_is_read_its_agents_do_not_write_what_is_read(project:
 
 
 @both
-def test_there_are_no_tools_but_those_that_were_ordered(room: Room, mode: str) -> None:
+def test_there_are_no_tools_but_those_that_were_ordered(stage: Stage, mode: str) -> None:
     others = ("Skill", "WebFetch", "Monitor", "EnterWorktree", "CronCreate", "ToolSearch", "SlashCommand", "Agent")
-    room.play(
-        *(use(name, command="touch f.txt", skill="init", prompt="x") for name in others),
-        use("Bash", command="sleep 60; touch late.txt", run_in_background=True),
-    )
-    result = room.run(room.engine(mode), room.request(allow))
-    assert room.files == {}
-    assert set(room.asked[0].tools) == {"Read", "Write", "Edit", "Bash", "Grep", "Glob"}
-    assert [(call.tool, call.success) for call in result.tool_calls] == [(name, False) for name in (*others, "Bash")]
-    assert "run_in_background" in result.tool_calls[-1].output
+    background = use("Bash", command="sleep 60; touch late.txt", run_in_background=True)
+    model = working(*(use(name, command="touch f.txt", skill="init", prompt="x") for name in others), background)
+    told = stage.run(mode, model)
+    assert told.files == {}
+    assert set(told.at_work[0].tools) == {"Read", "Write", "Edit", "Bash", "Grep", "Glob"}
+    assert [(call.tool, call.success) for call in told.calls] == [(name, False) for name in (*others, "Bash")]
+    assert "run_in_background" in told.calls[-1].output
 
 
 @both
-def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(room: Room, mode: str) -> None:
+def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mode: str) -> None:
     order = {"description": "look", "subagent_type": "general-purpose"}
-    own = plays(use("Agent", prompt="sub-task", **order))
+    own = working(use("Agent", prompt="sub-task", **order))
 
     def model(asked: Asked) -> Reply:
         if "sub-task" not in str(asked.body["messages"][0]):
@@ -134,21 +121,20 @@ def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(room: Room, mode
         )
         return acts[asked.turn] if asked.turn < len(acts) else say("looked")
 
-    room.play(model=model)
     judged: list[str] = []
 
     def decide(tool: str, given: Given) -> Verdict:
         judged.append(str(given.get("command", tool)))
         return Deny("test-rule", "no", "no") if "denied" in str(given) else Allow()
 
-    result = room.run(room.engine(mode), room.request(decide, tools=("Agent", "Bash")))
-    assert room.files == {"allowed.txt": "x\n"}
+    told = stage.run(mode, model, decide=decide, terms=terms_of(tools=("Agent", "Bash")))
+    assert told.files == {"allowed.txt": "x\n"}
     assert judged == ["Agent", "echo x > denied.txt", "echo x > allowed.txt"]
-    assert [(call.tool, call.agent, call.success, call.blocked_reason) for call in result.tool_calls] == [
+    assert [(call.tool, call.agent, call.success, call.blocked_reason) for call in told.calls] == [
         ("Bash", "general-purpose", False, "test-rule: no"),
         ("Bash", "general-purpose", True, None),
         ("Agent", "general-purpose", False, "tool: Agent: a subagent starts no subagents"),
         ("Agent", None, True, None),
     ]
-    assert "looked" in result.tool_calls[-1].output
-    assert not any("sub-sub-task" in str(asked.body["messages"][0]) for asked in room.asked)
+    assert "looked" in told.calls[-1].output
+    assert not any("sub-sub-task" in str(asked.body["messages"][0]) for asked in told.at_work)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import replace
-
 import pytest
 import yaml
 
-from tests.claude.stage import KEY, LOGIN, MODES, WORK, failing, limit_reached, working
+from tests.claude.runs import asked, having, reaching
+from tests.claude.stage import KEY, LOGIN, by
 from tests.conftest import Project
-from tests.loopback.api import Asked, Reply, say
+from tests.loopback.api import Asked, Reply
+from tests.loopback.replies import WORK, failing, limit_reached, working
 from tests.loopback.server import Loopback
 from tests.projects import ask
 from tests.routed import flow, step
 
 RESET = 4_102_444_800
 RIGHT = {"ANTHROPIC_API_KEY": "sk-ant-api03-right-0123456789abcdefghij"}
-WRONG = {"ANTHROPIC_API_KEY": KEY}
 
 
 class Provider:
@@ -31,7 +29,7 @@ class Provider:
             return failing(401, "invalid x-api-key")
         if self.limit is not None and asked.turn:
             return self.limit
-        return working(WORK, say("done"))(asked)
+        return working(WORK)(asked)
 
 
 @pytest.fixture
@@ -41,24 +39,15 @@ def one(project: Project) -> Project:
     return project
 
 
-def reaching(project: Project, loopback: Loopback, provider: Provider) -> Project:
-    url = loopback.play(secrets.token_hex(4), provider)
-    return replace(project, env={**project.env, "ANTHROPIC_BASE_URL": url})
-
-
-def having(project: Project, **env: str) -> Project:
-    return replace(project, env={**project.env, **env})
-
-
 def outcomes(project: Project) -> list[tuple[str, int, str]]:
-    return [(line["step"], line["iteration"], line["status"]) for line in project.json("log")]
+    return [(line["step"], line["iteration"], line["status"]) for line in asked(project, "log")]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@by("sdk")
 def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode: str) -> None:
     project = reaching(one, loopback, Provider())
-    done = having(project, **WRONG).swarm("start", "one", "--mode", mode, code=4)
-    status = project.json("status")
+    done = project.swarm("start", "one", "--mode", mode, code=4)
+    status = asked(project, "status")
     said = (
         "claude: Invalid API key (set ANTHROPIC_API_KEY or log in with `claude`; a login in ~/.claude/settings.json "
         "needs engines.claude.setting_sources: [user])"
@@ -72,15 +61,17 @@ def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode
     assert KEY not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(("mode", "options"), [("cli", []), ("sdk", ["--autopilot"])])
+@pytest.mark.parametrize(
+    ("mode", "options"), [("cli", []), pytest.param("sdk", ["--autopilot"], marks=pytest.mark.soak)]
+)
 def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
     one: Project, loopback: Loopback, mode: str, options: list[str]
 ) -> None:
     provider = Provider()
     provider.limit = limit_reached(RESET)
-    project = having(reaching(one, loopback, provider), **{name: value for name, value in LOGIN.items() if value})
+    project = having(reaching(one, loopback, provider), **LOGIN)
     done = project.swarm("start", "one", "--mode", mode, *options, code=5)
-    status = project.json("status")
+    status = asked(project, "status")
     said = (
         "The provider's usage limit is reached, which resets at 2100-01-01 00:00 UTC. What was done so far is kept."
     )
@@ -101,4 +92,4 @@ def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
     project.swarm("resume")
     assert outcomes(project) == [("work", 1, "PARTIAL"), ("work", 2, "VERIFIED")]
     assert project.git("show", f"{status['branch']}:a.txt") == "hi\nhi"
-    assert project.json("status")["last_error"] is None
+    assert asked(project, "status")["last_error"] is None

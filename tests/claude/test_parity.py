@@ -6,7 +6,8 @@ What cannot be equal is named below; whatever is not named there is.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ import pytest
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
-from tests.claude.runs import CLI, MODES, REAL_MODES, SDK, STUB, Played, setting, without
-from tests.loopback.server import Loopback, serving
+from tests.claude.runs import STUB, Played, setting, without
+from tests.claude.stage import TRANSPORTS, by
+from tests.loopback.server import Loopback
 from tests.projects import ask
 
 LINE = """\
@@ -106,38 +108,50 @@ ABOUT_NO_HANDOFF = ("outcome", "status_reason", "summary", "handoff_problem")
 """The CLI asks five times and tells how that failed; the stub says at once what is wrong with the only one."""
 
 ONLY_IN_STUB = ["specs/script.json"]
-SOURCES = {STUB: "script", SDK: "sdk", CLI: "cli-observed"}
+SOURCES = {STUB: "script", "sdk": "sdk", "cli": "cli-observed"}
 DELETING = {"tool": "Bash", "input": {"command": "rm -f old.txt"}}
 """Claude has no tool that deletes; the stub's is called Delete."""
 
-FLOWS = ("line", "fan")
+REAL_RUNS = [
+    pytest.param((flow, mode), id=f"{flow}-{mode}", marks=() if usual == mode else pytest.mark.soak)
+    for flow, usual in (("line", "cli"), ("fan", "sdk"))
+    for mode in TRANSPORTS
+]
 
 
-@pytest.fixture(scope="module")
-def loopback() -> Iterator[Loopback]:
-    with serving() as server:
-        yield server
+@dataclass
+class Runs:
+    """Each flow by each mode, when it is asked for."""
 
+    folder: Path
+    loopback: Loopback
+    played: dict[tuple[str, str], Played] = field(default_factory=dict)
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory, loopback: Loopback) -> dict[tuple[str, str], Played]:
-    """By flow and mode; the first flow is answered in between."""
-    folder = tmp_path_factory.mktemp("runs")
-    found = {}
-    for mode in MODES:
-        line = setting(folder / f"line-{mode}", mode, LINE_SCRIPT, FILES, loopback)
-        found["line", mode] = line.start("line", code=5)
+    def __call__(self, flow: str, mode: str) -> Played:
+        if (flow, mode) not in self.played:
+            self.played[flow, mode] = self._play(flow, mode)
+        return self.played[flow, mode]
+
+    def _play(self, flow: str, mode: str) -> Played:
+        folder = self.folder / f"{flow}-{mode}"
+        if flow == "fan":
+            return setting(folder, mode, FORK_SCRIPT, FILES, self.loopback).start("fan")
+        line = setting(folder, mode, LINE_SCRIPT, FILES, self.loopback)
+        played = line.start("line", code=5)
         line.project.swarm("resume", "-m", "blue")
-        fan = setting(folder / f"fan-{mode}", mode, FORK_SCRIPT, FILES, loopback)
-        found["fan", mode] = fan.start("fan")
-    return found
+        return played
 
 
-@pytest.fixture(params=[(flow, mode) for flow in FLOWS for mode in REAL_MODES], ids="-".join)
-def pair(request: pytest.FixtureRequest, runs: dict[tuple[str, str], Played]) -> tuple[Played, Played]:
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, loopback: Loopback) -> Runs:
+    return Runs(tmp_path_factory.mktemp("runs"), loopback)
+
+
+@pytest.fixture(params=REAL_RUNS)
+def pair(request: pytest.FixtureRequest, runs: Runs) -> tuple[Played, Played]:
     """A run of a real mode, and the stub's."""
     flow, mode = request.param
-    return runs[flow, mode], runs[flow, STUB]
+    return runs(flow, mode), runs(flow, STUB)
 
 
 def test_the_code_is_the_same_step_by_step(pair: tuple[Played, Played]) -> None:
@@ -188,25 +202,22 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, **told, **(DELETING if call["tool"] == "Delete" else {})}
 
 
-def test_what_is_not_compared_in_receipts_says_which_mode_it_was(runs: dict[tuple[str, str], Played]) -> None:
-    said = {}
-    for mode in MODES:
-        receipt = runs["line", mode].papers("receipts")["line/write@1"]
-        said[mode] = {name: receipt[name] for name in ("mode", "transport")}
-        said[mode]["sources"] = {call["source"] for call in receipt["tool_calls"]}
+@by("cli")
+def test_what_is_not_compared_in_receipts_says_which_mode_it_was(runs: Runs, mode: str) -> None:
+    for each in (STUB, mode):
+        receipt = runs("line", each).papers("receipts")["line/write@1"]
+        sources = {call["source"] for call in receipt["tool_calls"]}
+        assert (receipt["mode"], receipt["transport"], sources) == (each, each, {SOURCES[each]})
         assert receipt["tokens"]["total"] > 0
-    assert said == {mode: {"mode": mode, "transport": mode, "sources": {SOURCES[mode]}} for mode in MODES}
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("flow", FLOWS)
-def test_all_papers_keep_their_schemas(flow: str, mode: str, runs: dict[tuple[str, str], Played]) -> None:
+def test_all_papers_keep_their_schemas(pair: tuple[Played, Played]) -> None:
     """Records refuse what they do not know; docs/schemas is made of them. `verify` reads all of it again."""
-    played = runs[flow, mode]
-    for kind, record in (("receipts", Receipt), ("handoff", Envelope), ("evidence", Evidence)):
-        for paper in played.papers(kind).values():
-            record.model_validate_json(json.dumps(paper))
-    assert ask(played.project, "verify", played.run).code == 0
+    for played in pair:
+        for kind, record in (("receipts", Receipt), ("handoff", Envelope), ("evidence", Evidence)):
+            for paper in played.papers(kind).values():
+                record.model_validate_json(json.dumps(paper))
+        assert ask(played.project, "verify", played.run).code == 0
 
 
 def test_transcripts_tell_the_same_and_then_how_it_was_handed_over(pair: tuple[Played, Played]) -> None:

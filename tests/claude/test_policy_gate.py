@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,38 +16,25 @@ import pytest
 from gitswarm.engines.claude import ask_owner, cli
 from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.records.outcome import EngineOutcome
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
-from tests.claude.sessions import EVERYTHING, MODES, Given, Room, allow, bash, entered
+from tests.claude.stage import EVERYTHING, Given, Stage, allow, both, by, quick
 from tests.loopback.api import Reply, Use, use
+from tests.loopback.replies import always, bash, working
 from tests.waiting import wait_until
 
+TWO = (bash("echo x > first.txt"), bash("echo x > second.txt"))
 LINES = ("echo allowed > yes.txt", "echo kept > RUN_BASE/kept.txt")
 
-both = pytest.mark.parametrize("mode", MODES)
 
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with entered(tmp_path) as room:
-        yield room
-
-
-def told(call: ToolCall) -> tuple[str, bool, str | None]:
+def shown(call: ToolCall) -> tuple[str, bool, str | None]:
     return call.tool, call.success, call.blocked_reason
 
 
 @both
-def test_each_of_several_calls_in_one_message_is_judged_by_itself(room: Room, mode: str) -> None:
-    room.play(
-        Reply(
-            (
-                Use("Write", {"file_path": str(room.worktree / "no.txt"), "content": "x"}),
-                *(Use("Bash", {"command": line}) for line in LINES),
-            )
-        )
-    )
+def test_each_of_several_calls_in_one_message_is_judged_by_itself(stage: Stage, mode: str) -> None:
+    writing = Use("Write", {"file_path": str(stage.worktree / "no.txt"), "content": "x"})
+    model = working(Reply((writing, *(Use("Bash", {"command": line}) for line in LINES))))
 
     def decide(tool: str, given: Given) -> Verdict:
         if tool == "Write":
@@ -58,21 +44,21 @@ def test_each_of_several_calls_in_one_message_is_judged_by_itself(room: Room, mo
             return Rewrite({"command": command.replace("RUN_BASE", "base")}, "spelled out")
         return Allow()
 
-    result = room.run(room.engine(mode), room.request(decide))
-    assert room.files == {"yes.txt": "allowed\n", "base/kept.txt": "kept\n"}
-    assert result.outcome == EngineOutcome(kind="ok")
-    assert result.handoff is not None
-    assert "denied (test-rule): no files here\nsay it instead" in room.answered[0]
-    calls = {str(call.input.get("command")): call for call in result.tool_calls}
+    told = stage.run(mode, model, decide=decide)
+    assert told.files == {"yes.txt": "allowed\n", "base/kept.txt": "kept\n"}
+    assert told.outcome == {"kind": "ok"}
+    assert told.handoff is not None
+    assert "denied (test-rule): no files here\nsay it instead" in str(told.at_work[-1].answers[0]["content"])
+    calls = {str(call.input.get("command")): call for call in told.calls}
     denied, allowed, rewritten = (calls[line] for line in ("None", *LINES))
-    assert told(denied) == ("Write", False, "test-rule: no files here")
+    assert shown(denied) == ("Write", False, "test-rule: no files here")
     assert (denied.blocked, denied.input) == (True, {"file_path": "$WORKTREE/no.txt", "content": "x"})
-    assert (told(allowed), allowed.executed_input) == (("Bash", True, None), None)
+    assert (shown(allowed), allowed.executed_input) == (("Bash", True, None), None)
     assert rewritten.executed_input == {"command": "echo kept > base/kept.txt"}
 
 
 @both
-def test_what_the_policy_cannot_decide_is_denied(room: Room, mode: str) -> None:
+def test_what_the_policy_cannot_decide_is_denied(stage: Stage, mode: str) -> None:
     release = threading.Event()
 
     def decide(_tool: str, given: Given) -> Verdict:
@@ -84,47 +70,46 @@ def test_what_the_policy_cannot_decide_is_denied(room: Room, mode: str) -> None:
         nonsense: Any = "yes"
         return nonsense  # type: ignore[no-any-return]
 
-    room.play(*(bash(f"echo x > {name}.txt") for name in ("raise", "hang", "neither")))
-    result = room.run(room.engine(mode, decision_s=0.3), room.request(decide))
+    model = working(*(bash(f"echo x > {name}.txt") for name in ("raise", "hang", "neither")))
+    told = stage.run(mode, model, decide=decide, profile=quick(decision_s=0.3))
     release.set()
-    assert room.files == {}
-    assert [call.blocked_reason for call in result.tool_calls] == [
+    assert told.files == {}
+    assert told.blocked == [
         "policy: the policy could not decide (RuntimeError: broken)",
         "policy: the policy could not decide (no decision within 0.3 s)",
         "policy: the policy could not decide (it says 'yes')",
     ]
-    assert result.outcome == EngineOutcome(kind="ok")
+    assert told.outcome == {"kind": "ok"}
 
 
-@both
-def test_what_claude_code_itself_refuses_is_recorded_as_blocked(room: Room, mode: str) -> None:
+@by("sdk")
+def test_what_claude_code_itself_refuses_is_recorded_as_blocked(stage: Stage, mode: str) -> None:
     names = (".git/hooks/pre-commit", ".claude/settings.json")
-    room.play(*(use("Write", file_path=str(room.worktree / name), content="x") for name in names))
-    result = room.run(room.engine(mode), room.request())
-    assert room.files == {}
-    assert [(call.blocked, str(call.blocked_reason).partition(":")[0]) for call in result.tool_calls] == [
+    model = working(*(use("Write", file_path=str(stage.worktree / name), content="x") for name in names))
+    told = stage.run(mode, model)
+    assert told.files == {}
+    assert [(call.blocked, str(call.blocked_reason).partition(":")[0]) for call in told.calls] == [
         (True, "claude"),
         (True, "claude"),
     ]
 
 
-def gate_of(room: Room) -> Path:
-    (path,) = (room.folder / "scratch").glob("*/gate")
+def gate_of(stage: Stage) -> Path:
+    (path,) = (stage.folder / "scratch").glob("*/gate")
     return path
 
 
-def test_with_the_socket_gone_every_call_is_denied(room: Room) -> None:
-    room.settings("home", EVERYTHING)
+def test_with_the_socket_gone_every_call_is_denied(stage: Stage) -> None:
+    stage.settings("home", EVERYTHING)
 
     def decide(_tool: str, _given: Given) -> Verdict:
-        gate_of(room).unlink()
+        gate_of(stage).unlink()
         return Allow()
 
-    room.play(bash("echo x > first.txt"), bash("echo x > second.txt"))
-    result = room.run(room.engine("cli", setting_sources=("user",)), room.request(decide))
-    assert room.files == {"first.txt": "x\n"}
-    assert [call.blocked for call in result.tool_calls] == [False, True]
-    assert "cannot be asked" in str(result.tool_calls[1].blocked_reason)
+    told = stage.run("cli", working(*TWO), decide=decide, profile=quick(setting_sources=("user",)))
+    assert told.files == {"first.txt": "x\n"}
+    assert [call.blocked for call in told.calls] == [False, True]
+    assert "cannot be asked" in str(told.calls[1].blocked_reason)
 
 
 IMPOSTOR = """
@@ -144,25 +129,24 @@ while True:
 """
 
 
-def test_somebody_else_at_the_socket_allows_nothing(room: Room) -> None:
+def test_somebody_else_at_the_socket_allows_nothing(stage: Stage) -> None:
     impostors: list[subprocess.Popen[str]] = []
 
     def decide(_tool: str, _given: Given) -> Verdict:
-        command = [sys.executable, "-c", IMPOSTOR, str(gate_of(room))]
+        command = [sys.executable, "-c", IMPOSTOR, str(gate_of(stage))]
         impostors.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         assert impostors[0].stdout is not None
         assert impostors[0].stdout.readline() == "listening\n"
         return Allow()
 
-    room.play(bash("echo x > first.txt"), bash("echo x > second.txt"))
     try:
-        result = room.run(room.engine("cli"), room.request(decide))
+        told = stage.run("cli", working(*TWO), decide=decide)
     finally:
         for impostor in impostors:
             impostor.kill()
             impostor.communicate()
-    assert room.files == {"first.txt": "x\n"}
-    assert "somebody else listens" in str(result.tool_calls[1].blocked_reason)
+    assert told.files == {"first.txt": "x\n"}
+    assert "somebody else listens" in str(told.calls[1].blocked_reason)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +155,7 @@ def test_somebody_else_at_the_socket_allows_nothing(room: Room) -> None:
     ids=["missing", "fails", "killed", "hangs", "babbles"],
 )
 def test_a_hook_that_does_not_work_lets_nothing_through(
-    room: Room, monkeypatch: pytest.MonkeyPatch, command: str
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     """Everything is allowed but for the hook, so that nothing else can be what denies."""
     ours = cli._hooks
@@ -182,20 +166,18 @@ def test_a_hook_that_does_not_work_lets_nothing_through(
         return found
 
     monkeypatch.setattr(cli, "_hooks", broken)
-    room.settings("home", EVERYTHING)
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine("cli", setting_sources=("user",)), room.request())
-    assert room.files == {}
-    assert [call.blocked for call in result.tool_calls] == [True]
+    stage.settings("home", EVERYTHING)
+    told = stage.run("cli", working(bash("echo x > f.txt")), profile=quick(setting_sources=("user",)))
+    assert told.files == {}
+    assert [call.blocked for call in told.calls] == [True]
 
 
-def test_a_shim_that_is_not_there_lets_nothing_through(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shim_that_is_not_there_lets_nothing_through(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_owner, "__file__", "/nowhere/ask_owner.py")
-    room.settings("home", EVERYTHING)
-    room.play(bash("echo x > f.txt"))
-    result = room.run(room.engine("cli", setting_sources=("user",)), room.request())
-    assert room.files == {}
-    assert [call.blocked for call in result.tool_calls] == [True]
+    stage.settings("home", EVERYTHING)
+    told = stage.run("cli", working(bash("echo x > f.txt")), profile=quick(setting_sources=("user",)))
+    assert told.files == {}
+    assert [call.blocked for call in told.calls] == [True]
 
 
 @pytest.mark.parametrize("reply", [b"", b"garbage", b'{"hookSpecificOutput": {"permissionDecision": "allow"'])
@@ -259,12 +241,14 @@ def test_who_asks_again_about_a_call_does_not_change_what_is_recorded() -> None:
 
 @both
 @pytest.mark.parametrize("moment", ["deciding", "working"])
-def test_with_its_owner_killed_a_session_writes_nothing_more(room: Room, mode: str, moment: str) -> None:
-    """Killed while the policy decides, and while a tool works: the CLI and its shells end by themselves."""
-    room.play(bash("while :; do date >> f.txt; sleep 0.02; done"))
+def test_with_its_owner_killed_a_session_writes_nothing_more(stage: Stage, mode: str, moment: str) -> None:
+    """Killed while the policy decides, and while a tool works: the CLI and its shells end by themselves.
+
+    In its last moments it may tell the model that a call was denied."""
+    stage.play(always(bash("while :; do date >> f.txt; sleep 0.02; done")))
     owner = subprocess.Popen(
-        [sys.executable, "-m", "tests.claude.owner", str(room.folder), mode, moment],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "URL": room.env["ANTHROPIC_BASE_URL"]},
+        [sys.executable, "-m", "tests.claude.owner", str(stage.folder), mode, moment],
+        env={**stage.env, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -272,10 +256,10 @@ def test_with_its_owner_killed_a_session_writes_nothing_more(room: Room, mode: s
         assert owner.stdout is not None
         assert owner.stdout.readline() == "deciding\n"
         if moment == "working":
-            wait_until((room.worktree / "f.txt").exists, "the tool works")
+            wait_until((stage.worktree / "f.txt").exists, "the tool works")
     finally:
         owner.send_signal(signal.SIGKILL)
         owner.communicate()
-    wait_until(lambda: not room.processes(), "everything of the session has ended", seconds=20)
-    assert (room.worktree / "f.txt").exists() == (moment == "working")
-    assert len(room.asked) == 1
+    wait_until(lambda: not stage.processes, "everything of the session has ended", seconds=20)
+    assert (stage.worktree / "f.txt").exists() == (moment == "working")
+    assert all(answer["is_error"] for asked in stage.asked[1:] for answer in asked.answers)

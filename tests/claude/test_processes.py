@@ -8,101 +8,73 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 import yaml
 
-from gitswarm.engines.base import StepEndedError
-from gitswarm.records.outcome import EngineOutcome
 from gitswarm.specs.script import Script
-from tests.claude.sessions import KEY, MODES, Room, allow, bash, entered, living
+from tests.claude.runs import asked, having, reaching
+from tests.claude.stage import MARK, Stage, both, by, living
 from tests.conftest import Project
 from tests.loopback.player import ScriptedModel
-from tests.loopback.server import Loopback, serving
+from tests.loopback.replies import bash, working
+from tests.loopback.server import Loopback
 from tests.projects import only_run
 from tests.routed import flow, step
 from tests.waiting import wait_until
 
-both = pytest.mark.parametrize("mode", MODES)
-in_both = pytest.mark.parametrize("product", MODES, indirect=True)
-SOAKED = pytest.param("sdk", marks=pytest.mark.soak)
-in_one = pytest.mark.parametrize("product", ["cli", SOAKED], indirect=True)
-"""What the modes have in common is mostly below them."""
 
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with entered(tmp_path) as room:
-        yield room
+def run_by(mode: str) -> pytest.MarkDecorator:
+    """As `by`, of a run: what the transports have in common is mostly below them."""
+    return by(mode, "product", indirect=True)
 
 
 # One step.
 
 
-@both
-def test_what_a_tool_leaves_in_the_background_ends_with_the_step(room: Room, mode: str) -> None:
-    room.play(bash("nohup setsid sh -c \"trap '' TERM HUP; touch up; while :; do sleep 0.1; done\" >log 2>&1 &"))
-    result = room.run(room.engine(mode), room.request())
-    wait_until((room.worktree / "up").exists, "it was there", seconds=1)
-    assert result.outcome == EngineOutcome(kind="ok")
-    assert room.processes() == []
+@by("sdk")
+def test_what_a_tool_leaves_in_the_background_ends_with_the_step(stage: Stage, mode: str) -> None:
+    line = "nohup setsid sh -c \"trap '' TERM HUP; touch up; while :; do sleep 0.1; done\" >log 2>&1 &"
+    told = stage.run(mode, working(bash(line)))
+    wait_until((stage.worktree / "up").exists, "it was there", seconds=1)
+    assert told.outcome == {"kind": "ok"}
 
 
 @both
-def test_a_cli_that_is_killed_in_a_tool_call_takes_the_tool_with_it(room: Room, mode: str) -> None:
-    room.play(bash("touch up; sleep 60; touch late"))
+def test_a_cli_that_is_killed_in_a_tool_call_takes_the_tool_with_it(stage: Stage, mode: str) -> None:
 
     def kill() -> None:
-        wait_until((room.worktree / "up").exists, "the tool works")
+        wait_until((stage.worktree / "up").exists, "the tool works")
         for process in psutil.process_iter():
-            if _is_cli_of(process, room):
+            if _is_cli_of(process, stage):
                 process.kill()
 
     killing = threading.Thread(target=kill)
     killing.start()
-    result = room.run(room.engine(mode), room.request())
+    told = stage.run(mode, working(bash("touch up; sleep 60; touch late")))
     killing.join()
-    assert result.outcome is not None
-    assert result.outcome.kind == "killed"
-    assert result.outcome.detail.startswith("killed by signal 9")
-    assert [(call.tool, call.success) for call in result.tool_calls] == [("Bash", False)]
-    assert (sorted(room.files), room.processes()) == (["up"], [])
+    assert told.outcome == {"kind": "killed"}
+    assert told.detail.startswith("killed by signal 9")
+    assert [(call.tool, call.success) for call in told.calls] == [("Bash", False)]
+    assert sorted(told.files) == ["up"]
 
 
-def _is_cli_of(process: psutil.Process, room: Room) -> bool:
+def _is_cli_of(process: psutil.Process, stage: Stage) -> bool:
     try:
-        return process.name() == "claude" and process.environ().get("SWARM_ROOM") == str(room.folder)
+        return process.name() == "claude" and process.environ().get(MARK) == stage.env[MARK]
     except psutil.Error:
         return False
 
 
 @both
-def test_a_step_for_which_nobody_waits_ends_at_once(room: Room, mode: str) -> None:
-    """Also with a tool that ignores SIGTERM."""
-    room.play(bash("trap '' TERM; touch up; while :; do sleep 0.1; done"))
-
-    def end() -> None:
-        wait_until((room.worktree / "up").exists, "the tool works")
-        room.ended.set()
-
-    ending = threading.Thread(target=end)
-    ending.start()
-    with pytest.raises(StepEndedError):
-        room.run(room.engine(mode), room.request())
-    ending.join()
-    assert room.processes() == []
-    assert list((room.folder / "scratch").iterdir()) == []
-
-
-@both
-def test_a_session_leaves_no_threads_and_no_open_files(room: Room, mode: str) -> None:
-    room.play(bash("echo x > f.txt"))
-    room.run(room.engine(mode), room.request(allow))  # what is made once and kept is there now
+def test_a_session_leaves_no_threads_and_no_open_files(stage: Stage, mode: str) -> None:
+    model = working(bash("echo x > f.txt"))
+    stage.run(mode, model)  # what is made once and kept is there now
     before = _open_files()
-    room.run(room.engine(mode), room.request(allow))
+    stage.run(mode, model)
     wait_until(lambda: _threads_of_sessions() == [], "no thread is left", seconds=5)
     wait_until(lambda: _open_files() <= before, "no file is left open", seconds=5)
 
@@ -158,8 +130,7 @@ class Product:
 
     @property
     def processes(self) -> list[list[str]]:
-        found = living("SWARM_STEP_OF", only_run(self.project))
-        return [command for command, _env in found]
+        return living("SWARM_STEP_OF", only_run(self.project))
 
     def check_nothing_left(self) -> None:
         assert self.processes == []
@@ -175,12 +146,6 @@ class Product:
 
 
 @pytest.fixture
-def loopback() -> Iterator[Loopback]:
-    with serving() as loopback:
-        yield loopback
-
-
-@pytest.fixture
 def product(project: Project, loopback: Loopback, request: pytest.FixtureRequest) -> Product:
     script = Script.model_validate(
         {
@@ -190,9 +155,7 @@ def product(project: Project, loopback: Loopback, request: pytest.FixtureRequest
             }
         }
     )
-    url = loopback.play("run", ScriptedModel(script))
-    env = {**project.env, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url, "TMPDIR": str(project.root.parent)}
-    made = replace(project, env=env)
+    made = having(reaching(project, loopback, ScriptedModel(script)), TMPDIR=str(project.root.parent))
     made.commit({".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write"), step("close")))})
     return Product(made, request.param)
 
@@ -207,7 +170,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
         assert said, "it ended without a word"
 
 
-@in_both
+@run_by("cli")
 def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
@@ -215,18 +178,18 @@ def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
         assert process.wait(60) == 130
     run = only_run(product.project)
     assert {"up", "down"} <= set(product.project.tree(f"shadow/{run}"))
-    assert product.project.json("status")["state"] == "stopped"
+    assert asked(product.project, "status")["state"] == "stopped"
     product.check_nothing_left()
 
 
-@in_both
+@run_by("sdk")
 def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
     run = only_run(product.project)
-    status = product.project.json("status")
+    status = asked(product.project, "status")
     assert (status["state"], status["next_step"]) == ("paused", "write")
     partial = product.project.git("show", f"shadow/{run}:.swarm/runs/{run}/one/handoff_partial.json")
     assert (yaml.safe_load(partial)["status"], yaml.safe_load(partial)["files"]) == ("PARTIAL", ["up"])
@@ -237,26 +200,26 @@ def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Produc
 STOPS = pytest.param("stop", "stopped", 0, marks=pytest.mark.soak)
 
 
-@in_one
+@run_by("cli")
 @pytest.mark.parametrize(("wish", "state", "code"), [("pause", "paused", 5), STOPS])
 def test_another_process_ends_it_at_once(product: Product, wish: str, state: str, code: int) -> None:
     with product.standing() as process:
         product.project.swarm(wish, "--now")
         assert process.wait(30) == code
-    assert product.project.json("status")["state"] == state
+    assert asked(product.project, "status")["state"] == state
     product.check_nothing_left()
 
 
-@in_one
+@run_by("cli")
 def test_a_terminal_that_closes_pauses_the_run(product: Product) -> None:
     with product.standing() as process:
         os.killpg(process.pid, signal.SIGHUP)
         assert process.wait(30) == 5
-    assert product.project.json("status")["state"] == "paused"
+    assert asked(product.project, "status")["state"] == "paused"
     product.check_nothing_left()
 
 
-@in_one
+@run_by("cli")
 def test_after_a_kill_resume_ends_what_is_left_and_begins_the_step_anew(product: Product) -> None:
     with product.standing() as process:
         process.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,19 +12,12 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude import holding, program
 from gitswarm.engines.claude.program import Program, find_program
 from gitswarm.records.outcome import EngineOutcome
-from tests.claude.sessions import MODES, Room, allow, entered
+from tests.claude.stage import Stage, in_turns, quick
 from tests.conftest import Project
-
-both = pytest.mark.parametrize("mode", MODES)
+from tests.loopback.replies import working
 
 OTHERWISE = "is it Claude Code? SWARM_CLAUDE_CLI=PATH and engines.claude.cli say where another one is"
 VERSION = 'test "$1" = --version && { echo "2.1.999 (Claude Code)"; exit; }\n'
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    with entered(tmp_path) as room:
-        yield room
 
 
 def fake(folder: Path, script: str) -> Path:
@@ -77,27 +69,26 @@ def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, mon
     assert nowhere.told.startswith("there is no claude on this machine: npm install -g")
 
 
-@both
-@pytest.mark.parametrize(
-    ("script", "detail"),
-    [
-        ("echo 'no such model' >&2; exit 1", "exit code 1, no result: no such model"),
-        ("exit 0", "exit code 0, no result"),
-        ("kill -9 $$", "killed by signal 9"),
-        ("sleep 60 & sleep 60", "no end after 1 s: it was ended"),
-        ("yes", "no end after 1 s: it was ended"),
-        ('yes \'{"type": "system", "subtype": "noise"}\'', "no end after 1 s: it was ended"),
-    ],
-    ids=["fails", "says-nothing", "killed", "hangs", "endless-text", "endless-json"],
-)
-def test_a_session_without_a_result_was_killed(room: Room, mode: str, script: str, detail: str) -> None:
-    engine = room.engine(mode, cli=fake(room.folder, VERSION + script), step_timeout=1)
-    result = room.run(engine, room.request(allow))
-    assert result.outcome is not None
-    assert (result.outcome.kind, result.status.value, result.handoff) == ("killed", "failed", None)
+UNTIL_ENDED = "no end after 1 s: it was ended"
+WITHOUT_RESULT = {
+    "fails": ("echo 'no such model' >&2; exit 1", "exit code 1, no result: no such model"),
+    "killed": ("kill -9 $$", "killed by signal 9"),
+    "says-nothing": ("exit 0", "exit code 0, no result"),
+    "hangs": ("sleep 60 & sleep 60", UNTIL_ENDED),
+    "endless-text": ("yes", UNTIL_ENDED),
+    "endless-json": ('yes \'{"type": "system", "subtype": "noise"}\'', UNTIL_ENDED),
+}
+
+
+@in_turns("broken", WITHOUT_RESULT)
+def test_a_session_without_a_result_was_killed(stage: Stage, mode: str, broken: tuple[str, str]) -> None:
+    script, detail = broken
+    profile = quick(cli=fake(stage.folder, VERSION + script), step_timeout=1)
+    told = stage.run(mode, working(), profile=profile)
+    assert (told.outcome, told.result.status.value, told.handoff) == ({"kind": "killed"}, "failed", None)
     # The SDK waits for the answer to its first question, also of a program that has ended in peace.
-    expected = "no end after 1 s: it was ended" if (mode, script) == ("sdk", "exit 0") else detail
-    assert result.outcome.detail.startswith(expected)
+    expected = UNTIL_ENDED if (mode, script) == ("sdk", "exit 0") else detail
+    assert told.detail.startswith(expected)
 
 
 RESULT = (
@@ -106,11 +97,11 @@ RESULT = (
 )
 
 
-def test_a_program_that_stays_after_its_result_is_ended(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_stays_after_its_result_is_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "_LINGER_S", 0.3)
     script = f"trap '' TERM; echo '{RESULT}'; while :; do sleep 1; done"
-    result = room.run(room.engine("cli", cli=fake(room.folder, VERSION + script)), room.request(allow))
-    assert result.outcome == EngineOutcome(kind="ok")
+    told = stage.run("cli", working(), profile=quick(cli=fake(stage.folder, VERSION + script)))
+    assert told.result.outcome == EngineOutcome(kind="ok")
 
 
 def test_what_is_wrong_with_the_program_stops_a_run_before_it_begins(project: Project, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,19 @@ import pytest
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.program import _bundled
 from gitswarm.specs.script import Script
-from tests.claude.sessions import MODES, allow, entered
+from tests.claude.runs import asked, having, reaching
+from tests.claude.stage import Stage, both, quick
 from tests.conftest import Project
 from tests.leaks import leaked, with_flow
 from tests.loopback.api import Asked
 from tests.loopback.player import ScriptedModel
-from tests.loopback.server import serving
-from tests.projects import new_project, only_run
+from tests.loopback.replies import working
+from tests.loopback.server import Loopback
+from tests.projects import ask, new_project, only_run
 
 KEY = "sk-ant-api03-Zq8vN2rT5xW7yB4cD6fG9hJ1kL3mP0sQ-uVeXaRtYiOpAsDfGhJkLzXcVbNm"
 GATEWAY = "gw7Hq2Lx9Vb4Nc6Mz8Kd1Fs3Jg5Tp0Yw"
 """What the caller's variable holds that the engine's environment takes its token from. Its shape says nothing."""
-
-both = pytest.mark.parametrize("mode", MODES)
 
 FLOW = """\
 id: leak
@@ -104,40 +104,42 @@ class Told:
 
 
 @pytest.fixture(scope="module", params=["cli", pytest.param("sdk", marks=pytest.mark.soak)])
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def told(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, loopback: Loopback
+) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp(request.param)
-    with serving() as loopback, logging_proxy() as proxy:
-        made = new_project(folder)
+    with logging_proxy() as proxy:
         wrapper = folder / "claude"
         wrapper.write_text(WRAPPER.format(real=_bundled()))
         wrapper.chmod(0o700)
         through = f"http://127.0.0.1:{proxy.port}"
-        env = {
-            **made.env,
-            "TMPDIR": str(folder),
-            "SWARM_CLAUDE_CLI": str(wrapper),
-            "ANTHROPIC_API_KEY": KEY,
-            "MY_GATEWAY": GATEWAY,
-            "ANTHROPIC_BASE_URL": loopback.play("run", ScriptedModel(Script.model_validate(SCRIPT))),
-            "GH_TOKEN": "the-forge-is-not-for-agents",
-            "SSH_AUTH_SOCK": "/nowhere/agent",
+        reached = reaching(new_project(folder), loopback, ScriptedModel(Script.model_validate(SCRIPT)))
+        made = having(
+            reached,
+            TMPDIR=str(folder),
+            SWARM_CLAUDE_CLI=str(wrapper),
+            ANTHROPIC_API_KEY=KEY,
+            MY_GATEWAY=GATEWAY,
+            GH_TOKEN="the-forge-is-not-for-agents",  # noqa: S106 - a test
+            SSH_AUTH_SOCK="/nowhere/agent",
             **dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy", "ALL_PROXY"), through),
             **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
-        }
-        project = with_flow(replace(made, env=env), FLOW)
+        )
+        project = with_flow(made, FLOW)
         project.git("config", "swarm.engines.claude.env", '{"ANTHROPIC_AUTH_TOKEN": "${MY_GATEWAY}"}')
         outputs = [project.swarm("start", "leak", "--mode", request.param, "-m", "go", code=4)]
-        die = Path(env["HOME"]) / "die"
+        die = Path(project.env["HOME"]) / "die"
         die.touch()
         for place in (project.root, project.worktree(only_run(project))):
             (place / ".swarm" / "config.yaml").write_text(HOSTILE)
         outputs.append(project.swarm("resume", code=4))
         die.unlink()
         outputs.append(project.swarm("resume"))
-        outputs += [project.swarm(*words) for words in (("log",), ("show", "write"), ("transcript", "write"))]
-        outputs += [project.swarm("events"), project.swarm("verify")]
-        said = "\n".join(output.stdout + output.stderr for output in outputs)
-        yield Told(project, said, loopback.of("run"), proxy.called)
+        outputs.append(project.swarm("verify"))
+        views = [ask(project, *words) for words in (["log"], ["show", "write"], ["transcript", "write"], ["events"])]
+        assert [view.code for view in views] == [0] * 4
+        spoken = [each.stdout + each.stderr for each in outputs] + [view.stdout + view.stderr for view in views]
+        yield Told(project, "\n".join(spoken), loopback.of(folder.name), proxy.called)
 
 
 def test_keys_are_kept_and_said_nowhere(told: Told) -> None:
@@ -147,7 +149,7 @@ def test_keys_are_kept_and_said_nowhere(told: Told) -> None:
 
 def test_what_held_a_key_is_there_without_it(told: Told) -> None:
     """Otherwise the test above would look for what was never there."""
-    receipt = told.project.json("show", "write")["receipt"]
+    receipt = asked(told.project, "show", "write")["receipt"]
     denied, printed, reversed_twice = receipt["tool_calls"]
     assert (denied["tool"], denied["blocked_reason"].partition(":")[0]) == ("Write", "swarm-files")
     assert "ANTHROPIC_AUTH_TOKEN" in printed["output"]
@@ -159,7 +161,7 @@ def test_what_held_a_key_is_there_without_it(told: Told) -> None:
 
 
 def _events(project: Project) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in project.swarm("events", "--json").stdout.splitlines()]
+    return [json.loads(line) for line in ask(project, "events", "--json").stdout.splitlines()]
 
 
 def test_the_provider_is_given_the_key_of_the_engine(told: Told) -> None:
@@ -180,27 +182,24 @@ def test_nothing_else_is_called(told: Told) -> None:
 
 def test_what_stands_in_the_configuration_by_now_changes_nothing_for_a_run(told: Told) -> None:
     run = only_run(told.project)
-    assert told.project.json("status")["state"] == "succeeded"
+    assert asked(told.project, "status")["state"] == "succeeded"
     assert "closed.txt" in told.project.tree(f"shadow/{run}")
 
 
 @both
 def test_the_environment_of_the_cli_is_the_one_that_was_ordered(
-    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     strange = ("GH_TOKEN", "SSH_AUTH_SOCK", "PWD_OF_THE_BANK", "CALLERS_OWN")
     for name in strange:
         monkeypatch.setenv(name, "planted")
     monkeypatch.setenv("SWARM_KEEP_ENV", " ".join(strange))
-    with entered(tmp_path) as room:
-        path = tmp_path / "claude"
-        path.write_text(f"#!/bin/sh\n[ $1 = --version ] || env -0 > '{tmp_path}/seen'\nexec '{_bundled()}' \"$@\"\n")
-        path.chmod(0o700)
-        room.play()
-        engine = room.engine(mode, cli=path)
-        room.run(engine, room.request(allow))
-        seen = dict(line.partition("=")[::2] for line in (tmp_path / "seen").read_text().split("\0") if line)
-        ordered = engine.profile.environment(room.env)
+    path, seen_by = stage.folder / "claude", stage.folder / "seen"
+    path.write_text(f"#!/bin/sh\n[ $1 = --version ] || env -0 > '{seen_by}'\nexec '{_bundled()}' \"$@\"\n")
+    path.chmod(0o700)
+    stage.run(mode, working(), profile=quick(cli=path))
+    seen = dict(line.partition("=")[::2] for line in seen_by.read_text().split("\0") if line)
+    ordered = quick().environment(stage.env)
     of_the_sdk = {name for name in seen if name.startswith(("CLAUDE_AGENT_SDK_", "CLAUDE_CODE_"))} - set(ordered)
     of_the_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
     assert set(seen) - of_the_sdk - of_the_shell == {*ordered, MARKER}

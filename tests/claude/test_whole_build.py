@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import pytest
 import yaml
 
 from gitswarm.cli import demo
-from tests.claude.runs import CLI, SDK, reaching
+from tests.claude.runs import asked, having, reaching, scripted
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
-from tests.loopback.server import Loopback, serving
+from tests.loopback.server import Loopback
 from tests.projects import only_run
 
 SOURCE = Path(demo.__file__).with_name("demo_project")
@@ -42,27 +40,20 @@ def script() -> str:
 
 
 @pytest.fixture
-def loopback() -> Iterator[Loopback]:
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
 def slugline(project: Project, loopback: Loopback) -> Project:
     """The demo's project, and a provider that plays the script."""
     files: dict[str, str] = yaml.safe_load((SOURCE / "project.yaml").read_text(encoding="utf-8"))
     config = yaml.safe_dump({"commands": {"test": f"{PYTHON} -m pytest -q"}}, width=1000)
     project.commit({**files, ".swarm/config.yaml": config}, "slugline")
-    reached = reaching(project, loopback, script(), reads_first=True)
-    env = {**reached.env, "CLAUDE_CONFIG_DIR": str(project.root.parent / "claude")}
-    return replace(reached, env=env)
+    reached = reaching(project, loopback, scripted(script(), reads_first=True))
+    return having(reached, CLAUDE_CONFIG_DIR=str(project.root.parent / "claude"))
 
 
 def steps(project: Project) -> list[str]:
-    return [entry["step"] for entry in project.json("log")]
+    return [entry["step"] for entry in asked(project, "log")]
 
 
-@pytest.mark.parametrize("mode", [CLI, pytest.param(SDK, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("mode", ["cli", pytest.param("sdk", marks=pytest.mark.soak)])
 def test_a_whole_build(mode: str, slugline: Project) -> None:
     before = fingerprint(slugline.root)
 
@@ -72,7 +63,7 @@ def test_a_whole_build(mode: str, slugline: Project) -> None:
     slugline.swarm("resume")
 
     run = only_run(slugline)
-    log = slugline.json("log")
+    log = asked(slugline, "log")
     assert [entry["step"] for entry in log] == WHOLE
     assert {entry["mode"] for entry in log if entry["engine"] == "claude-step"} == {mode}
     assert [entry["status"] for entry in log if entry["step"] == "critique_tests"] == ["UNVERIFIED", "VERIFIED"]

@@ -83,6 +83,7 @@ CLASSES: tuple[RuleClass, ...] = tuple(
             "write it into the handoff; Deploy does it",
         ),
         ("swarm-command", "git-swarm's commands that change a run", "git swarm status, log, show and diff read"),
+        ("nested-agent", "starting other coding agents", "do the work in this session"),
         # Files
         ("outside-write", "writes and deletes outside of the worktree", "write in the worktree, or in $TMPDIR"),
         ("git-internals", "writes into .git", "use git's own commands"),

@@ -6,7 +6,9 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from gitswarm.safety.policy.agents import is_agent
 from gitswarm.safety.policy.finding import found_path
 from gitswarm.safety.policy.options import Options, parse_options
 from gitswarm.safety.policy.state import follow
@@ -40,6 +42,9 @@ _PLAIN_SHELLS = frozenset({"SHELL=/bin/sh", "SHELL=/bin/bash", "SHELL=bash", "SH
 _SWITCHED_OFF = re.compile(r"\+[A-Za-z]+")
 """Options of shells that are turned off: `bash +x -c …`."""
 _MOST_INNER = 64
+_TAKING_FILES = frozenset({"flock", "script"})
+_PLAIN_OPTIONS = frozenset({"-y", "--yes", "-q", "--quiet", "--silent", "--no-install", "--offline", "--"})
+"""Options of runners that take no value."""
 
 
 def inside(command: Command) -> Iterator[Inner]:
@@ -256,6 +261,13 @@ def _run(command: Command) -> Iterator[Inner]:
     rest = [at for at, word in enumerate(words) if not word.shown.startswith("-")]
     if rest and " " not in words[rest[0]].shown:
         yield command.running(words[rest[0] :])
+    for before, at in pairwise(rest):
+        # `uv run --with x claude`, `flock FILE claude`: the word before it may belong to the runner.
+        option = words[before - 1].shown if before else ""
+        if name not in _TAKING_FILES and (not option.startswith("-") or option in _PLAIN_OPTIONS):
+            break
+        if is_agent(words[at]):
+            yield command.running(words[at:])
 
 
 def _suffixes(command: Command) -> Iterator[Inner]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
@@ -54,7 +55,7 @@ def _is_interpreted(command: Command) -> bool:
     name, words = command.name or "", command.arguments
     if name in _INTERPRETERS:
         return any(_INSTALLED.search(word.shown) for word in words if not word.shown.startswith("-"))
-    modules = zip(words, words[1:], strict=False)
+    modules = pairwise(words)
     return _PYTHON.fullmatch(name) is not None and any(
         option.known == "-m" and (module.known or "").partition(".")[0].replace("_", "-") in _AGENTS
         for option, module in modules

@@ -66,6 +66,11 @@ CLASSES: tuple[RuleClass, ...] = tuple(
         ),
         ("git-environment", "variables that change what git does or may reach", "call git without them"),
         (
+            "marker",
+            "changing the variables by which git-swarm knows its processes (SWARM_SESSION …)",
+            "call the program with the environment as it is",
+        ),
+        (
             "git-worktree",
             "repositories, worktrees and submodules being added",
             "work in this worktree; scratch repositories: $TMPDIR",

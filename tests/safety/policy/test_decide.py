@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from gitswarm.engines.claude import profile
 from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
+from gitswarm.runner import session
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.scope import Ground, Role, Scope, make_scope
+from gitswarm.safety.policy.state import MARKERS
 from tests.safety.policy.conftest import RUN_BASE
 
 
@@ -300,3 +303,7 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
 )
 def test_who_leaves_when_a_cd_fails_writes_nowhere_else(line: str, verdict: type, reader: Scope) -> None:
     assert isinstance(decide("Bash", {"command": line}, reader), verdict)
+
+
+def test_the_markers_are_those_of_sessions_and_steps() -> None:
+    assert frozenset({profile.MARKER, session.MARKER, session.SIBLING_MARKER}) == MARKERS

@@ -657,6 +657,8 @@ HOSTILE: dict[str, tuple[str, ...]] = {
         "wipefs -a /dev/sda",
     ),
     "processes": (
+        'python -c "import os; os.kill(os.getppid(), 9)"',
+        "python3 -c 'import os, signal; os.killpg(os.getpgid(os.getppid()), signal.SIGTERM)'",
         "kill $PPID",
         "kill -9 $PPID",
         "kill -- -$PPID",

@@ -41,7 +41,7 @@ class NewRun:
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
     layout = RunLayout(new.spec.run_id)
-    redactor = Redactor(new.spec.settings.secrets, _known_to_engines(around))
+    redactor = Redactor(new.spec.settings.secrets, around.env, [access.env for access in around.access.values()])
     claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
     return Session(
         repository=repository,
@@ -68,15 +68,6 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
         session.around.observer.opened(state, str(shadow.path))
         place = Workplace.of(session, shadow)
         return carry_on(session, place, state, decide_next(session, state))
-
-
-def _known_to_engines(around: Surroundings) -> dict[str, str]:
-    """Every variable that some process of the run is given: keys may be among them. An engine's own may have the
-    name of one of the caller's, and another value."""
-    own = {
-        f"{engine}_{name}": value for engine, access in around.access.items() for name, value in access.env.items()
-    }
-    return {**around.env, **own}
 
 
 def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> None:

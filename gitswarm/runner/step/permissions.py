@@ -10,6 +10,7 @@ from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.safety.policy.decide import decide
+from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
 from gitswarm.safety.policy.scope import Ground, Role, make_scope
 
 _READ_BY_CLAUDE = (".claude/**", ".mcp.json")
@@ -23,7 +24,7 @@ def permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping
         worktree=place.shadow.path,
         run_base=session.layout.base,
         git_config=session.repository.config("alias."),
-        env=env,
+        env={**env, **_folders_of_agents(session)},
     )
     role = Role(
         artifacts=frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts),
@@ -31,6 +32,12 @@ def permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping
         tools=plan.station.tools if plan.station is not None else (),
     )
     return partial(decide, scope=make_scope(ground, role, _rules(session.spec.settings)))
+
+
+def _folders_of_agents(session: Session) -> dict[str, str]:
+    """Those that an engine's own environment names."""
+    own = (each for access in session.around.access.values() for each in access.env.items())
+    return {name: value for name, value in own if name in FOLDERS_OF_AGENTS}
 
 
 def _rules(settings: FrozenSettings) -> PolicyRules:

@@ -66,6 +66,11 @@ CLASSES: tuple[RuleClass, ...] = tuple(
         ),
         ("git-environment", "variables that change what git does or may reach", "call git without them"),
         (
+            "marker",
+            "changing the variables by which git-swarm knows its processes (SWARM_SESSION …)",
+            "call the program with the environment as it is",
+        ),
+        (
             "git-worktree",
             "repositories, worktrees and submodules being added",
             "work in this worktree; scratch repositories: $TMPDIR",
@@ -83,6 +88,7 @@ CLASSES: tuple[RuleClass, ...] = tuple(
             "write it into the handoff; Deploy does it",
         ),
         ("swarm-command", "git-swarm's commands that change a run", "git swarm status, log, show and diff read"),
+        ("nested-agent", "starting other coding agents", "do the work in this session"),
         # Files
         ("outside-write", "writes and deletes outside of the worktree", "write in the worktree, or in $TMPDIR"),
         ("git-internals", "writes into .git", "use git's own commands"),

@@ -11,7 +11,7 @@ from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.judge import Judge
 from gitswarm.safety.policy.listed import listed
-from gitswarm.safety.policy.paths import first, read_problem, write_problem
+from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.values import Word
 
@@ -54,6 +54,9 @@ def decide(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Verdict:
             return Judge(scope).line(command) or Allow()
         except RecursionError:  # what the limits of depth did not foresee
             return deny("too-complex", "the command line")
+    searched = _searched(name, given, scope)
+    if searched is not None:
+        return searched
     writes = name in _WRITING or not (name in _READING or _seems_to_read(name))
     return _judge_paths(given, scope, writes=writes, deletes=name == "Delete")
 
@@ -78,7 +81,7 @@ def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, 
         real = _real(path, scope)
         if real != path and given.get(key) == path:
             changed[key] = real
-        word = Word(real)
+        word = Word(_at_home(real, scope))
         problems.append(
             write_problem(word, top, scope, deletes=deletes) if writes else read_problem(word, top, scope)
         )
@@ -86,6 +89,22 @@ def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, 
     if problem is not None:
         return problem
     return Rewrite({**given, **changed}, "RUN_BASE is the folder of the run") if changed else Allow()
+
+
+def _at_home(path: str, scope: Scope) -> str:
+    """Tools expand `~` by themselves."""
+    return str(scope.home / path.removeprefix("~").lstrip("/")) if path == "~" or path.startswith("~/") else path
+
+
+def _searched(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Deny | None:
+    """What Glob's pattern names, and a search through the whole home."""
+    path, pattern = (given.get(name) for name in ("path", "pattern"))
+    folder = _at_home(path, scope) if isinstance(path, str) else str(scope.worktree)
+    start = frozenset({str(scope.worktree / folder)})
+    if tool == "Glob" and isinstance(pattern, str):
+        return read_problem(Word(_at_home(pattern, scope), pattern=True), start, scope)
+    found = places(Word(folder), frozenset({str(scope.worktree)}), scope) if tool == "Grep" else None
+    return deny("key-file", folder) if any(holds_keys(place, scope) for place in found or ()) else None
 
 
 def _real(path: str, scope: Scope) -> str:

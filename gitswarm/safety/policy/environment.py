@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.state import SYSTEM_PATH
+from gitswarm.safety.policy.state import MARKERS, SYSTEM_PATH
 from gitswarm.safety.policy.values import Command, Word
 from gitswarm.safety.policy.wrappers import Script
 
@@ -43,6 +45,10 @@ _REQUIRING = {
 }
 _LONGER_PATH = 'add folders with their full name: PATH="$PWD/bin:$PATH"'
 _NAMING = frozenset({"unset", "read", "mapfile", "readarray"})
+_MARKING = _NAMING | listed("getopts let wait export declare typeset local readonly")
+"""Commands of the shell that change the variables they name."""
+_PASSING_ON = listed("make gmake cross-env dotenv dotenvx just")
+"""Programs that put the assignments among their arguments into the environment of others."""
 _READS_HOME = frozenset({"git", "env", "sh", "bash", "gh"})
 _HISTORY = frozenset({"HISTFILE", "HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE"})
 
@@ -56,11 +62,16 @@ def environment_problem(command: Command, scope: Scope) -> Deny | Script | None:
         rule = _rule_for(name, value, command, scope)
         if rule is not None:
             return deny(rule, shown, _LONGER_PATH if name == "PATH" else None)
-    return _named_problem(command) if command.name in _NAMING else None
+    marker = _named_marker(command)
+    if marker is not None:
+        return deny("marker", f"{command.name} {marker}")
+    return _named_problem(command) if command.name in _NAMING or command.name == "printf" else None
 
 
 def _rule_for(name: str, value: Word, command: Command, scope: Scope) -> str | None:
     """The rule against an assignment; None: it is harmless."""
+    if name in MARKERS:
+        return "marker"
     if name.startswith("GIT_"):
         return None if name in _HARMLESS_GIT else "git-environment"
     if name == "HOME":
@@ -79,13 +90,33 @@ def _requires(name: str, value: Word) -> bool:
 
 def _named_problem(command: Command) -> Deny | None:
     """`unset GIT_X`, `read GIT_X`, `printf -v GIT_X`: what they name they change."""
-    for word in command.arguments:
+    for word in _named(command):
         shown = f"{command.name} {word.shown}"
         if (word.text or word.start).startswith("GIT_") or (word.text is None and command.name == "unset"):
             return deny("git-environment", shown)
         if word.text in _HISTORY:
             return deny("history", shown)
     return None
+
+
+def _named(command: Command) -> Sequence[Word]:
+    """The arguments that may be names of variables; printf has one."""
+    words = command.arguments
+    if command.name != "printf":
+        return words
+    first = words[0].known or "" if words else ""
+    return words[1:2] if first == "-v" else [Word(first[2:])] if first.startswith("-v") else ()
+
+
+def _named_marker(command: Command) -> str | None:
+    """The marker that a command changes by its name."""
+    if command.name in _PASSING_ON:
+        names = [word.shown.partition("=")[0] for word in command.arguments if "=" in word.shown]
+    elif command.name in _MARKING or command.name == "printf":
+        names = [part for word in _named(command) for part in re.split(r"\W+", word.shown)]
+    else:
+        return None
+    return next((name for name in names if name in MARKERS), None)
 
 
 def _is_longer_path(value: Word, scope: Scope) -> bool:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gitswarm.records.policy import Deny
+from gitswarm.safety.policy.agents import agent_problem
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.environment import environment_problem
 from gitswarm.safety.policy.file_rules import file_problem
@@ -112,6 +113,7 @@ class Judge:
             yield self._git(command)
         if name in ("git-swarm", "gitswarm"):
             yield swarm_problem(command.arguments)
+        yield agent_problem(command)
         yield system_problem(command, scope)
         yield from (self._inner(inner) for inner in one_liner(command))
         yield file_problem(command, scope)

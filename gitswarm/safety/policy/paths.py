@@ -39,7 +39,7 @@ KEYS_AT_HOME = (
         ".gradle/gradle.properties",
     ),
     *(
-        ".claude/.credentials.json",
+        ".claude",
         ".claude.json",
         ".gemini",
         ".codex",
@@ -50,6 +50,8 @@ KEYS_AT_HOME = (
     *(".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".config/rclone", ".my.cnf"),
     *(".anthropic", ".config/anthropic", ".config/op", ".bash_history", ".zsh_history", ".python_history"),
 )
+FOLDERS_OF_AGENTS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME")
+"""Variables that say where coding agents keep credentials and conversations, when not in the home."""
 KEYS_OF_SYSTEM = (
     "/etc/shadow",
     "/etc/gshadow",
@@ -215,10 +217,15 @@ def read_problem(word: Word, folders: frozenset[str] | None, scope: Scope) -> De
 
 def is_key(place: Place, scope: Scope) -> bool:
     """Keys and credentials. The project's own `.env` and test certificates are none."""
-    if place.path.is_relative_to(scope.worktree):
+    if place.path.is_relative_to(scope.worktree) or _is_long_result(place):
         return False
     whole = place.whole
-    keys = [*(scope.home / name for name in KEYS_AT_HOME), *(Path(name) for name in KEYS_OF_SYSTEM)]
+    named = (scope.variables.get(name, "") for name in FOLDERS_OF_AGENTS)
+    keys = [
+        *(scope.home / name for name in KEYS_AT_HOME),
+        *(Path(name) for name in KEYS_OF_SYSTEM),
+        *(scope.resolve(Path(folder)) for folder in named if folder.startswith("/")),
+    ]
     if any(_within(whole, PurePosixPath(key)) for key in keys) or (
         whole.parts[1:2] == ("proc",) and whole.name == "environ"
     ):
@@ -226,6 +233,12 @@ def is_key(place: Place, scope: Scope) -> bool:
     names = [_KEY_NAMES.fullmatch(whole.name) is not None, ".ssh" in whole.parts]
     in_system = any(whole.is_relative_to(folder) for folder in ("/usr", "/opt", "/etc/ssl", "/nix", "/var"))
     return any(names) and not in_system
+
+
+def _is_long_result(place: Place) -> bool:
+    """What Claude's CLI saves of a long result, for its agent to read by its full name, which nobody can guess."""
+    parts = place.path.parts
+    return not place.rest and parts[-5:-4] == ("projects",) and parts[-2] == "tool-results"
 
 
 def _within(path: PurePosixPath, key: PurePosixPath) -> bool:

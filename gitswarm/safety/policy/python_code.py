@@ -64,6 +64,8 @@ def _call(node: ast.Call, command: Command) -> Iterator[Inner]:
     elif name in ("exec", "eval", "compile") and base is None:
         code = _constant(node.args[0]) if node.args else None
         yield from python_code(Word(code) if isinstance(code, str) else UNKNOWN, command)
+    elif name in ("kill", "killpg") and "getppid" in ast.dump(node):
+        yield Refused("processes", f"python {name} of the parent")
     elif name == "spawn" and base == "pty":
         yield Refused("reverse-shell", "pty.spawn")
     elif name in ("getattr", "vars", "globals", "locals", "__builtins__") and isinstance(node.func, ast.Name):

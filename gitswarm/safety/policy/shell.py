@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gitswarm.safety.policy.builtins import apply_builtin, builtin_words, declared
 from gitswarm.safety.policy.chains import CHAINS, Part, Pipeline, pipelines, rest_of_line
 from gitswarm.safety.policy.listings import names_out_of
-from gitswarm.safety.policy.state import Found, Shell
+from gitswarm.safety.policy.state import MARKERS, Found, Shell
 from gitswarm.safety.policy.syntax import (
     EXPANSIONS,
     REDIRECTS,
@@ -135,6 +135,7 @@ class _Walk:
             if part.child_count:
                 yield from self.every(part.children, shell)
             if part.type == "variable_name":
+                yield from _kept_marker(text_of(part))
                 shell.forget([text_of(part)])
 
     def _chain(self, node: Node, shell: Shell) -> Found:
@@ -216,6 +217,7 @@ class _Walk:
         values = node.children_by_field_name("value")
         yield from self._inside(values, shell)
         name = text_of(variable) if variable is not None else ""
+        yield from _kept_marker(name)
         items = self._syntax.words(values, shell)
         if not items or len(items) > _MOST_ITEMS or any(item.text is None for item in items):
             items = [UNKNOWN]
@@ -259,9 +261,18 @@ class _Walk:
         options = [word.known or "" for word in words if word.shown.startswith("-")]
         pairs = [*(self._syntax.assignment(child, shell) for child in assignments), *declared(words)]
         yield shell.command((), tuple(pairs))
+        yield from self._named(text_of(node.children[0]), words, pairs, shell)
         plain = all(set(option) <= set("-xrgaAfFp") for option in options)
         for name, value in pairs:
             shell.assign(name, value if plain else UNKNOWN)
+
+    def _named(self, name: str, words: Sequence[Word], pairs: Sequence[tuple[str, Word]], shell: Shell) -> Found:
+        """`export -n NAME`, `local NAME`, `declare -n x=NAME`: a variable changes that is not assigned."""
+        letters = "".join(word.shown for word in words if word.shown.startswith(("-", "+")))
+        names = [word for word in words if "=" not in word.shown]
+        refers = [value for _name, value in pairs] if "n" in letters and name != "export" else []
+        if "p" not in letters and (name != "export" or "n" in letters):
+            yield shell.command((Word(name), *names, *refers))
 
     def _unset(self, node: Node, shell: Shell) -> Found:
         yield from self._inside(node.children, shell)
@@ -322,6 +333,12 @@ class _Walk:
 
 def _either(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
     return None if one is None or other is None else one | other
+
+
+def _kept_marker(name: str) -> Found:
+    """Loops and sums assign without saying so."""
+    if name in MARKERS:
+        yield Refused("marker", name)
 
 
 def _links(node: Node, kind: str) -> list[Node]:

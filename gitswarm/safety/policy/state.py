@@ -11,6 +11,8 @@ from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
 MOST_FOLDERS = 8
 SYSTEM_PATH = "/usr/bin:/bin"
 """Stands for the PATH that the agent was given."""
+MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
+"""Every process that works for a run carries them; what lost them would outlive its session."""
 
 Found = Iterator[Command | Refused]
 """The programs that a part of a command line starts, in order."""

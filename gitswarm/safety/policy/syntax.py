@@ -11,7 +11,7 @@ from gitswarm.safety.policy.cuts import CUTS, cut
 from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.state import Shell
 from gitswarm.safety.policy.substitutions import value_of
-from gitswarm.safety.policy.values import NUMBER, UNKNOWN, Command, Input, Redirect, Word
+from gitswarm.safety.policy.values import NUMBER, PARENT, UNKNOWN, Command, Input, Redirect, Word
 from gitswarm.safety.policy.words import Expansion, Reading, read_value, read_word
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ PIPE_FILE = "/dev/fd/63"
 """What a process substitution is for the program that gets it."""
 _FLAT = frozenset({"list", "binary_expression", "pipeline"})
 _NUMBERS = listed("""
-    $ # ? ! 0 RANDOM SECONDS LINENO UID EUID PPID
+    $ # ? ! 0 RANDOM SECONDS LINENO UID EUID
 """)
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _DASH = re.compile(rb"[ \t]+-[ \t]*")
@@ -161,7 +161,7 @@ class Syntax:
         if node.type == "process_substitution":
             return Word(PIPE_FILE)
         if node.type == "arithmetic_expansion":
-            return NUMBER
+            return PARENT if "PPID" in text_of(node) else NUMBER
         if node.type == "command_substitution":
             inner = node.named_children
             if len(inner) != 1 or inner[0].type != "command" or any(c.type in REDIRECTS for c in inner[0].children):
@@ -214,7 +214,7 @@ def _variable(node: Node, shell: Shell) -> Word:
     if kinds in (["variable_name"], ["special_variable_name"]):
         if name in _NUMBERS:
             return NUMBER
-        return shell.value(name)
+        return PARENT if name == "PPID" else shell.value(name)
     if len(inner) == 3 and kinds[0] == "variable_name" and kinds[1] in CUTS:
         return cut(shell.value(text_of(inner[0])), kinds[1], text_of(inner[2]))
     return UNKNOWN

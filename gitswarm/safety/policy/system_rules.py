@@ -13,7 +13,7 @@ from gitswarm.safety.policy.options import Options, Parsed, parse_options
 from gitswarm.safety.policy.paths import places
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.system_tables import BEGINNINGS, PROGRAMS
-from gitswarm.safety.policy.values import UNKNOWN, Command, Word
+from gitswarm.safety.policy.values import PARENT, UNKNOWN, Command, Word
 
 _ASKING_SYSTEMCTL = frozenset(
     {"status", "is-active", "is-enabled", "list-units", "list-unit-files", "show", "cat", "list-timers"}
@@ -149,7 +149,11 @@ def _kill(words: Sequence[Word], shown: str) -> Deny | None:
         rest = list(words[1:])
     for word in rest:
         text = word.known
-        if word.text is None or (text is not None and (text in ("0", "1") or text.startswith("-"))):
+        if (
+            word.text is None
+            or PARENT.shown in word.text
+            or (text is not None and (text in ("0", "1") or text.startswith("-")))
+        ):
             return deny("processes", shown)
     return None
 

@@ -31,6 +31,8 @@ class Word:
 
 UNKNOWN = Word(None)
 NUMBER = Word("*", pattern=True)
+PARENT = Word("[1-9]*", pattern=True)
+"""The id of the program that started the shell, which is the agent."""
 
 
 class Input(Enum):

@@ -6,10 +6,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from gitswarm.safety.policy.agents import is_agent
 from gitswarm.safety.policy.finding import found_path
 from gitswarm.safety.policy.options import Options, parse_options
-from gitswarm.safety.policy.state import follow
+from gitswarm.safety.policy.state import MARKERS, follow
 from gitswarm.safety.policy.values import UNKNOWN, Command, Input, Refused, Word
 from gitswarm.safety.policy.wrapper_tables import (
     ENV,
@@ -40,6 +42,9 @@ _PLAIN_SHELLS = frozenset({"SHELL=/bin/sh", "SHELL=/bin/bash", "SHELL=bash", "SH
 _SWITCHED_OFF = re.compile(r"\+[A-Za-z]+")
 """Options of shells that are turned off: `bash +x -c …`."""
 _MOST_INNER = 64
+_TAKING_FILES = frozenset({"flock", "script"})
+_PLAIN_OPTIONS = frozenset({"-y", "--yes", "-q", "--quiet", "--silent", "--no-install", "--offline", "--"})
+"""Options of runners that take no value."""
 
 
 def inside(command: Command) -> Iterator[Inner]:
@@ -75,6 +80,8 @@ def _prefixed(command: Command, prefix: Prefix) -> Iterator[Inner]:
     parsed = parse_options(command.arguments, prefix.options, mixed=False)
     if command.name == "command" and parsed.has("-v", "-V"):
         return
+    if command.name == "exec" and parsed.has("-c"):
+        yield Refused("git-environment", "exec -c")
     if parsed.lost or (parsed.given and command.name not in ("command", "exec", "time", "nice", "builtin")):
         yield from _suffixes(command)
     if command.name == "busybox" and len(parsed.rest) > 1 and parsed.rest[0].known == "busybox":
@@ -91,16 +98,20 @@ def _env(command: Command) -> Iterator[Inner]:
     for word in parsed.value("-u", "--unset"):
         if word.known is None or word.known.startswith("GIT_"):
             yield Refused("git-environment", f"env -u {word.shown}")
+        elif word.known in MARKERS:
+            yield Refused("marker", f"env -u {word.shown}")
     folders = command.folders
     for word in parsed.value("-C", "--chdir"):
         folders = follow(folders, word.known) if word.known is not None else None
-    words = list(parsed.rest)
-    for word in parsed.value("-S", "--split-string"):
-        if word.known is None:
-            yield Refused("unknown-command", f"env -S {word.shown}")
-            return
-        words = [*_split(word.known), *words]
-    rest, assigned = _assignments(words)
+    texts = parsed.value("-S", "--split-string")
+    if any(word.known is None for word in texts):
+        yield Refused("unknown-command", f"env -S {texts[0].shown}")
+        return
+    if texts:  # options may stand in there too
+        words = [part for word in texts for part in _split(word.known or "")]
+        yield from _env(replace(command, words=(command.words[0], *words, *parsed.rest), folders=folders))
+        return
+    rest, assigned = _assignments(parsed.rest)
     yield replace(command, words=rest, assigned=assigned, redirects=(), folders=folders)
 
 
@@ -256,6 +267,13 @@ def _run(command: Command) -> Iterator[Inner]:
     rest = [at for at, word in enumerate(words) if not word.shown.startswith("-")]
     if rest and " " not in words[rest[0]].shown:
         yield command.running(words[rest[0] :])
+    for before, at in pairwise(rest):
+        # `uv run --with x claude`, `flock FILE claude`: the word before it may belong to the runner.
+        option = words[before - 1].shown if before else ""
+        if name not in _TAKING_FILES and (not option.startswith("-") or option in _PLAIN_OPTIONS):
+            break
+        if is_agent(words[at]):
+            yield command.running(words[at:])
 
 
 def _suffixes(command: Command) -> Iterator[Inner]:

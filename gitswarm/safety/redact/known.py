@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote, quote_plus
 
 from gitswarm.safety.redact.plausible import is_common
@@ -16,6 +16,19 @@ _NAME = re.compile(
     r"|(?:^|_)(?:PASS|PWD|AUTH|PAT)$",
     re.IGNORECASE,
 )
+_KEYS_OF_ENGINES = frozenset(
+    {
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_FOUNDRY_API_KEY",
+        "AWS_BEARER_TOKEN_BEDROCK",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "GEMINI_API_KEY",
+        "GOOGLE_API_KEY",
+        "OPENAI_API_KEY",
+    }
+)
+"""What engines reach their providers with: a key whatever it looks like."""
 _NO_SECRETS = frozenset({"GPG_KEY", "PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """`GPG_KEY` is a fingerprint, in every image of Python."""
 
@@ -29,9 +42,27 @@ _WORDS = re.compile(r"[a-z]+(?:[-_.][a-z]+)*|[A-Z]+(?:_[A-Z]+)*")
 _SHORTEST = 8
 
 
-def secret_values(env: Mapping[str, str]) -> set[str]:
-    """Values that must not appear anywhere. A path, a number, a flag or an ordinary word is none."""
-    return set(_values(env))
+def secret_values(env: Mapping[str, str], profiles: Sequence[Mapping[str, str]] = ()) -> set[str]:
+    """Values that must not appear anywhere. A path, a number, a flag or an ordinary word is none, unless it is the
+    key of an engine.
+
+    :param profiles: what the engines' own environments hold.
+    """
+    return {*_values(env), *_own_keys(env), *(value for own in profiles for value in {*_values(own), *_profile(own)})}
+
+
+def _own_keys(env: Mapping[str, str]) -> Iterator[str]:
+    keys = (env[name].strip() for name in _KEYS_OF_ENGINES & env.keys())
+    return (key for key in keys if len(key) >= _SHORTEST and not is_common(key))
+
+
+def _profile(own: Mapping[str, str]) -> Iterator[str]:
+    """Whatever a profile calls a secret, numbers and paths left out (`MAX_THINKING_TOKENS`)."""
+    yield from _own_keys(own)
+    for name, value in own.items():
+        said = value.strip()
+        if _NAME.search(name) and len(said) >= _SHORTEST and not is_common(said) and not _ORDINARY.fullmatch(said):
+            yield said
 
 
 def _values(env: Mapping[str, str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -24,13 +24,16 @@ _APART = "\n\0\n"
 
 
 class Redactor:
-    """`env`: what the agents and commands of a run are given; the values of its secret-looking variables count."""
+    """`env`: what the agents and commands of a run are given; the values of its secret-looking variables count.
+    `profiles`: the engines' own environments."""
 
-    def __init__(self, rules: SecretRules, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, rules: SecretRules, env: Mapping[str, str], profiles: Sequence[Mapping[str, str]] = ()
+    ) -> None:
         """
         :raises re.error: a pattern of the team is none; settings refuse it before.
         """
-        known = known_rule(secret_values(env))
+        known = known_rule(secret_values(env, profiles))
         own = [_own_rule(name, pattern) for name, pattern in rules.patterns.items()]
         self._finder = Finder([*([known] if known else []), *own, *TOKENS, *LIBRARY, *ASSIGNMENTS])
         self._allow_paths = rules.allow_paths

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from gitswarm.engines.claude import profile
 from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
+from gitswarm.runner import session
 from gitswarm.safety.policy.decide import decide
+from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
 from gitswarm.safety.policy.scope import Ground, Role, Scope, make_scope
+from gitswarm.safety.policy.state import MARKERS
 from tests.safety.policy.conftest import RUN_BASE
 
 
@@ -54,6 +58,18 @@ def _rule(verdict: Verdict) -> str:
         ("Delete", {"file_path": "../x"}, "outside-write"),
         ("Glob", {"pattern": "**/*.py", "path": "src"}, "allow"),
         ("Grep", {"pattern": "x", "path": "HOME/.ssh"}, "key-file"),
+        ("Grep", {"pattern": "x", "path": "~/.claude/projects"}, "key-file"),
+        ("Grep", {"pattern": "x", "path": "~"}, "key-file"),
+        ("Grep", {"pattern": "~/.claude"}, "allow"),
+        ("Read", {"file_path": "~/.ssh/id_rsa"}, "key-file"),
+        ("Read", {"file_path": "HOME/.claude/projects/p/a.jsonl"}, "key-file"),
+        ("Read", {"file_path": "HOME/.claude/projects/p/5f6a/tool-results/b1.txt"}, "allow"),
+        ("Glob", {"pattern": "HOME/.claude/projects/*/*/tool-results/*"}, "key-file"),
+        ("Read", {"file_path": ".claude/settings.json"}, "allow"),
+        ("Glob", {"pattern": "HOME/.claude/**/*.jsonl"}, "key-file"),
+        ("Glob", {"pattern": "~/.codex/*"}, "key-file"),
+        ("Glob", {"pattern": "**/*.jsonl", "path": "~/.claude"}, "key-file"),
+        ("Glob", {"pattern": ".claude/**"}, "allow"),
         ("WebFetch", {"url": "https://example.org/a"}, "allow"),
         ("Task", {"prompt": "look"}, "allow"),
         ("TodoWrite", {"todos": []}, "allow"),
@@ -300,3 +316,18 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
 )
 def test_who_leaves_when_a_cd_fails_writes_nowhere_else(line: str, verdict: type, reader: Scope) -> None:
     assert isinstance(decide("Bash", {"command": line}, reader), verdict)
+
+
+def test_the_markers_are_those_of_sessions_and_steps() -> None:
+    assert frozenset({profile.MARKER, session.MARKER, session.SIBLING_MARKER}) == MARKERS
+
+
+@pytest.mark.parametrize("variable", FOLDERS_OF_AGENTS)
+def test_conversations_that_an_agent_keeps_elsewhere_are_not_read(variable: str, writer: Scope) -> None:
+    scope = replace(writer, variables={variable: "/srv/agent"})
+    asked = [
+        decide("Bash", {"command": f"cat ${variable}/projects/a.jsonl"}, scope),
+        decide("Read", {"file_path": "/srv/agent/projects/a.jsonl"}, scope),
+        decide("Read", {"file_path": "/srv/agents.md"}, scope),
+    ]
+    assert [_rule(verdict) for verdict in asked] == ["key-file", "key-file", "allow"]

@@ -154,6 +154,40 @@ def test_the_value_of_an_ordinary_variable_stays(name: str, value: str) -> None:
     assert Redactor(SecretRules(), {name: value}).scrub(text) == text
 
 
+@pytest.mark.parametrize(
+    ("env", "profile", "key"),
+    [
+        ({"ANTHROPIC_API_KEY": "sk-ant-dummy"}, {}, "sk-ant-dummy"),
+        ({"ANTHROPIC_AUTH_TOKEN": "letmein-please"}, {}, "letmein-please"),
+        ({"CLAUDE_CODE_OAUTH_TOKEN": "12345678"}, {}, "12345678"),
+        ({"GEMINI_API_KEY": "/keys/mine"}, {}, "/keys/mine"),
+        ({"ANTHROPIC_AUTH_TOKEN": "letmein-please"}, {"ANTHROPIC_AUTH_TOKEN": "another-one"}, "another-one"),
+        ({}, {"ANTHROPIC_AUTH_TOKEN": "letmein-please"}, "letmein-please"),
+        ({}, {"ACME_GATEWAY_KEY": "open-sesame"}, "open-sesame"),
+    ],
+)
+def test_the_key_of_an_engine_is_taken_out_whatever_it_looks_like(
+    env: dict[str, str], profile: dict[str, str], key: str
+) -> None:
+    redactor = Redactor(SecretRules(), env, [profile])
+    assert redactor.scrub(f"it is {key} here") == "it is [REDACTED:environment] here"
+    assert redactor.scrub(f"it is {key[:-1]} here") == f"it is {key[:-1]} here"
+
+
+@pytest.mark.parametrize(
+    ("env", "profile", "text"),
+    [
+        ({"ANTHROPIC_API_KEY": "dummy"}, {}, "a dummy key"),
+        ({"ANTHROPIC_API_KEY": "disabled"}, {}, "it is disabled here"),
+        ({"ACME_API_KEY": "open-sesame"}, {}, "say open-sesame"),
+        ({}, {"MAX_THINKING_TOKENS": "10000000"}, "10000000 rows"),
+        ({}, {"ANTHROPIC_MODEL": "glm-tokens"}, "the model glm-tokens"),
+    ],
+)
+def test_what_an_engine_is_told_else_stays(env: dict[str, str], profile: dict[str, str], text: str) -> None:
+    assert Redactor(SecretRules(), env, [profile]).scrub(text) == text
+
+
 def test_the_password_in_a_url_of_the_environment_is_known_alone() -> None:
     redactor = Redactor(SecretRules(), {"DATABASE_URL": "postgres://app:pl41nwords@db/app"})
     assert redactor.scrub("connecting with pl41nwords") == "connecting with [REDACTED:environment]"

@@ -40,7 +40,7 @@ SCHEMA: Mapping[str, JsonValue] = {
 }
 QUICK = ClaudeProfile("anthropic", ClaudeSettings(), EngineAccess(), retry_wait_s=0.05)
 NO_RETRIES = {"CLAUDE_CODE_MAX_RETRIES": "0"}
-_TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
+TRANSPORTS: Mapping[str, type[Transport]] = {"cli": CliTransport, "sdk": SdkTransport}
 BOUND_S = 60.0
 """No fault in these tests takes longer on a busy machine; most take less than one second on an idle one."""
 _MARK = "TEST_STAGE"
@@ -150,7 +150,7 @@ class Stage:
         started = time.monotonic()
         given = {name: value for name, value in whole.items() if value}
         request = request_for(worktree, given, mode=mode, scratch=self.folder / "sessions", terms=terms or terms_of())
-        result = ClaudeEngine(_TRANSPORTS[mode](), profile, lambda: datetime.now(UTC)).run(request, events.append)
+        result = ClaudeEngine(TRANSPORTS[mode](), profile, lambda: datetime.now(UTC)).run(request, events.append)
         seconds = time.monotonic() - started
         assert seconds < BOUND_S
         assert left_behind(_MARK, scenario) == []

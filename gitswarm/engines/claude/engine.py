@@ -90,7 +90,7 @@ class ClaudeEngine:
         worked = nothing = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
         try:
             recorder.prompt(request.prompt)
-            for worked in self._worked(request, emit, recorder, nothing):
+            for worked in self._worked(request, emit, recorder, nothing):  # noqa: B007 - how far it came
                 pass
         except (StepEndedError, StorageError):
             raise

@@ -19,7 +19,7 @@ from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import ClaudeSettings, DeployRules, EngineChoice, FrozenSettings
 from gitswarm.records.secrets import SecretRules
 from gitswarm.specs.library import KNOWN_COMMANDS
-from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, validate
+from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, plain_message, validate
 
 CONFIG_FILE = ".swarm/config.yaml"
 
@@ -38,8 +38,19 @@ _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
 
 
+def _mode_of(*known: str) -> AfterValidator:
+    """One of the modes that an engine has in some version."""
+
+    def check(mode: str) -> str:
+        if mode not in known:
+            raise ValueError(f"there is no mode '{mode}'{did_you_mean(mode, list(known))}")
+        return mode
+
+    return AfterValidator(check)
+
+
 class GeminiSection(Record):
-    mode: str | None = None
+    mode: Annotated[str, _mode_of("stub", "cli")] | None = None
     provider: Literal["gemini"] = "gemini"
 
 
@@ -47,7 +58,7 @@ class ClaudeSection(ClaudeSettings):
     """`env`: for Claude's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
     program. The rest is described in `ClaudeSettings`."""
 
-    mode: str | None = None
+    mode: Annotated[str, _mode_of("stub", "sdk", "cli")] | None = None
     provider: Literal["anthropic", "anthropic_compat"] = "anthropic"
     env: dict[str, str] = {}
     cli: str | None = None
@@ -150,7 +161,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise SpecError(
-            [f"git config: swarm.{place}: {first['msg']}"],
+            [f"git config: swarm.{place}: {plain_message(first)}"],
             hint="git config --list --show-origin | grep swarm",
         ) from error
 

@@ -238,6 +238,12 @@ def test_a_script_from_the_environment_is_checked_as_well(project: Project) -> N
             id="unknown mode",
         ),
         pytest.param(
+            ("--mode", "clli"),
+            "claude-step has no mode 'clli' in this version (it has: stub, sdk, cli) (did you mean 'cli'?)",
+            "git swarm start FLOW --mode cli",
+            id="misspelt mode",
+        ),
+        pytest.param(
             ("-m", "a", "--issue", "b"),
             "-m and --issue both give the task",
             "leave one of them out",
@@ -322,6 +328,13 @@ def test_a_bad_team_configuration_is_refused_with_file_and_line(project: Project
     lines = refused(project, "start", "build").splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["git-swarm", "hint"]
     assert lines[0].startswith(f"git-swarm: .swarm/config.yaml:{problem}")
+
+
+def test_an_unknown_mode_in_the_team_configuration_is_refused_whatever_is_said_otherwise(project: Project) -> None:
+    project.commit({".swarm/config.yaml": "engines:\n  claude:\n    mode: clli\n"})
+    lines = refused(project, "start", "build", "--mode", "stub").splitlines()
+    what = "engines.claude.mode: there is no mode 'clli' (did you mean 'cli'?)"
+    assert lines[0] == f"git-swarm: .swarm/config.yaml:3: {what}"
 
 
 def test_an_unknown_engine_in_the_team_configuration_is_an_error_not_usage(project: Project) -> None:

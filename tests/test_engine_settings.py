@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,46 @@ def test_a_wrong_value_is_told_with_its_line(text: str, problem: str) -> None:
     assert problem in told.value.problems[0] or text.split(":", maxsplit=1)[0] in told.value.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ("claude: {mode: clli}", "engines.claude.mode: there is no mode 'clli' (did you mean 'cli'?)"),
+        ("claude: {mode: fast}", "engines.claude.mode: there is no mode 'fast' (known: cli, sdk, stub)"),
+        ("gemini: {mode: sdk}", "engines.gemini.mode: there is no mode 'sdk' (known: cli, stub)"),
+        ("claude: {setting_sources: user}", "engines.claude.setting_sources: expected a list: [user]"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_plain_words_with_its_place(section: str, problem: str) -> None:
+    with pytest.raises(SpecError) as told:
+        load_config(f"engines:\n  {section}\n", {})
+    assert told.value.problems == [f".swarm/config.yaml:2: {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("mode", "clli", "there is no mode 'clli' (did you mean 'cli'?)"),
+        ("setting_sources", "user", "expected a list: [user]"),
+    ],
+)
+def test_the_same_of_git_configuration(key: str, value: str, problem: str) -> None:
+    with pytest.raises(SpecError) as told:
+        load_config(None, {f"swarm.engines.claude.{key}": value})
+    assert told.value.problems == [f"git config: swarm.engines.claude.{key}: {problem}"]
+
+
+def test_git_configuration_spells_lists_and_maps_in_one_line() -> None:
+    config = load_config(
+        None,
+        {
+            "swarm.engines.claude.env": "{ANTHROPIC_BASE_URL: http://127.0.0.1:8080}",
+            "swarm.engines.claude.setting_sources": "[user]",
+        },
+    )
+    assert config.engines.claude.env == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8080"}
+    assert config.engines.claude.setting_sources == ("user",)
+
+
 def profile(provider: str = "anthropic", env: dict[str, str] | None = None) -> ClaudeProfile:
     return ClaudeProfile(provider, ClaudeSettings(), EngineAccess(env or {}))
 
@@ -136,6 +177,22 @@ def test_a_compatible_provider_has_to_be_told_where_it_is() -> None:
     assert profile().lacking({}) is None
     own_settings = replace(compatible, settings=ClaudeSettings(setting_sources=("user",)))
     assert own_settings.lacking({}) is None
+
+
+@pytest.mark.parametrize("below", ["", ".claude", ".claude/projects"])
+def test_a_folder_that_cannot_keep_conversations_is_named(tmp_path: Path, below: str) -> None:
+    home = tmp_path / "home"
+    assert profile().unkept({"HOME": str(home)}) is None
+    file = home / below
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("")
+    assert profile().unkept({"HOME": str(home)}) == home / ".claude"
+    assert profile().unkept({"HOME": str(home), "CLAUDE_CONFIG_DIR": str(tmp_path / "own")}) is None
+    assert profile(env={"CLAUDE_CONFIG_DIR": str(file)}).unkept({"HOME": str(tmp_path)}) == file
+
+
+def test_without_a_home_nothing_can_be_said() -> None:
+    assert profile().unkept({}) is None
 
 
 def test_the_cost_of_another_provider_is_unknown_until_its_prices_are() -> None:

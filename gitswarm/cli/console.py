@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, of 8 bits too (U+009B begins a sequence as ESC does), and what turns the direction of text."""
 
 
 def out(text: str = "") -> None:
@@ -32,7 +33,17 @@ def err(text: str) -> None:
 
 def out_json(value: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]]) -> None:
     """One JSON document."""
-    out(json.dumps(value, indent=2, ensure_ascii=False))
+    out(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def out_json_line(value: Mapping[str, JsonValue]) -> None:
+    """One JSON document of one line."""
+    out(escaped(json.dumps(value, ensure_ascii=False)))
+
+
+def out_stored(content: bytes) -> None:
+    """A stored JSON file as it is, but for what would steer the terminal: that is escaped, which JSON reads alike."""
+    out_bytes(escaped(content.decode(errors="surrogateescape")).encode(errors="surrogateescape"))
 
 
 def out_bytes(content: bytes) -> None:
@@ -45,6 +56,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, stretch: in
     """Aligned columns; the column `stretch` takes the room that is left and is cut with an ellipsis."""
     from rich.console import Console  # noqa: PLC0415 - an eighth of a second
     from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
 
     console = Console(highlight=False, soft_wrap=False)
     grid = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
@@ -54,13 +66,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, stretch: in
         grid.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if room else None)
     grid.expand = True
     for row in rows:
-        grid.add_row(*(_plain(cell) for cell in row))
+        grid.add_row(*(Text(harmless(cell)) for cell in row))  # no markup: a summary may hold brackets
     console.print(grid)
-
-
-def _plain(cell: str) -> str:
-    """No markup: a summary may hold brackets."""
-    return cell.replace("[", "\\[")
 
 
 def duration(milliseconds: int) -> str:
@@ -95,7 +102,12 @@ def harmless(text: str) -> str:
     """Without control characters: what an agent wrote must not steer the terminal. Nor may a path that is not UTF-8
     end the program.
     """
-    return _CONTROL.sub("�", text.encode(errors="surrogateescape").decode(errors="replace"))
+    return _STEERING.sub("�", text.encode(errors="surrogateescape").decode(errors="replace"))
+
+
+def escaped(document: str) -> str:
+    """The same JSON document, in which nothing steers the terminal."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 
 def money(cost_usd: float | None) -> str:

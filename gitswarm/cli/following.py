@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue
 
-from gitswarm.cli.console import out
+from gitswarm.cli.console import escaped, out
 from gitswarm.cli.live_events import events_as_they_come, events_so_far, place
 from gitswarm.cli.opened import RunArgument, open_run
 from gitswarm.records.base import shorten
@@ -28,7 +28,7 @@ def events(
 
 def _print_event(event: LoggedEvent, *, as_json: bool) -> None:
     if as_json:
-        out(event.to_line().decode().rstrip("\n"))
+        out(escaped(event.to_line().decode().rstrip("\n")))
         return
     where = place(event.flow_key, event.step_id, event.iteration)
     about = ", ".join(f"{key}={_short(value)}" for key, value in event.payload.items() if value not in (None, ""))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gitswarm.cli.console import duration, err, harmless, money
+from gitswarm.cli.console import duration, err, harmless, money, out_stored
 from gitswarm.cli.spoken import retry_in_words
 from gitswarm.cli.turns import OFF_THE_GRAPH, short_reason, target_text, where_to
 from gitswarm.ledger.state import RunState
@@ -28,8 +27,7 @@ class JsonProgress(SilentObserver):
     """Every event as one line on stdout, as soon as it is on disk."""
 
     def event(self, event: LoggedEvent) -> None:
-        sys.stdout.buffer.write(event.to_line())
-        sys.stdout.buffer.flush()
+        out_stored(event.to_line())
 
     def notice(self, text: str) -> None:
         err(text)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue
 
-from gitswarm.cli.console import duration, money, out, out_bytes, out_json, out_lines
+from gitswarm.cli.console import duration, money, out, out_json, out_lines, out_stored
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import (
     JsonFlag,
@@ -55,7 +55,7 @@ def show(
     elif not (wanted or prompt or routing):
         _show_step(opened, record)
     for path in wanted:
-        out_bytes(stored_file(opened, record, path))
+        out_stored(stored_file(opened, record, path))
     if prompt:
         _show_prompt(opened, record)
     if routing:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from gitswarm.cli.console import err, out, out_json
+from gitswarm.cli.console import err, out, out_json, out_json_line
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps
 from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run
 from gitswarm.cli.spoken import Line, in_words, line_of, placed, transcript_lines
@@ -44,7 +43,10 @@ def transcript(
 
 def _print_lines(lines: Iterable[Line], *, as_json: bool) -> None:
     for line in lines:
-        out(json.dumps(line, ensure_ascii=False) if as_json else in_words(line))
+        if as_json:
+            out_json_line(line)
+        else:
+            out(in_words(line))
 
 
 def _followed(opened: Opened, step: str | None) -> Iterator[Line]:

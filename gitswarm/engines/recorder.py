@@ -56,6 +56,7 @@ class Recorder:
         self._lines: list[TranscriptLine] = []
         self._calls: list[ToolCall] = []
         self._outputs: list[str] = []
+        self._open: list[OpenCall] = []
 
     @property
     def transcript(self) -> tuple[TranscriptLine, ...]:
@@ -96,13 +97,22 @@ class Recorder:
     def begin(self, tool: str, given: Given, agent: str | None = None) -> OpenCall:
         """A tool call begins, whoever carries it out."""
         call = OpenCall(tool, self._placeless_input(given), time.monotonic(), agent)
+        self._open.append(call)
         self._lines.append(ToolUse(timestamp=self._now(), tool=tool, input=dict(call.given)))
         self._emit(Event(EventKind.TOOL_START, {"tool": tool, "input": dict(call.given), **_by(agent)}))
         return call
 
     def end(self, call: OpenCall, outcome: ToolOutcome, verdict: Verdict | None = None) -> None:
         """It is over. `verdict` None: the policy was not asked."""
-        verdict = verdict or Allow()
+        self._emit(_end_event(self._record(call, outcome, verdict or Allow())))
+
+    def abandon(self, why: str) -> None:
+        """The step broke: calls that are open are over, and nobody who follows the run is told."""
+        for call in tuple(self._open):
+            self._record(call, ToolOutcome(success=False, output=why), Allow())
+
+    def _record(self, call: OpenCall, outcome: ToolOutcome, verdict: Verdict) -> ToolCall:
+        self._open = [other for other in self._open if other is not call]
         output = self._placeless(outcome.output)
         self._outputs.append(output)
         said = self._request.scrub(output)
@@ -122,8 +132,8 @@ class Recorder:
             duration_ms=int((time.monotonic() - call.began) * 1000),
             agent=call.agent,
         )
-        self._emit(_end_event(done))
         self._calls.append(done)
+        return done
 
     def _placeless(self, text: str) -> str:
         """Evidence moves between machines: it names no folder of this one."""

@@ -16,6 +16,7 @@ from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.specs.model_policy import ModelFacts, ModelPolicy
 from gitswarm.specs.script import Script
+from gitswarm.specs.yaml_source import nearest
 
 CLAUDE = "claude-step"
 SESSION_ENGINES = (CLAUDE, "gemini-step")
@@ -72,9 +73,11 @@ def _refuse_choice(choice: EngineChoice, engines: Engines) -> None:
             hint="git swarm start FLOW --engine claude-step",
         )
     if choice.mode not in modes:
+        near = nearest(choice.mode, modes)
+        meant = f" (did you mean '{near}'?)" if near else ""
         raise UsageError(
-            f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {', '.join(modes)})",
-            hint=f"git swarm start FLOW --mode {modes[0]}",
+            f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {', '.join(modes)}){meant}",
+            hint=f"git swarm start FLOW --mode {near or modes[0]}",
         )
 
 

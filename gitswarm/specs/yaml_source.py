@@ -132,7 +132,7 @@ class _Problem:
     @classmethod
     def of(cls, source: YamlSource, model: type[BaseModel], item: Any) -> _Problem:
         raw: Location = tuple(item["loc"])
-        message = str(item["msg"]).removeprefix("Value error, ")
+        message = plain_message(item)
         known = tuple(_fields_at(model, raw[:-1])) if item["type"] == "extra_forbidden" else ()
         return cls(item["type"], _in_file(source, raw, missing=item["type"] == "missing"), message, known)
 
@@ -181,11 +181,24 @@ def _in_file(source: YamlSource, raw: Location, *, missing: bool) -> Location:
     return tuple(kept)
 
 
+def plain_message(item: Any) -> str:
+    """What is wrong by one of pydantic's errors, in the words of YAML."""
+    if item["type"] in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
+        given = item["input"]
+        return f"expected a list: [{given}]" if isinstance(given, str | int | float) else "expected a list"
+    return str(item["msg"]).removeprefix("Value error, ")
+
+
+def nearest(word: str, known: list[str]) -> str | None:
+    """The one of `known` that was probably meant."""
+    return next(iter(difflib.get_close_matches(word, known, n=1)), None)
+
+
 def did_you_mean(word: str, known: list[str]) -> str:
     """` (did you mean 'x'?)` for the nearest of `known`, else the list itself."""
-    near = difflib.get_close_matches(word, known, n=1)
-    if near:
-        return f" (did you mean '{near[0]}'?)"
+    near = nearest(word, known)
+    if near is not None:
+        return f" (did you mean '{near}'?)"
     return f" (known: {', '.join(sorted(known))})" if known else ""
 
 

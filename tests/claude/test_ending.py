@@ -314,6 +314,17 @@ HANDED_OVER = {
         None,
         "no handoff: it is not valid: status: Input should be 'VERIFIED', 'UNVERIFIED', 'PARTIAL' or 'BLOCKED'",
     ),
+    "one with a field more": (
+        Phase(OK),
+        Phase(OK, structured={"status": "VERIFIED", "summary": "did it", "mood": "good"}),
+        OK,
+        Handoff(
+            status=Status.VERIFIED,
+            summary="did it",
+            concerns=("handoff field 'mood' is unknown and was dropped",),
+        ),
+        None,
+    ),
     "one that is no object": (
         Phase(OK),
         Phase(OK, structured=[]),

@@ -113,3 +113,28 @@ def test_what_is_wrong_with_the_program_stops_a_run_before_it_begins(project: Pr
         "hint: claude update",
     ]
     assert project.git("for-each-ref", "refs/heads/shadow") == ""
+
+
+@pytest.mark.parametrize("name", ["HOME", "CLAUDE_CONFIG_DIR"])
+def test_a_folder_that_keeps_no_conversations_stops_a_run_before_it_begins(
+    project: Project, tmp_path: Path, name: str
+) -> None:
+    program = fake(tmp_path, VERSION)
+    file = tmp_path / "file"
+    file.write_text("")
+    folder = file / ".claude" if name == "HOME" else file
+    identity = {"GIT_CONFIG_GLOBAL": str(tmp_path / "home" / ".gitconfig")}
+    env = {**project.env, **identity, "SWARM_CLAUDE_CLI": str(program), name: str(file)}
+    here = Project(project.root, env)
+
+    done = here.swarm("start", "build", "--mode", "cli", code=1)
+
+    assert done.stderr.splitlines() == [
+        f"git-swarm: claude cannot keep its conversations in {folder}",
+        "hint: export CLAUDE_CONFIG_DIR=FOLDER",
+    ]
+    assert project.git("for-each-ref", "refs/heads/shadow") == ""
+    found = {(each["engine"], each["mode"]): each for each in here.json("engines")}
+    assert found["claude-step", "cli"]["problem"] == (
+        f"claude cannot keep its conversations in {folder}: export CLAUDE_CONFIG_DIR=FOLDER"
+    )

@@ -20,10 +20,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A tool call. `id` None: one is made."""
+    """A tool call. `id` None: one is made. `given` is an object, unless the model makes a mistake."""
 
     tool: str
-    given: Mapping[str, JsonValue]
+    given: Mapping[str, JsonValue] | JsonValue
     id: str | None = None
 
 
@@ -129,7 +129,8 @@ def message(asked: Asked, reply: Reply) -> dict[str, Any]:
             blocks.append({"type": "text", "text": block.text})
         else:
             use_id = block.id or f"toolu_{asked.scenario.replace('/', '_')}_{asked.number}_{index}"
-            blocks.append({"type": "tool_use", "id": use_id, "name": block.tool, "input": dict(block.given)})
+            given = dict(block.given) if isinstance(block.given, Mapping) else block.given
+            blocks.append({"type": "tool_use", "id": use_id, "name": block.tool, "input": given})
     return {
         "id": f"msg_{asked.number}",
         "type": "message",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
-from gitswarm.engines.claude.encodable import encodable
+from gitswarm.engines.claude.encodable import encodable, encodable_input
 from gitswarm.engines.claude.ending import LastWords
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.said import (
@@ -139,7 +139,10 @@ class Conversation:
             return Deny("claude", cut(self._refused[said.id], _REASON_CHARS), "")
         if verdict is None and not said.success and said.output.startswith(_HOOK_FAILED):
             return Deny("policy", cut(said.output, _REASON_CHARS), "go on without this call")
-        return verdict if isinstance(verdict, Rewrite) and dict(verdict.input) != dict(call.given) else None
+        if not isinstance(verdict, Rewrite):
+            return None
+        executed = encodable_input(verdict.input)
+        return replace(verdict, input=executed) if executed != dict(call.given) else None
 
 
 def _kind_of(starter: OpenCall | None) -> str:

@@ -15,6 +15,7 @@ from gitswarm.engines.base import (
     Emit,
     RouteAnswer,
     RouteQuestion,
+    StepEndedError,
     StepRequest,
     StepResult,
 )
@@ -28,6 +29,7 @@ from gitswarm.engines.claude.phases import Phase, Phases
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.program import Program, find_program, has_sdk
 from gitswarm.engines.recorder import Recorder
+from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock
 from gitswarm.records.event import Event
 from gitswarm.records.outcome import EngineOutcome
@@ -72,27 +74,49 @@ class ClaudeEngine:
         if self.mode == "sdk" and not has_sdk():
             how = "pip install 'git-swarm[claude]', or --mode cli"
             return Program(None, problem="claude-agent-sdk is not installed", advice=how)
-        return find_program(self.profile.access, env, bundled_first=self.mode == "sdk")
+        program = find_program(self.profile.access, env, bundled_first=self.mode == "sdk")
+        folder = self.profile.unkept(env)
+        if program.problem is not None or folder is None:
+            return program
+        what = f"claude cannot keep its conversations in {folder}"
+        return replace(program, problem=what, advice="export CLAUDE_CONFIG_DIR=FOLDER")
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
-        worked = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
+        """
+        :raises StepEndedError: nobody waits for it any more.
+        :raises StorageError: what happened cannot be recorded.
+        """
         recorder = Recorder(request, self.clock, emit, _SOURCES[self.mode])
-        recorder.prompt(request.prompt)
+        worked = nothing = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
+        try:
+            recorder.prompt(request.prompt)
+            for worked in self._worked(request, emit, recorder, nothing):  # noqa: B007 - how far it came
+                pass
+        except (StepEndedError, StorageError):
+            raise
+        except Exception as error:  # noqa: BLE001 - what was recorded is worth more than where it broke
+            recorder.abandon(f"no result: the step broke: {type(error).__name__}")
+            worked = worked.broken(error)
+        return step_result(request, recorder, worked)
+
+    def _worked(self, request: StepRequest, emit: Emit, recorder: Recorder, nothing: Worked) -> Iterator[Worked]:
+        """How far the step is, after each phase."""
         gate = Gate(request.decide, self.profile.decision_s)
         with self._ordered(request) as order:
             if isinstance(order, EngineOutcome):
-                return step_result(request, recorder, replace(worked, work=Phase(order)))
+                yield replace(nothing, work=Phase(order))
+                return
             timeout_s = self.profile.settings.step_timeout
-            watch = Watch(worked.started + timeout_s, timeout_s, request.ended)
+            watch = Watch(nothing.started + timeout_s, timeout_s, request.ended)
             work = self._phases(lambda: Conversation(recorder, gate, emit)).run(order, watch)
-            worked = replace(worked, work=work)
+            worked = replace(nothing, work=work)
+            yield worked
             if work.session is not None and work.outcome.kind in _HANDING_OVER:
                 recorder.note("user", FINALIZE)
                 last = finalize_order(order, request.terms.output_schema, work.session)
                 watch = Watch(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
                 phases = self._phases(lambda: Conversation(recorder, gate, emit, is_told=False))
-                worked = replace(worked, final=phases.run(last, watch, work))
-        return step_result(request, recorder, worked)
+                yield replace(worked, final=phases.run(last, watch, work))
 
     def route(self, question: RouteQuestion) -> RouteAnswer:
         request = as_request(question, self.mode)

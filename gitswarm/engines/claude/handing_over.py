@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
 from gitswarm.engines.base import StepRequest, StepResult, capped
+from gitswarm.engines.claude.bounds import bounded
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.recorder import Recorder
@@ -40,6 +41,12 @@ class Worked:
         if work.kind == "ok" and isinstance(said, str):
             return EngineOutcome(kind="no_envelope", detail=said, attempts=final.outcome.attempts)
         return work
+
+    def broken(self, error: Exception) -> Worked:
+        """It came no further than here. What the session cost that it broke in, nobody knows."""
+        outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
+        usage = replace(self.work.usage, cost_usd=None)
+        return replace(self, work=replace(self.work, outcome=outcome, usage=usage), final=None)
 
 
 def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> StepResult:
@@ -94,8 +101,10 @@ def _said_in(final: Phase) -> Handoff | str:
         if final.outcome.kind != "ok":
             return final.outcome.detail or final.outcome.kind
         return "the session gave no structured output, also when it was asked again"
+    said, losses = bounded(final.structured) if isinstance(final.structured, dict) else (final.structured, ())
     try:
-        return Handoff.model_validate(final.structured)
+        handoff = Handoff.model_validate(said)
+        return handoff.model_copy(update={"concerns": (*handoff.concerns, *losses)}) if losses else handoff
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "handoff"

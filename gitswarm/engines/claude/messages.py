@@ -18,6 +18,7 @@ from claude_agent_sdk import (
 )
 from pydantic import JsonValue
 
+from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import Called, Ended, Faulted, Limited, Returned, Said, Spoke
 from gitswarm.engines.claude.wire import flat, system, usage
 
@@ -39,7 +40,7 @@ def read(message: Message) -> Iterator[Said]:
 def _assistant(message: AssistantMessage) -> Iterator[Said]:
     for block in message.content:
         if isinstance(block, ToolUseBlock):
-            yield Called(block.id, block.name, block.input, message.parent_tool_use_id)
+            yield Called(block.id, block.name, as_input(block.input), message.parent_tool_use_id)
         elif isinstance(block, TextBlock) and message.error is not None:
             yield Faulted(message.error, block.text)
         elif isinstance(block, TextBlock) and message.parent_tool_use_id is None:

@@ -49,7 +49,9 @@ def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, fold
 
 def finalize_order(work: SessionOrder, schema: Mapping[str, JsonValue], session: str) -> SessionOrder:
     """Goes on with the conversation of `session`, with nothing left to do but to hand over."""
-    return replace(work, prompt=FINALIZE, tools=(), max_turns=None, schema=schema, resume=session)
+    # A field more than there are costs no attempt: it is dropped.
+    open_ended = {**schema, "additionalProperties": True}
+    return replace(work, prompt=FINALIZE, tools=(), max_turns=None, schema=open_ended, resume=session)
 
 
 def route_order(work: SessionOrder, schema: Mapping[str, JsonValue]) -> SessionOrder:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.records.run_spec import ClaudeSettings
@@ -77,6 +79,18 @@ class ClaudeProfile:
             "export ANTHROPIC_BASE_URL=https://…, or engines.claude.env in .swarm/config.yaml",
         )
 
+    def unkept(self, env: Mapping[str, str]) -> Path | None:
+        """The folder where the program keeps its conversations, if it cannot: none of them could be gone on with.
+
+        :param env: the caller's.
+        """
+        env = self.environment(env)
+        said, home = env.get("CLAUDE_CONFIG_DIR"), env.get("HOME")
+        if not said and not home:
+            return None
+        folder = Path(said) if said else Path(home or "") / ".claude"
+        return None if _can_write(folder / "projects") else folder
+
     def cost(self, told: float | None, model: str, tokens: tuple[int, int]) -> float | None:
         """What a session cost. The CLI computes with Anthropic's list prices, which say nothing of another provider.
 
@@ -86,3 +100,10 @@ class ClaudeProfile:
             return told
         price = self.prices(model)
         return None if price is None else (tokens[0] * price[0] + tokens[1] * price[1]) / 1_000_000
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in it, or it can be made."""
+    while not os.path.lexists(folder) and folder != folder.parent:
+        folder = folder.parent
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import (
     Began,
     Called,
@@ -29,7 +30,7 @@ def read_line(line: bytes) -> Iterator[Said]:
     """What one line of the stream says; nothing for a line that is no JSON object."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return
     if isinstance(message, dict):
         yield from read_message(message)
@@ -77,7 +78,7 @@ def _assistant(message: Message) -> Iterator[Said]:
     error = message.get("error")
     for block in _objects(said.get("content")):
         if block.get("type") == "tool_use":
-            given = _object(block.get("input"))
+            given = as_input(block.get("input"))
             where = parent if isinstance(parent, str) else None
             yield Called(_text(block.get("id")), _text(block.get("name")), given, where)
         elif block.get("type") == "text" and error is not None:

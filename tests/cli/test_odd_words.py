@@ -1,0 +1,103 @@
+"""What an agent says on a terminal: nothing of it steers it, in any command; with --json nothing of it is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conftest import Project
+from tests.projects import ask, new_project
+
+ODD = "a\x1b[31mb\x9b2Jc\u202ed\u2066e\x07f\x7fg"
+SHOWN = "a�[31mb�2Jc�d�e�f�g"
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+FLOW = "id: short\ntitle: One step\nsteps:\n  - {id: look, station: fixer}\n"
+SCRIPT = f"""\
+steps:
+  look:
+    - summary: {json.dumps(ODD)}
+      concerns: [{json.dumps(ODD)}]
+"""
+
+
+@dataclass(frozen=True)
+class Odd:
+    project: Project
+    started: str
+    """What `start` printed."""
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Odd:
+    project = new_project(tmp_path_factory.mktemp("odd"))
+    project.commit({".swarm/flows/short.yaml": FLOW}, "flows")
+    done = ask(project, "start", "short", "--script", project.script(SCRIPT))
+    assert done.code == 0, done.stderr
+    return Odd(project, done.stdout + done.stderr)
+
+
+def printed(odd: Odd, *arguments: str) -> str:
+    done = ask(odd.project, *arguments)
+    assert done.code == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+SAYING: Sequence[Sequence[str]] = (
+    ("log",),
+    ("log", "--oneline"),
+    ("show",),
+    ("transcript",),
+    ("transcript", "--follow"),
+    ("events",),
+)
+OTHERS: Sequence[Sequence[str]] = (
+    ("log", "--graph"),
+    ("show", "--routing"),
+    ("show", "--prompt"),
+    ("status",),
+    ("list",),
+    ("events", "--follow"),
+)
+
+
+def test_what_start_tells_steers_no_terminal(odd: Odd) -> None:
+    assert SHOWN in odd.started
+    assert not STEERING.search(odd.started)
+
+
+@pytest.mark.parametrize("arguments", [*SAYING, *OTHERS], ids=" ".join)
+def test_what_a_command_prints_steers_no_terminal(odd: Odd, arguments: Sequence[str]) -> None:
+    told = printed(odd, *arguments)
+    assert (SHOWN in told) >= (arguments in SAYING)
+    assert not STEERING.search(told)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("log", "--json"),
+        ("show", "--json"),
+        ("show", "--envelope"),
+        ("transcript", "--json"),
+        ("transcript", "--follow", "--json"),
+        ("events", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_json_is_escaped_and_whole(odd: Odd, arguments: Sequence[str]) -> None:
+    told = printed(odd, *arguments)
+    assert not STEERING.search(told)
+    whole = told.startswith(("[", "{\n"))
+    documents = [json.loads(told)] if whole else [json.loads(line) for line in told.splitlines()]
+    assert ODD in list(texts(documents))
+
+
+def texts(value: object) -> Sequence[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in inner for text in texts(item)]

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
+from tests.unseen import unseen_line
 
 FLOW = """\
 id: visit
@@ -36,7 +37,7 @@ SCRIPTS = {
     "failed": f"steps:\n  work:\n    - {WORK.strip()}\n      fail: model overloaded\n",
     "paused": f"steps:\n  work:\n    - {WORK.strip()}\n      status: BLOCKED\n      blockers: [a question]\n",
     "killed": f"steps:\n  work:\n    - {WORK.strip()}\n"
-    """      run: ['[ "$SWARM_ITERATION" != 1 ] || kill -9 "$PPID"']\n""",
+    f"""      run: [{unseen_line('[ "$SWARM_ITERATION" != 1 ] || kill -9 "$PPID"')}]\n""",
 }
 """How a run may end. The killed one kills its owner, git-swarm, in the first execution of a step."""
 EXIT_CODES = {"succeeded": 0, "failed": 4, "paused": 5, "killed": -9}

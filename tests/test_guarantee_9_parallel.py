@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import Project
 from tests.faults import COUNT, STOP
 from tests.fingerprint import fingerprint
-from tests.unseen import unseen
+from tests.unseen import unseen, unseen_line
 from tests.waiting import DEADLINE_S, ends_within, wait_until
 
 LOCK_PATIENCE_S = 1.5
@@ -57,15 +57,15 @@ steps:
       write: {src/a.txt: "a\\n"}
 """
 """The step says that it was reached and waits until somebody opens the door."""
-DYING = """\
+DYING = f"""\
 steps:
   walk:
     - run:
-        - '[ "$SWARM_ITERATION" != 1 ] || kill -9 "$PPID"'
+        - {unseen_line('[ "$SWARM_ITERATION" != 1 ] || kill -9 "$PPID"')}
         - echo "walk $SWARM_ITERATION" >> "$DOOR/trace"
         - touch "$DOOR/reached"
         - while [ ! -e "$DOOR/open" ]; do sleep 0.02; done
-      write: {src/a.txt: "a\\n"}
+      write: {{src/a.txt: "a\\n"}}
 """
 """The same, but the first execution kills its owner."""
 

@@ -14,6 +14,7 @@ from tests.conftest import Project
 from tests.faults import Server
 from tests.projects import Answer, ask, only_run
 from tests.test_undo import FLOW, SCRIPT, files
+from tests.unseen import unseen_line
 
 FOLDER_FOR_FILE = """\
 steps:
@@ -107,7 +108,8 @@ def test_an_ignored_file_that_a_resume_would_overwrite_is_set_aside(three: Proje
 
 def test_an_undo_holds_although_a_step_was_killed_after_the_rollback(three: Project, tmp_path: Path) -> None:
     deadly = tmp_path / "deadly"
-    start(three, f"""steps: {{two: {{run: ['[ ! -e "{deadly}" ] || kill -9 "$PPID"']}}}}""")
+    line = unseen_line(f'[ ! -e "{deadly}" ] || kill -9 "$PPID"')
+    start(three, f"steps: {{two: {{run: [{line}]}}}}")
     log = told(three, "log")
     swarm(three, "rollback", "one")
     deadly.touch()

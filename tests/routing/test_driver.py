@@ -436,8 +436,12 @@ def _routing(draw: st.DrawFn, names: list[str], at: int) -> dict[str, Any]:
 
 
 def most_executions(flow: Flow) -> int:
-    """Every loop multiplies what is inside of it; more than all of them together cannot be."""
-    maxima = [step.routing.max_iterations for step in flow.steps if isinstance(step.routing, Microloop | Branch)]
+    """Every loop multiplies what is inside of it, and so does each way of a branch; more than all cannot be."""
+    routings = [step.routing for step in flow.steps]
+    maxima = [routing.max_iterations for routing in routings if isinstance(routing, Microloop)]
+    maxima += [
+        routing.max_iterations * (len(routing.when) + 1) for routing in routings if isinstance(routing, Branch)
+    ]
     return len(flow.steps) * prod(maxima)
 
 

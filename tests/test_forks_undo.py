@@ -202,7 +202,8 @@ def test_gc_sweeps_worktrees_of_forks_whose_run_is_gone(project: Project) -> Non
         if run in name:
             project.git("update-ref", "-d", name)
     side = project.root.parent / "repo.swarm" / f"{run}.fork-right"
-    for path in (side, project.root / ".git/worktrees" / side.name):
+    sides = {side, *side.parent.glob(f"{run}.fork-*")}  # the left one's commit comes before its worktree goes
+    for path in sides | {project.root / ".git/worktrees" / each.name for each in sides}:
         os.utime(path, (0, 0))
 
     said = project.swarm("gc").stdout

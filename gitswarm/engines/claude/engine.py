@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gitswarm.engines.base import (
@@ -87,11 +88,20 @@ class ClaudeEngine:
         :raises StorageError: what happened cannot be recorded.
         """
         recorder = Recorder(request, self.clock, emit, _SOURCES[self.mode])
-        worked = nothing = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
+        worked = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
         try:
             recorder.prompt(request.prompt)
-            for worked in self._worked(request, emit, recorder, nothing):  # noqa: B007 - how far it came
-                pass
+            with self._ordered(request) as order:
+                if isinstance(order, EngineOutcome):
+                    return step_result(request, recorder, replace(worked, work=Phase(order)))
+                start = partial(Conversation, recorder, Gate(request.decide, self.profile.decision_s), emit)
+                worked = replace(worked, work=self._phases(start).run(order, self._until(request, worked.started)))
+                if worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
+                    recorder.note("user", FINALIZE)
+                    last = finalize_order(order, request.terms.output_schema, worked.work.session)
+                    watch = Watch(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
+                    final = self._phases(partial(start, is_told=False)).run(last, watch, worked.work)
+                    worked = replace(worked, final=final)
         except (StepEndedError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001 - what was recorded is worth more than where it broke
@@ -99,24 +109,9 @@ class ClaudeEngine:
             worked = worked.broken(error)
         return step_result(request, recorder, worked)
 
-    def _worked(self, request: StepRequest, emit: Emit, recorder: Recorder, nothing: Worked) -> Iterator[Worked]:
-        """How far the step is, after each phase."""
-        gate = Gate(request.decide, self.profile.decision_s)
-        with self._ordered(request) as order:
-            if isinstance(order, EngineOutcome):
-                yield replace(nothing, work=Phase(order))
-                return
-            timeout_s = self.profile.settings.step_timeout
-            watch = Watch(nothing.started + timeout_s, timeout_s, request.ended)
-            work = self._phases(lambda: Conversation(recorder, gate, emit)).run(order, watch)
-            worked = replace(nothing, work=work)
-            yield worked
-            if work.session is not None and work.outcome.kind in _HANDING_OVER:
-                recorder.note("user", FINALIZE)
-                last = finalize_order(order, request.terms.output_schema, work.session)
-                watch = Watch(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
-                phases = self._phases(lambda: Conversation(recorder, gate, emit, is_told=False))
-                yield replace(worked, final=phases.run(last, watch, work))
+    def _until(self, request: StepRequest, started: float) -> Watch:
+        timeout_s = self.profile.settings.step_timeout
+        return Watch(started + timeout_s, timeout_s, request.ended)
 
     def route(self, question: RouteQuestion) -> RouteAnswer:
         request = as_request(question, self.mode)

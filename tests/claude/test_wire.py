@@ -48,7 +48,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             '{"type": "system", "subtype": "init", "cwd": "/w", "model": "claude-sonnet-4-5", '
             f'"tools": ["Bash"], "claude_code_version": "2.1.330", {SESSION}}}'
         ),
-        [Began("e585a5af-2db3-4ff4-93d3-da96e359cc7a", "claude-sonnet-4-5", "2.1.330")],
+        [Began("e585a5af-2db3-4ff4-93d3-da96e359cc7a", "claude-sonnet-4-5")],
     ),
     "a tool call": (
         assistant('{"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}'),

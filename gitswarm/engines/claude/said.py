@@ -18,7 +18,6 @@ class Began:
 
     session: str
     model: str
-    version: str
 
 
 @dataclass(frozen=True, slots=True)

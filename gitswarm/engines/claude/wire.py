@@ -55,9 +55,7 @@ def read_message(message: Message) -> Iterator[Said]:
 def system(message: Message) -> Iterator[Said]:
     subtype = message.get("subtype")
     if subtype == "init":
-        yield Began(
-            _text(message.get("session_id")), _text(message.get("model")), _text(message.get("claude_code_version"))
-        )
+        yield Began(_text(message.get("session_id")), _text(message.get("model")))
     elif subtype == "api_retry":
         yield Retrying(
             attempt=_integer(message.get("attempt")) or 1,

@@ -1,4 +1,4 @@
-"""Entry point. `--version` answers before anything heavy is imported."""
+"""Entry point. What needs no command answers before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ import sys
 
 
 def main() -> None:
-    if sys.argv[1:] in (["--version"], ["-V"]):
-        from gitswarm import __version__  # noqa: PLC0415
+    line = sys.argv[1:]
+    if line in (["--version"], ["-V"]):
+        from gitswarm import __version__
 
         sys.stdout.write(f"git-swarm {__version__}\n")
         return
-    from gitswarm.cli.app import run  # noqa: PLC0415 - typer and pydantic cost a quarter of a second
+    if line[:1] in (["-h"], ["--help"]):
+        from gitswarm.cli.registry import ROOT
+        from gitswarm.cli.usage import NAME, help_text
 
-    sys.exit(run(sys.argv[1:]))
+        sys.stdout.write(help_text(ROOT, NAME))
+        return
+    if line[:1] == ["__complete"]:
+        from gitswarm.cli.candidates import write_candidates
+
+        write_candidates(line[1:])
+        return
+    from gitswarm.cli.app import run
+
+    sys.exit(run(line))
 
 
 if __name__ == "__main__":

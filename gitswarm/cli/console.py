@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
+from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
+from gitswarm.records.text import columns
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, of 8 bits too (U+009B begins a sequence as ESC does), and what turns the direction of text."""
+
+_USUAL_WIDTH = 80
+_GAP = 2
 
 
 def out(text: str = "") -> None:
@@ -53,21 +62,59 @@ def out_bytes(content: bytes) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, stretch: int = -1) -> None:
-    """Aligned columns; the column `stretch` takes the room that is left and is cut with an ellipsis."""
-    from rich.console import Console  # noqa: PLC0415 - an eighth of a second
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    """Aligned columns; the column `stretch` takes the room that is left. What does not fit is cut."""
+    lines = [[harmless(cell).expandtabs() for cell in row] for row in (headings, *rows)]
+    room = _terminal_width()
+    widths = _widths(
+        [max(map(columns, column)) for column in zip(*lines, strict=True)], stretch % len(headings), room
+    )
+    shown = [_cut("".join(starmap(_cell, zip(line, widths, strict=True))), room) for line in lines]
+    bold = sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    sys.stdout.write(f"\x1b[1m{shown[0]}\x1b[0m\n" if bold else f"{shown[0]}\n")
+    sys.stdout.writelines(f"{line}\n" for line in shown[1:])
 
-    console = Console(highlight=False, soft_wrap=False)
-    grid = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
-    last = stretch % len(headings)
-    for index, heading in enumerate(headings):
-        room = index == last
-        grid.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1 if room else None)
-    grid.expand = True
-    for row in rows:
-        grid.add_row(*(Text(harmless(cell)) for cell in row))  # no markup: a summary may hold brackets
-    console.print(grid)
+
+def _widths(needed: Sequence[int], stretch: int, room: int) -> list[tuple[int, int]]:
+    """Of each column: how wide its text may be, and the room behind it. Their sum may exceed the room."""
+    gaps = [_GAP] * (len(needed) - 1) + [0]
+    whole = [width + gap for width, gap in zip(needed, gaps, strict=True)]
+    whole[stretch] = 0
+    whole[stretch] = max(room - sum(whole), 1 + gaps[stretch])
+    excess = max(sum(whole) - room, 0)
+    for index, width in enumerate(whole):
+        less = min(width, round(excess / (len(whole) - index)))
+        whole[index], excess = width - less, excess - less
+    return [(max(width - gap, 0), min(gap, width)) for width, gap in zip(whole, gaps, strict=True)]
+
+
+def _cell(text: str, room: tuple[int, int]) -> str:
+    width, gap = room
+    if columns(text) > width:
+        text = _cut(text, width - 1) + "…" if width else ""
+    return text + " " * (width - columns(text) + gap)
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of a text, as wide as that."""
+    kept, used = "", 0
+    for letter in text:
+        used += columns(letter)
+        if used > width:
+            break
+        kept += letter
+    return kept + " " * (width - columns(kept))
+
+
+def _terminal_width() -> int:
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    for stream in range(3):
+        try:
+            return os.get_terminal_size(stream).columns or _USUAL_WIDTH
+        except OSError:
+            continue
+    return _USUAL_WIDTH
 
 
 def duration(milliseconds: int) -> str:

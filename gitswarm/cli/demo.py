@@ -11,15 +11,15 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
-import typer
 import yaml
 
+from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import err, out
 from gitswarm.cli.executing import finish
 from gitswarm.cli.start import Asked, execute
 from gitswarm.errors import SwarmError
+from gitswarm.git.commits import Person
 from gitswarm.git.create import create_repository
-from gitswarm.git.objects import Person
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.outcome import RunStatus
@@ -33,7 +33,7 @@ _AUTHOR = Person("git-swarm demo", "demo@git-swarm.invalid")
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", help="Where to make it: new or empty. Else a temporary folder."),
+        Argument(metavar="FOLDER", help="Where to make it: new or empty. Else a temporary folder."),
     ] = None,
 ) -> None:
     """Make a small Python project and run the flow `build` on it, scripted, so that no model is needed."""

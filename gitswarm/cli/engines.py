@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out_json, out_lines
 from gitswarm.cli.here import config_here, now
 from gitswarm.cli.lines import WIDTH, hanging
@@ -19,7 +18,7 @@ _GAP = "  "
 
 
 def engines(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Engines and their modes: whether each can be used here, and what it can do."""
     config = config_here()

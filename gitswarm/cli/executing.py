@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
-
-import typer
 
 from gitswarm.cli.console import err, money, out, plural
 from gitswarm.cli.here import config_at, surroundings
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.errors import RunInterruptedError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
+from gitswarm.ledger.overview import way_home
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState, replay
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.by_hand import ResumeOptions
+from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
-from gitswarm.runner.overview import way_home
 from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
 
 EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.PAUSED: 5}
 INTERRUPTED = 130
+_ONCE_MORE_S = 0.01
 
 
 def apply_durability(repository: Repository, config: Config) -> None:
@@ -103,13 +105,23 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
     def terminate(_number: int, _frame: FrameType | None) -> None:
         cut_off()
 
+    def repeat(lost: sys.UnraisableHookArgs) -> None:
+        """Python drops what is raised while it deletes an object: the signal comes once more, when that is done."""
+        if lost.exc_type is not RunInterruptedError:
+            unraisable(lost)
+            return
+        interrupted.is_set = False
+        threading.Timer(_ONCE_MORE_S, os.kill, [os.getpid(), signal.SIGTERM]).start()
+
     wanted = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup: it goes on without its terminal
         wanted[signal.SIGHUP] = terminate
     before = {number: signal.signal(number, answer) for number, answer in wanted.items()}
+    unraisable, sys.unraisablehook = sys.unraisablehook, repeat
     try:
         yield flag
     finally:
+        sys.unraisablehook = unraisable
         for number, answer in before.items():
             signal.signal(number, answer)
 
@@ -131,8 +143,8 @@ def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as
     if not as_json:
         _summarize(repository, state, status)
     if stopped_by_hand and status in (RunStatus.STOPPED, RunStatus.PAUSED):
-        raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(EXIT_CODES.get(status, 0))
+        raise SystemExit(INTERRUPTED)
+    raise SystemExit(EXIT_CODES.get(status, 0))
 
 
 def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:

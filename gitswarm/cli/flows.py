@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
-import typer
 import yaml
 
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import out, out_json, table
 from gitswarm.cli.drawing import drawing
 from gitswarm.cli.here import library_here, problems_of
@@ -18,16 +18,8 @@ from gitswarm.runner.specs import checked_flow, checked_sidequest
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 from gitswarm.specs.graph import mermaid
 
-app = typer.Typer(
-    help="List, show and check flows.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
-
-@app.command("list")
-def list_flows(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+def list_flows(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
     """Flows by id: bundled ones, and yours from .swarm/flows."""
     library = library_here()
     found = []
@@ -44,10 +36,9 @@ def list_flows(as_json: Annotated[bool, typer.Option("--json", help="One JSON do
     table(("flow", "from", "title"), [(flow_id, origin, title) for flow_id, title, origin in found])
 
 
-@app.command()
 def show(
-    flow: Annotated[str, typer.Argument(help="The flow's id.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The whole flow as JSON.")] = False,
+    flow: Annotated[str, Argument(help="The flow's id.")],
+    as_json: Annotated[bool, Option("--json", help="The whole flow as JSON.")] = False,
 ) -> None:
     """The steps of a flow and where each leads."""
     found = checked_flow(library_here(), flow)
@@ -63,9 +54,8 @@ def show(
     )
 
 
-@app.command()
 def validate(
-    names: Annotated[list[str] | None, typer.Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
 ) -> None:
     """Check flows and the sidequests that every run brings along; without names also stations, templates, policy."""
     library = library_here()
@@ -82,11 +72,10 @@ def validate(
     out(f"{len(chosen)} flow{'' if len(chosen) == 1 else 's'} fine: {', '.join(chosen)}")
 
 
-@app.command("compile")
 def compile_step(
-    name: Annotated[str, typer.Argument(metavar="FLOW/STEP", help="build/implement, for instance.")],
-    economy: Annotated[bool, typer.Option("--economy", help="With the cheapest tier of models.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
+    name: Annotated[str, Argument(metavar="FLOW/STEP", help="build/implement, for instance.")],
+    economy: Annotated[bool, Option("--economy", help="With the cheapest tier of models.")] = False,
+    as_json: Annotated[bool, Option("--json", help="The whole plan as JSON.")] = False,
 ) -> None:
     """The prompt of a step, as an agent gets it at the start of a run; and what comes with it."""
     flow_id, _slash, step_id = name.partition("/")
@@ -105,10 +94,9 @@ def compile_step(
     out(f"hash       {plan.prompt.hash}")
 
 
-@app.command()
 def graph(
-    flow: Annotated[str, typer.Argument(help="The flow's id.")],
-    as_mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid flowchart.")] = False,
+    flow: Annotated[str, Argument(help="The flow's id.")],
+    as_mermaid: Annotated[bool, Option("--mermaid", help="As a Mermaid flowchart.")] = False,
 ) -> None:
     """Draw a flow: its steps downwards, the ways back beside them."""
     found = checked_flow(library_here(), flow)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-import typer
 from pydantic import JsonValue
 
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import escaped, out
 from gitswarm.cli.live_events import events_as_they_come, events_so_far, place
 from gitswarm.cli.opened import RunArgument, open_run
-from gitswarm.records.base import shorten
 from gitswarm.records.event import LoggedEvent
+from gitswarm.records.text import shorten
 
 
 def events(
     run: RunArgument = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document per line.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    as_json: Annotated[bool, Option("--json", help="One JSON document per line.")] = False,
 ) -> None:
     """Everything that happened in a run, in order."""
     opened = open_run(run)

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gitswarm.cli.lines import WIDTH, padded
+from gitswarm.cli.opened import Opened
 from gitswarm.cli.turns import Turn, turn_of, where_to
-from gitswarm.ledger.history import Passage, RunEnd
+from gitswarm.ledger.history import Passage, RunEnd, history
+from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.base import columns, shorten
 from gitswarm.records.event import EventKind
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
+from gitswarm.records.text import columns, shorten
 
 _NAME_WIDTH = 32
 _LEAD_WIDTH = 9
@@ -240,3 +242,9 @@ def _legend(signs: set[str]) -> list[str]:
         elif sign in signs:
             lines.append(meaning)
     return [*lines, "all about one of these turns: git swarm show NUMBER --routing"]
+
+
+def lines_of(opened: Opened) -> list[str]:
+    """The whole way of a run."""
+    start = standing_decision(opened.repository, opened.layout, opened.state.run_commit)
+    return graph_lines(history(opened.repository, opened.state), start, opened.state.shared)

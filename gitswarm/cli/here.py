@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from gitswarm.cli.opened import folder_here
 from gitswarm.errors import NotARepositoryError, NotFoundError, SpecError
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
@@ -21,14 +22,7 @@ def repository_here() -> Repository:
     """
     :raises NotARepositoryError: we stand in no repository, or in a folder that is gone or was thrown away.
     """
-    try:
-        folder = Path.cwd()
-    except FileNotFoundError as error:
-        raise NotARepositoryError("the folder that you stand in does not exist any more", hint="cd") from error
-    if ".trash" in folder.parts and not (folder / ".git").exists():
-        hint = "cd into the repository, then: git swarm list"
-        raise NotARepositoryError(f"{folder} belongs to a discarded run", hint=hint)
-    return open_repository(folder, os.environ)
+    return open_repository(folder_here(), os.environ)
 
 
 def now() -> datetime:

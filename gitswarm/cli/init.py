@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out, out_lines, plural
 from gitswarm.cli.here import repository_here
 from gitswarm.errors import SwarmError
@@ -31,7 +30,7 @@ CONFIG_TEXT = """\
 
 
 def init(
-    undo: Annotated[bool, typer.Option("--undo", help="Take everything away again that it added.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Take everything away again that it added.")] = False,
 ) -> None:
     """Guard this repository: no push of a run's commits before it landed. Prints every line that it adds."""
     refuse_agent(os.environ, "init")

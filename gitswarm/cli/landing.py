@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_lines
 from gitswarm.cli.executing import quiet_surroundings
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunArgument
 from gitswarm.errors import UsageError
-from gitswarm.ledger.reading import find_run
+from gitswarm.ledger.finding import find_run
+from gitswarm.ledger.overview import way_home
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.landing.apart import settled
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
 from gitswarm.runner.landing.land import Delivered, land_run, plan_land
+from gitswarm.runner.landing.out_of_band import settled
 from gitswarm.runner.landing.plan import Landed, Way, Wish, short
 from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
-from gitswarm.runner.overview import way_home
 from gitswarm.runner.session import Session
 
 REFUSED = 1
@@ -32,8 +31,8 @@ _PATHS_SHOWN = 20
 
 def approve(
     run: RunArgument = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Say no; -m tells why.")] = False,
-    message: Annotated[str, typer.Option("-m", "--message", help="A note that is kept with it.")] = "",
+    reject: Annotated[bool, Option("--reject", help="Say no; -m tells why.")] = False,
+    message: Annotated[str, Option("-m", "--message", help="A note that is kept with it.")] = "",
 ) -> None:
     """Approve the code that a run has now; only approved code lands."""
     refuse_agent(os.environ, "approve")
@@ -56,12 +55,12 @@ def approve(
 def land(
     run: RunArgument = None,
     strategy: Annotated[
-        LandStrategy | None, typer.Option(help="One commit; a merge that shows the steps; one with the evidence.")
+        LandStrategy | None, Option(help="One commit; a merge that shows the steps; one with the evidence.")
     ] = None,
-    target: Annotated[str | None, typer.Option(metavar="BRANCH", help="Another branch than configured.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
+    target: Annotated[str | None, Option(metavar="BRANCH", help="Another branch than configured.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would happen.")] = False,
     trust_hooks: Annotated[
-        bool, typer.Option("--trust-hooks", help="The run changed what your commit hooks do; you have read it.")
+        bool, Option("--trust-hooks", help="The run changed what your commit hooks do; you have read it.")
     ] = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
@@ -159,4 +158,4 @@ def _refuse(refused: Refused) -> None:
     for line in refused.said.splitlines():
         err(f"  {line}")
     err(f"hint: {refused.hint}")
-    raise typer.Exit(REFUSED)
+    raise SystemExit(REFUSED)

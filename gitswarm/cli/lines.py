@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gitswarm.records.base import columns
+from gitswarm.records.text import columns
 
 WIDTH = 80
 _INDENT = 3

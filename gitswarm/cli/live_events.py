@@ -10,11 +10,11 @@ from gitswarm.cli.console import err
 from gitswarm.cli.opened import Opened
 from gitswarm.ledger.events import current
 from gitswarm.ledger.journal import OpenJournal
+from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.overview import overview
 
 POLL_S = 0.1
 

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-from pydantic import JsonValue
-
-from gitswarm.cli.here import repository_here
-from gitswarm.errors import NotFoundError
-from gitswarm.git.repository import Repository
+from gitswarm.cli.arguments import Argument, Option
+from gitswarm.errors import NotARepositoryError
+from gitswarm.git.reader import RepositoryReader, open_reader
+from gitswarm.ledger.finding import find_run, parsed
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import find_run, parsed, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import Timing, existing, standing_after
 from gitswarm.records.outcome import Result
-from gitswarm.records.receipt import Receipt
-from gitswarm.records.routing import Decision
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 RunArgument = Annotated[
     str | None,
-    typer.Argument(metavar="RUN", help="An id or a part of it; else the run you stand in, or the newest."),
+    Argument(metavar="RUN", help="An id or a part of it; else the run you stand in, or the newest."),
 ]
 StepArgument = Annotated[
     str | None,
-    typer.Argument(metavar="STEP", help="step, flow/step, step@2, 7, or a commit; else the last one."),
+    Argument(metavar="STEP", help="step, flow/step, step@2, 7, or a commit; else the last one."),
 ]
-RunOption = Annotated[str | None, typer.Option("--run", metavar="RUN", help="The run; else as for `log`.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+RunOption = Annotated[str | None, Option("--run", metavar="RUN", help="The run; else as for `log`.")]
+JsonFlag = Annotated[bool, Option("--json", help="One JSON document.")]
 
 
 T = TypeVar("T")
@@ -39,13 +40,35 @@ T = TypeVar("T")
 class Opened:
     """A run that a command is about."""
 
-    repository: Repository
+    repository: RepositoryReader
     layout: RunLayout
     state: RunState
 
 
+def folder_here() -> Path:
+    """
+    :raises NotARepositoryError: the folder that we stand in is gone or was thrown away.
+    """
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError as error:
+        raise NotARepositoryError("the folder that you stand in does not exist any more", hint="cd") from error
+    if ".trash" in folder.parts and not (folder / ".git").exists():
+        hint = "cd into the repository, then: git swarm list"
+        raise NotARepositoryError(f"{folder} belongs to a discarded run", hint=hint)
+    return folder
+
+
+def reader_here() -> RepositoryReader:
+    """The repository that we stand in, to read from.
+
+    :raises NotARepositoryError: as `folder_here`, or there is none.
+    """
+    return open_reader(folder_here(), os.environ)
+
+
 def open_run(run: str | None) -> Opened:
-    repository = repository_here()
+    repository = reader_here()
     layout = find_run(repository, run)
     return Opened(repository, layout, replay(repository, layout))
 
@@ -59,11 +82,9 @@ def step_outcome(record: StepRecord) -> str:
     return record.status.value if record.result is Result.SUCCEEDED else record.result.value
 
 
-def log_entry(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
+def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, JsonValue]:
     """One entry of `log --json` (design section 8)."""
-    path = record.execution.receipt
-    receipt = understood(opened, record, path, Receipt.from_json)
-    last = standing_decision(opened.repository, opened.layout, record.commit)
+    last = standing_after(opened.repository, opened.layout, record.commit)
     return {
         "n": record.number,
         "commit": record.commit,
@@ -77,23 +98,18 @@ def log_entry(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
         "result": record.result.value,
         "status": record.status.value,
         "summary": record.summary,
-        "started_at": receipt.started_at,
-        "duration_ms": receipt.duration_ms,
+        "started_at": took.started_at,
+        "duration_ms": took.duration_ms,
         "tokens": record.tokens,
         "cost_usd": record.cost_usd,
-        "routing": None if last is None else _routing(last),
+        "routing": None if last is None else _routing(last.plain),
     }
 
 
-def _routing(decision: Decision) -> dict[str, JsonValue]:
+def _routing(decision: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Without `to_flow` where the next step lies in the same flow."""
-    return {
-        "decision": decision.decision.value,
-        "to_step": decision.to_step,
-        **({"to_flow": decision.to_flow} if decision.to_flow else {}),
-        "routing_source": decision.routing_source.value,
-        "reason": decision.reason,
-    }
+    names = ("decision", "to_step", "to_flow", "routing_source", "reason")
+    return {name: decision[name] for name in names if name != "to_flow" or decision.get(name)}
 
 
 def understood(opened: Opened, record: StepRecord, path: str, parse: Callable[[bytes], T]) -> T:
@@ -105,7 +121,4 @@ def understood(opened: Opened, record: StepRecord, path: str, parse: Callable[[b
 
 
 def stored_file(opened: Opened, record: StepRecord, path: str) -> bytes:
-    content = opened.repository.objects.file(record.tree, path)
-    if content is None:
-        raise NotFoundError(f"{record.commit[:12]} has no {path}", hint=f"git show --stat {record.commit[:12]}")
-    return content
+    return existing(opened.repository.objects.file(record.tree, path), record, path)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-import typer
 from pydantic import JsonValue
 
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import out_json, out_lines
 from gitswarm.cli.here import library_here, repository_here
 from gitswarm.cli.lines import hanging, labelled
 from gitswarm.errors import NotARepositoryError
-from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.policy import Allow, Deny, Verdict
 from gitswarm.safety.policy.classes import CLASSES
 from gitswarm.safety.policy.decide import decide
@@ -21,25 +21,16 @@ from gitswarm.settings import CONFIG_FILE, load_config
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.flow import SDLC_FLOWS
 
-app = typer.Typer(
-    help="What agents may do, and what not.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 _ANY_RUN = f"{RUNS_FOLDER}/run"
 
 
-@app.command()
 def explain(
-    command: Annotated[str, typer.Argument(metavar="CMD", help="A shell command line; with --tool a path.")],
-    station: Annotated[
-        str | None, typer.Option(metavar="ID", help="As this station; else one that may do all.")
-    ] = None,
+    command: Annotated[str, Argument(metavar="CMD", help="A shell command line; with --tool a path.")],
+    station: Annotated[str | None, Option(metavar="ID", help="As this station; else one that may do all.")] = None,
     tool: Annotated[
-        str, typer.Option(metavar="NAME", help="A tool that takes a path: Write, Edit, Read, Delete.")
+        str, Option(metavar="NAME", help="A tool that takes a path: Write, Edit, Read, Delete.")
     ] = "Bash",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Say whether an agent may run a command: the first word is allow, deny or rewrite. Nothing is run."""
     key = "command" if tool == "Bash" else "file_path"
@@ -50,8 +41,7 @@ def explain(
     out_lines(_lines(verdict, key))
 
 
-@app.command()
-def rules(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+def rules(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
     """The classes of what is refused, with what to do instead."""
     if as_json:
         out_json([{"rule": each.rule, "stops": each.stops, "instead": each.instead} for each in CLASSES])

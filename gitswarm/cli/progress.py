@@ -10,9 +10,9 @@ from gitswarm.cli.console import duration, err, harmless, money, out_stored
 from gitswarm.cli.spoken import retry_in_words
 from gitswarm.cli.turns import OFF_THE_GRAPH, short_reason, target_text, where_to
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base import shorten
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.routing import Action, Decision
+from gitswarm.records.text import shorten
 from gitswarm.runner.observer import SilentObserver
 
 if TYPE_CHECKING:

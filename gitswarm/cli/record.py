@@ -6,19 +6,19 @@ import os
 import time
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.here import repository_here
+from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.inbox import Inbox, InboxEvent
-from gitswarm.ledger.reading import find_run, run_spec
+from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import replay
 from gitswarm.safety.redact.redactor import Redactor
 
 
 def record_event(
-    message: Annotated[str, typer.Argument(help="What happened.")],
-    source: Annotated[str, typer.Option(help="Who says so.")] = "user",
-    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="The run; else as for `log`.")] = None,
+    message: Annotated[str, Argument(help="What happened.")],
+    source: Annotated[str, Option(help="Who says so.")] = "user",
+    run: Annotated[str | None, Option("--run", metavar="RUN", help="The run; else as for `log`.")] = None,
 ) -> None:
     """Put an event into a run's history: it becomes part of the next step that is committed."""
     repository = repository_here()

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
 from gitswarm.cli.executing import go_on
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunOption
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import find_run
 from gitswarm.ledger.rescue import rescue_branch
-from gitswarm.runner.by_hand import ResumeOptions
+from gitswarm.runner.human import ResumeOptions
 
-UntilOption = Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")]
+UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")]
+JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")]
 
 
 def resume(
-    run: Annotated[
-        str | None, typer.Argument(help="The run; without it the one you stand in, else the newest.")
-    ] = None,
-    message: Annotated[str, typer.Option("-m", "--message", help="Your answer; the next step is told.")] = "",
-    adopt: Annotated[
-        bool, typer.Option("--adopt", help="Make your edits in the worktree a step of the run.")
-    ] = False,
-    approve: Annotated[
-        bool, typer.Option("--approve", help="Carry out what the navigator proposed, then go on.")
-    ] = False,
+    run: Annotated[str | None, Argument(help="The run; without it the one you stand in, else the newest.")] = None,
+    message: Annotated[str, Option("-m", "--message", help="Your answer; the next step is told.")] = "",
+    adopt: Annotated[bool, Option("--adopt", help="Make your edits in the worktree a step of the run.")] = False,
+    approve: Annotated[bool, Option("--approve", help="Carry out what the navigator proposed, then go on.")] = False,
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -41,9 +34,9 @@ def resume(
 
 
 def skip(
-    step: Annotated[str, typer.Argument(metavar="STEP", help="The step that is next.")],
+    step: Annotated[str, Argument(metavar="STEP", help="The step that is next.")],
     run: RunOption = None,
-    message: Annotated[str, typer.Option("-m", "--message", help="Why it is not needed.")] = "",
+    message: Annotated[str, Option("-m", "--message", help="Why it is not needed.")] = "",
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:

@@ -9,25 +9,28 @@ from pydantic import JsonValue
 
 from gitswarm.cli.console import plural
 from gitswarm.cli.lines import FIELD, hanging, labelled, padded
-from gitswarm.records.base import columns
-from gitswarm.records.event import EventKind
+from gitswarm.cli.opened import Opened, step_name, step_outcome
+from gitswarm.ledger.history import ends_after
+from gitswarm.ledger.reading import routing_entries
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.event import Event, EventKind
 from gitswarm.records.routing import (
     Action,
     Asked,
     Candidate,
+    Continuation,
     Decision,
     Elimination,
     Fork,
     Frame,
     JoinOutcome,
     Proposal,
-    RoutingEvent,
     SkipJustification,
     StallState,
     Superseded,
-    Way,
     WhyNow,
 )
+from gitswarm.records.text import columns
 
 _ID_WIDTH = 30
 _TRUTH = {True: "true", False: "false", None: "null"}
@@ -233,7 +236,7 @@ def _frame(frame: Frame) -> str:
     return f"{frame.kind} {frame.id}{nodes}, begun {after}; leads back to {way_text(frame.back)}"
 
 
-def way_text(way: Way) -> str:
+def way_text(way: Continuation) -> str:
     """Where a way leads, for a person."""
     if way.step is not None:
         return f"{way.flow}/{way.step}"
@@ -242,7 +245,7 @@ def way_text(way: Way) -> str:
     return f"the end of {way.flow}" + (", as failed" if way.failed else "")
 
 
-def _resumes(way: Way | None) -> list[str]:
+def _resumes(way: Continuation | None) -> list[str]:
     return labelled("resume", f"goes on at {way_text(way)} ({way.decision}): {way.reason}") if way else []
 
 
@@ -253,7 +256,7 @@ def _events(decision: Decision) -> list[str]:
     return lines
 
 
-def _event(event: RoutingEvent, decision: Decision) -> str:
+def _event(event: Event, decision: Decision) -> str:
     """What it says beyond what stands above."""
     told = event.payload
     if event.kind in (EventKind.STACK_PUSH, EventKind.STACK_POP):
@@ -279,3 +282,16 @@ def _plain(value: JsonValue) -> str:
 def _replaces(decision: Decision) -> list[str]:
     replaced = decision.supersedes
     return labelled("replaces", f"decision {replaced.seq} after {replaced.commit[:12]}") if replaced else []
+
+
+def step_lines(opened: Opened, record: StepRecord) -> list[str]:
+    """The decisions after a step, and those that took the run on when it had ended there."""
+    entries = routing_entries(opened.repository, opened.layout, record.commit)
+    lines = [f"{step_name(record)}  {step_outcome(record)}  (#{record.number})"]
+    lines += [] if entries else ["   this run has no decision after it"]
+    lines += [line for entry in entries for line in entry_lines(entry)]
+    for end in ends_after(opened.repository, opened.state, record):
+        lines += hanging(f"the run {end.status}: ", end.reason)
+        entries = routing_entries(opened.repository, opened.layout, end.commit)
+        lines += [line for entry in entries for line in entry_lines(entry)]
+    return lines

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from pydantic import BaseModel
 
+from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out
 from gitswarm.errors import NotFoundError
 from gitswarm.records.acceptance import AcMatrix, AcStatus
@@ -54,7 +54,7 @@ def schema_text(name: str) -> str:
 
 
 def schemas(
-    folder: Annotated[Path, typer.Argument(help="Where the files go.")],
+    folder: Annotated[Path, Argument(help="Where the files go.")],
 ) -> None:
     """Write the JSON schemas of flows, stations, configuration and everything that a run stores."""
     try:

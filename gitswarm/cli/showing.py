@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from pydantic import JsonValue
-
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, out_stored
-from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import (
     JsonFlag,
     Opened,
@@ -22,23 +19,24 @@ from gitswarm.cli.opened import (
     stored_file,
     understood,
 )
-from gitswarm.cli.routing_view import entry_lines
-from gitswarm.cli.spoken import transcript_lines
 from gitswarm.errors import UsageError
-from gitswarm.ledger.history import ends_after
-from gitswarm.ledger.reading import decisions, find_step, routing_entries
+from gitswarm.ledger.finding import find_step
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.base import shorten
+from gitswarm.ledger.stored_json import decisions_after, timing
+from gitswarm.records.text import shorten
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 def show(
     step: StepArgument = None,
     run: RunOption = None,
-    envelope: Annotated[bool, typer.Option("--envelope", help="The handoff, as stored.")] = False,
-    receipt: Annotated[bool, typer.Option("--receipt", help="The receipt, as stored.")] = False,
-    evidence: Annotated[bool, typer.Option("--evidence", help="What git and the tests prove, as stored.")] = False,
-    prompt: Annotated[bool, typer.Option("--prompt", help="What the agent was told.")] = False,
-    routing: Annotated[bool, typer.Option("--routing", help="The decisions after the step.")] = False,
+    envelope: Annotated[bool, Option("--envelope", help="The handoff, as stored.")] = False,
+    receipt: Annotated[bool, Option("--receipt", help="The receipt, as stored.")] = False,
+    evidence: Annotated[bool, Option("--evidence", help="What git and the tests prove, as stored.")] = False,
+    prompt: Annotated[bool, Option("--prompt", help="What the agent was told.")] = False,
+    routing: Annotated[bool, Option("--routing", help="The decisions after the step.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """One step: what was done, what is proven, where it led."""
@@ -57,9 +55,15 @@ def show(
     for path in wanted:
         out_stored(stored_file(opened, record, path))
     if prompt:
-        _show_prompt(opened, record)
-    if routing:
-        _show_routing(opened, record, as_json=as_json)
+        from gitswarm.cli.spoken import prompt_lines
+
+        out_lines(prompt_lines(opened, record))
+    if routing and as_json:
+        out_json(_decisions(opened, record))
+    elif routing:
+        from gitswarm.cli.routing_view import step_lines
+
+        out_lines(step_lines(opened, record))
 
 
 def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
@@ -72,20 +76,19 @@ def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
             ("evidence", execution.evidence),
         )
     }
-    taken = decisions(opened.repository, opened.layout, record.commit)
-    return {
-        **log_entry(opened, record),
-        **stored,
-        "decisions": [decision.to_plain() for decision in taken],
-    }
+    took = understood(opened, record, execution.receipt, timing)
+    return {**log_entry(opened, record, took), **stored, "decisions": _decisions(opened, record)}
+
+
+def _decisions(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]:
+    return [taken.plain for taken in decisions_after(opened.repository, opened.layout, record.commit)]
 
 
 def _show_step(opened: Opened, record: StepRecord) -> None:
-    entry = log_entry(opened, record)
     whole = _whole_step(opened, record)
     out(f"{step_name(record)}  {step_outcome(record)}  commit {record.commit[:12]}  (#{record.number})")
     out(f"  by        {record.execution.agent}, {record.engine}/{record.mode}, {record.model}")
-    out(f"  took      {duration(int(str(entry['duration_ms'])))}, {record.tokens} tokens, {money(record.cost_usd)}")
+    out(f"  took      {duration(int(str(whole['duration_ms'])))}, {record.tokens} tokens, {money(record.cost_usd)}")
     out(f"  summary   {record.summary}")
     envelope, evidence = whole["envelope"], whole["evidence"]
     if isinstance(envelope, dict):
@@ -96,8 +99,8 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     _show_denied(whole["receipt"])
     if isinstance(evidence, dict):
         _show_evidence(evidence)
-    for decision in decisions(opened.repository, opened.layout, record.commit):
-        out(f"  led to    {decision.to_step or 'the end'}: {decision.reason} ({decision.routing_source})")
+    for taken in _decisions(opened, record):
+        out(f"  led to    {taken['to_step'] or 'the end'}: {taken['reason']} ({taken['routing_source']})")
     out(f"  changes   git swarm diff {record.number} --run {opened.layout.run_id}")
 
 
@@ -154,28 +157,3 @@ def _show_verdict(verdict: JsonValue) -> None:
         if isinstance(finding, dict):
             claim = f'said "{finding["claim"]}"; ' if finding["claim"] else ""
             out(f"  {'':<9} {finding['flag']}: {claim}{finding['fact']}")
-
-
-def _show_prompt(opened: Opened, record: StepRecord) -> None:
-    for said in transcript_lines(opened, record):
-        if said.get("role") in ("system", "user"):
-            out(f"── {said['role']}")
-            out(str(said.get("content", "")))
-
-
-def _show_routing(opened: Opened, record: StepRecord, *, as_json: bool) -> None:
-    """The decisions after the step; for a person also those that took the run on when it had ended there."""
-    if as_json:
-        taken = decisions(opened.repository, opened.layout, record.commit)
-        out_json([decision.to_plain() for decision in taken])
-        return
-    out(f"{step_name(record)}  {step_outcome(record)}  (#{record.number})")
-    entries = routing_entries(opened.repository, opened.layout, record.commit)
-    if not entries:
-        out("   this run has no decision after it")
-    for entry in entries:
-        out_lines(entry_lines(entry))
-    for end in ends_after(opened.repository, opened.state, record):
-        out_lines(hanging(f"the run {end.status}: ", end.reason))
-        for entry in routing_entries(opened.repository, opened.layout, end.commit):
-            out_lines(entry_lines(entry))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
@@ -74,3 +74,11 @@ def retry_in_words(said: Line) -> str:
     wait_s = said["wait_s"]
     wait = f"{wait_s:g}" if isinstance(wait_s, int | float) else wait_s
     return f"{said['attempt']} of {said['of']} in {wait} s: {said['reason']}"
+
+
+def prompt_lines(opened: Opened, record: StepRecord) -> Iterator[str]:
+    """What the agent was told."""
+    for said in transcript_lines(opened, record):
+        if said.get("role") in ("system", "user"):
+            yield f"── {said['role']}"
+            yield str(said.get("content", ""))

@@ -7,8 +7,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.background import execute_in_background
 from gitswarm.cli.console import out
 from gitswarm.cli.dry_run import show_forecast
@@ -16,11 +15,12 @@ from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, sto
 from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
-from gitswarm.ledger.reading import newest_run
+from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_spec import RunSpec, new_run_id
+from gitswarm.records.run_id import new_run_id
+from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
@@ -57,29 +57,27 @@ class Executed:
 
 
 def start(
-    flows: Annotated[list[str], typer.Argument(metavar="FLOW", help="Flows in order, or all: git swarm flows list")],
-    message: Annotated[str | None, typer.Option("-m", "--message", help="The task, in your words.")] = None,
-    issue: Annotated[str | None, typer.Option(help="A file with the task; - reads standard input.")] = None,
-    base: Annotated[str, typer.Option(help="The commit that the run branches off.")] = "HEAD",
-    engine: Annotated[str | None, typer.Option(help="claude-step or gemini-step.")] = None,
-    mode: Annotated[str | None, typer.Option(help="The engine's mode: stub, sdk, cli.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model's id.")] = None,
-    economy: Annotated[bool, typer.Option("--economy", help="The cheapest tier of models for every step.")] = False,
-    script: Annotated[str | None, typer.Option(help="A script for the stub to play.")] = None,
-    allow_stub: Annotated[bool, typer.Option("--allow-stub", help="A stub run may land.")] = False,
-    routing: Annotated[
-        RoutingMode | None, typer.Option(help="Who chooses next steps; assist unless configured.")
-    ] = None,
+    flows: Annotated[list[str], Argument(metavar="FLOW", help="Flows in order, or all: git swarm flows list")],
+    message: Annotated[str | None, Option("-m", "--message", help="The task, in your words.")] = None,
+    issue: Annotated[str | None, Option(help="A file with the task; - reads standard input.")] = None,
+    base: Annotated[str, Option(help="The commit that the run branches off.")] = "HEAD",
+    engine: Annotated[str | None, Option(help="claude-step or gemini-step.")] = None,
+    mode: Annotated[str | None, Option(help="The engine's mode: stub, sdk, cli.")] = None,
+    model: Annotated[str | None, Option(help="The model's id.")] = None,
+    economy: Annotated[bool, Option("--economy", help="The cheapest tier of models for every step.")] = False,
+    script: Annotated[str | None, Option(help="A script for the stub to play.")] = None,
+    allow_stub: Annotated[bool, Option("--allow-stub", help="A stub run may land.")] = False,
+    routing: Annotated[RoutingMode | None, Option(help="Who chooses next steps; assist unless configured.")] = None,
     autopilot: Annotated[
-        bool, typer.Option("--autopilot", help="Nobody is there: a pause becomes a detour to the clarifier.")
+        bool, Option("--autopilot", help="Nobody is there: a pause becomes a detour to the clarifier.")
     ] = False,
-    first: Annotated[str | None, typer.Option("--from", metavar="STEP", help="Begin at this step.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    first: Annotated[str | None, Option("--from", metavar="STEP", help="Begin at this step.")] = None,
+    until: Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show steps, prompts and the cost at worst; nothing is created.")
+        bool, Option("--dry-run", help="Only show steps, prompts and the cost at worst; nothing is created.")
     ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Execute in the background, with a log file.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
+    detach: Annotated[bool, Option("--detach", help="Execute in the background, with a log file.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
     """Create a run and execute it: one commit per step on its own branch and worktree."""
     wanted = ALL if flows == ["all"] else tuple(flows)

@@ -5,23 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-import typer
 import yaml
 
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import out, out_json, plural, table
 from gitswarm.cli.here import library_here, problems_of
 from gitswarm.errors import SpecError
 
-app = typer.Typer(
-    help="List, show and check stations.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
-
-@app.command("list")
-def list_stations(as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False) -> None:
+def list_stations(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
     """Stations by id: bundled ones, and yours from .swarm/flows/stations."""
     library = library_here()
     found = []
@@ -39,10 +31,9 @@ def list_stations(as_json: Annotated[bool, typer.Option("--json", help="One JSON
     table(("station", "category", "from", "title"), rows)
 
 
-@app.command()
 def show(
-    station: Annotated[str, typer.Argument(help="The station's id.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The whole station as JSON.")] = False,
+    station: Annotated[str, Argument(help="The station's id.")],
+    as_json: Annotated[bool, Option("--json", help="The whole station as JSON.")] = False,
 ) -> None:
     """Who a station is, what it holds to, what it reads and writes."""
     found = library_here().station(station).station
@@ -53,9 +44,8 @@ def show(
     out(yaml.safe_dump(content, width=78, allow_unicode=True, sort_keys=False).rstrip())
 
 
-@app.command()
 def validate(
-    names: Annotated[list[str] | None, typer.Argument(metavar="STATION", help="Stations to check; else all.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="STATION", help="Stations to check; else all.")] = None,
 ) -> None:
     """Check stations; every problem with file and line."""
     library = library_here()

@@ -6,28 +6,27 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_json, out_json_line
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps
 from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run
 from gitswarm.cli.spoken import Line, in_words, line_of, placed, transcript_lines
 from gitswarm.errors import NotFoundError
-from gitswarm.ledger.reading import find_step, is_named
+from gitswarm.ledger.finding import find_step, is_named
+from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.outcome import RunStatus
-from gitswarm.runner.overview import overview
 
 
 def transcript(
     step: StepArgument = None,
     run: RunOption = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="The step that executes now, and those behind it.")
+        bool, Option("--follow", "-f", help="The step that executes now, and those behind it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document; with --follow one per line.")] = False,
+    as_json: Annotated[bool, Option("--json", help="One JSON document; with --follow one per line.")] = False,
 ) -> None:
     """What was said and done in a step."""
     opened = open_run(run)

@@ -7,8 +7,7 @@ import time
 from datetime import timedelta
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out
 from gitswarm.cli.executing import config_of_run, go_on, quiet_surroundings
 from gitswarm.cli.here import now, repository_here
@@ -16,15 +15,15 @@ from gitswarm.cli.opened import RunArgument, RunOption, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import find_run, find_step
+from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.runner.begin import create_run
-from gitswarm.runner.by_hand import ResumeOptions
 from gitswarm.runner.control import Request, Requests, Wish, interrupt
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.overview import overview
+from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.stop import end_unowned
 from gitswarm.runner.undo.discard import discard_run, purge, restore_run
 from gitswarm.runner.undo.fork import ForkOptions, plan_fork
@@ -37,11 +36,11 @@ INTERRUPT_WAIT_S = 20.0
 
 def rollback(
     step: Annotated[
-        str | None, typer.Argument(metavar="STEP", help="The step that becomes the last one; 0: before the first.")
+        str | None, Argument(metavar="STEP", help="The step that becomes the last one; 0: before the first.")
     ] = None,
     run: RunOption = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last rollback back.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go and what would stay.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Take the last rollback back.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go and what would stay.")] = False,
 ) -> None:
     """Bring branch and worktree back to what they were after a step. Nothing is lost."""
     repository = repository_here()
@@ -65,11 +64,11 @@ def rollback(
 
 
 def fork(
-    step: Annotated[str, typer.Argument(metavar="STEP", help="The last step that the new run shares.")],
+    step: Annotated[str, Argument(metavar="STEP", help="The last step that the new run shares.")],
     run: RunOption = None,
-    engine: Annotated[str | None, typer.Option(help="Another engine for the new run.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines on stdout.")] = False,
+    engine: Annotated[str | None, Option(help="Another engine for the new run.")] = None,
+    until: Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
     """A new run with the same history up to a step; the old one stays as it is."""
     repository = repository_here()
@@ -90,7 +89,7 @@ def fork(
 
 def stop(
     run: RunArgument = None,
-    at_once: Annotated[bool, typer.Option("--now", help="In the middle of the step; its work is kept.")] = False,
+    at_once: Annotated[bool, Option("--now", help="In the middle of the step; its work is kept.")] = False,
 ) -> None:
     """End a run in good order, after the step that executes."""
     _ask(run, "stop", at_once=at_once)
@@ -98,16 +97,16 @@ def stop(
 
 def pause(
     run: RunArgument = None,
-    at_once: Annotated[bool, typer.Option("--now", help="In the middle of the step; its work is kept.")] = False,
+    at_once: Annotated[bool, Option("--now", help="In the middle of the step; its work is kept.")] = False,
 ) -> None:
     """Let a run wait for you, after the step that executes."""
     _ask(run, "pause", at_once=at_once)
 
 
 def discard(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="An id or a part of it.")],
-    force: Annotated[bool, typer.Option("--force", help="Also with uncommitted work in the worktree.")] = False,
-    restore: Annotated[bool, typer.Option("--restore", help="Bring a discarded run back.")] = False,
+    run: Annotated[str, Argument(metavar="RUN", help="An id or a part of it.")],
+    force: Annotated[bool, Option("--force", help="Also with uncommitted work in the worktree.")] = False,
+    restore: Annotated[bool, Option("--restore", help="Bring a discarded run back.")] = False,
 ) -> None:
     """Remove a run: branch, notes and worktree go to a trash, from where --restore brings them back."""
     repository = repository_here()
@@ -125,9 +124,9 @@ def discard(
 
 def gc(
     days: Annotated[
-        int, typer.Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
+        int, Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
     ] = 14,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
     """Empty the trash of old runs, and sweep what killed processes left."""
     repository = repository_here()

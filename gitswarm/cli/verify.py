@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_json, plural
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import JsonFlag, RunArgument
-from gitswarm.ledger.reading import find_run
+from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.verify.finding import Finding, Report
 from gitswarm.ledger.verify.run import verify_run
 
 
 def verify(
     run: RunArgument = None,
-    tip: Annotated[
-        str | None, typer.Option(metavar="COMMIT", help="A commit that the run is known to have had.")
-    ] = None,
+    tip: Annotated[str | None, Option(metavar="COMMIT", help="A commit that the run is known to have had.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Check that nobody changed what a run stored; offline, from git alone."""
@@ -30,7 +27,7 @@ def verify(
     else:
         _show(report)
     if not report.is_sound:
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _show(report: Report) -> None:

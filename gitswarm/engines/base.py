@@ -10,11 +10,14 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event
 from gitswarm.records.evidence import CheckOutcome
-from gitswarm.records.outcome import EngineOutcome, Result
-from gitswarm.records.policy import Decide
+from gitswarm.records.execution import Execution
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
+from gitswarm.records.outcome import Result
+from gitswarm.records.policy import Decide, Deny, Verdict
 from gitswarm.records.receipt import Tokens, ToolCall
 from gitswarm.records.secrets import Scrub
 from gitswarm.records.transcript import TranscriptLine
@@ -65,18 +68,14 @@ class SessionTerms:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One execution. `execution` counts the committed ones before it, from 0; outputs are relative to the
+    """One execution. `executed` counts the committed ones before it, from 0; outputs are relative to the
     worktree (`RUN_BASE` spelled out) and without globs. `decide` is asked before every tool call; what it denies is
     not carried out. `ended` is set when nobody waits for the step any more: who waits inside an engine waits for
     that too. `scrub`: for output that is cut, as half a secret is not found any more. `scratch`: where the engine may
     make folders of its own; the next owner of the run removes what is left there."""
 
-    run_id: str
-    flow_key: str
-    step_id: str
-    iteration: int
-    execution: int
-    agent_key: str
+    execution: Execution
+    executed: int
     mode: str
     model: str
     worktree: Path
@@ -92,38 +91,36 @@ class StepRequest:
     scrub: Scrub = field(default=str, compare=False)
 
 
+def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
+    """Denies every call."""
+    del tool, given
+    return Deny("tool", "a navigator only answers", "answer from what you were given")
+
+
 @dataclass(frozen=True, slots=True)
-class RouteQuestion:
-    """Where the run goes on after an execution; `execution` counts as in `StepRequest`. `schema`: of the answer.
-    `folder`: where the session stands; it reads and changes nothing there. `scratch` as in `StepRequest`."""
+class RouteTerms:
+    """Of a session that only answers, about an execution that `flow_key`, `step_id` and `execution` name as in
+    `StepRequest`. `worktree`: its working directory; it reads and changes nothing there. `scratch` as in
+    `StepRequest`. It has no tools."""
 
     flow_key: str
     step_id: str
     execution: int
-    prompt: str
-    schema: Mapping[str, JsonValue]
-    timeout_s: float
     model: str
-    folder: Path
+    worktree: Path
     scratch: Path
     env: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class RouteAnswer:
-    """`answer`: JSON, or the text that came instead; None: nothing to say. `cost_usd` None is unknown."""
-
-    answer: JsonValue = None
-    tokens: Tokens = field(default_factory=Tokens)
-    cost_usd: float | None = 0.0
+    decide: Decide = no_tools
+    scrub: Scrub = str
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What an engine answers (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
+    """What an engine returns (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
     that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole.
     `trailers`: what the step's commit says besides; only the kernel has something to say there. `outcome`: how a
-    session ended; None where there is none. `model`: the one that answered, where that is another than was asked."""
+    session ended; None where there is none. `model`: the one that answered, where that is another than was asked.
+    `started_at`, `completed_at`: ISO 8601, filled in by the runner."""
 
     step_id: str
     status: Result
@@ -141,6 +138,8 @@ class StepResult:
     trailers: Mapping[str, str] = field(default_factory=dict)
     outcome: EngineOutcome | None = None
     model: str | None = None
+    started_at: str = ""
+    completed_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +180,8 @@ class Engine(Protocol):
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult: ...
 
-    def route(self, question: RouteQuestion) -> RouteAnswer:
-        """Where the run should go on.
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
+        """Where the run should continue.
 
         :raises TimeoutError: there was no answer in time.
         """

@@ -8,8 +8,7 @@ from gitswarm.engines.base import (
     LOCAL_WORK,
     CommandOrder,
     Emit,
-    RouteAnswer,
-    RouteQuestion,
+    RouteTerms,
     StepRequest,
     StepResult,
     capped,
@@ -21,6 +20,7 @@ from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
 from gitswarm.specs.script import Script, ScriptEntry
 
@@ -55,7 +55,7 @@ class CommandEngine:
         handoff = _handoff(check, order.name)
         recorder.say(error or handoff.summary)
         return StepResult(
-            step_id=request.step_id,
+            step_id=request.execution.step,
             status=_result(check, error),
             output=capped("\n".join(recorder.outputs) or handoff.summary),
             report_text="\n".join(recorder.outputs),
@@ -67,14 +67,14 @@ class CommandEngine:
             check=check,
         )
 
-    def route(self, question: RouteQuestion) -> RouteAnswer:
-        del question
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
+        del question, terms
         return RouteAnswer()
 
     def _entry(self, request: StepRequest) -> ScriptEntry:
         if self._script is None:
             return ScriptEntry()
-        return self._script.entry(request.flow_key, request.step_id, request.execution)
+        return self._script.entry(request.execution.flow, request.execution.step, request.executed)
 
 
 def _carry_out(

@@ -9,11 +9,11 @@ from gitswarm.engines.base import (
     LOCAL_WORK,
     Capabilities,
     Emit,
-    RouteAnswer,
-    RouteQuestion,
+    RouteTerms,
     StepRequest,
     StepResult,
 )
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 
 Operation = Callable[[StepRequest, Emit], StepResult]
 
@@ -30,6 +30,6 @@ class KernelEngine:
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         return self.operation(request, emit)
 
-    def route(self, question: RouteQuestion) -> RouteAnswer:
-        del question
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
+        del question, terms
         return RouteAnswer()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from gitswarm.engines.base import Emit, StepRequest
+from gitswarm.engines.base import Emit
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall, ToolSource
+from gitswarm.records.secrets import Scrub
 from gitswarm.records.transcript import Message, ToolResult, ToolUse, TranscriptLine
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.context import cut
@@ -46,8 +48,21 @@ class OpenCall:
     agent: str | None = None
 
 
+class Observed(Protocol):
+    """What is recorded of: a step, or a session that only answers."""
+
+    @property
+    def worktree(self) -> Path: ...
+
+    @property
+    def decide(self) -> Decide: ...
+
+    @property
+    def scrub(self) -> Scrub: ...
+
+
 class Recorder:
-    def __init__(self, request: StepRequest, clock: Clock, emit: Emit, source: ToolSource) -> None:
+    def __init__(self, request: Observed, clock: Clock, emit: Emit, source: ToolSource) -> None:
         self._request = request
         self._clock = clock
         self._emit = emit

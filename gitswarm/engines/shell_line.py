@@ -19,6 +19,7 @@ class LineEnd:
     blocked: bool = False
 
 
+_POLL_S = 0.05
 _OUTPUT_BYTES = 4_000_000  # of a long test run the report is read; transcripts keep less
 
 
@@ -28,8 +29,9 @@ def wait_as_told(entry: ScriptEntry, request: StepRequest) -> None:
     :raises StepEndedError: the step was ended meanwhile.
     """
     request.ended.wait(entry.delay_ms / 1000)
-    if entry.hang:
-        request.ended.wait()
+    # With a timeout: a signal that comes just before Python waits here is handled only when it wakes up.
+    while entry.hang and not request.ended.wait(_POLL_S):
+        pass
     if request.ended.is_set():
         raise StepEndedError
 

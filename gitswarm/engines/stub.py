@@ -12,8 +12,7 @@ from pydantic import JsonValue, ValidationError
 from gitswarm.engines.base import (
     Capabilities,
     Emit,
-    RouteAnswer,
-    RouteQuestion,
+    RouteTerms,
     StepRequest,
     StepResult,
     capped,
@@ -22,8 +21,10 @@ from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.engines.shell_line import run_line, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Clock
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import EngineOutcome, Result, Status
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
+from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Tokens
 from gitswarm.specs.script import Script, ScriptEntry
 
@@ -74,13 +75,13 @@ class StubEngine:
             files = {name: stub_content(name, request) for name in request.outputs}
             entry = entry.model_copy(update={"write": files})
         else:
-            entry = self._script.entry(request.flow_key, request.step_id, request.execution)
+            entry = self._script.entry(request.execution.flow, request.execution.step, request.executed)
         error = _act(entry, request, recorder)
         handoff, problem = _handoff(entry)
         output = capped(entry.output if entry.output is not None else handoff.summary if handoff else "")
         recorder.say(error or output)
         return StepResult(
-            step_id=request.step_id,
+            step_id=request.execution.step,
             status=Result.FAILED if error else Result.SUCCEEDED,
             output=output,
             error=error,
@@ -94,11 +95,11 @@ class StubEngine:
             outcome=_outcome(error, problem),
         )
 
-    def route(self, question: RouteQuestion) -> RouteAnswer:
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
         """What the script lets a navigator answer."""
         if self._script is None:
             return RouteAnswer()
-        entry = self._script.entry(question.flow_key, question.step_id, question.execution)
+        entry = self._script.entry(terms.flow_key, terms.step_id, terms.execution)
         wait_s = entry.route_delay_ms / 1000
         if wait_s > question.timeout_s:
             time.sleep(question.timeout_s)
@@ -162,7 +163,7 @@ def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:
 
 def stub_content(name: str, request: StepRequest) -> str:
     """A small valid file of the kind that its name promises, marked as the stub's."""
-    about: dict[str, JsonValue] = {"stub": True, "flow": request.flow_key, "step": request.step_id}
+    about: dict[str, JsonValue] = {"stub": True, "flow": request.execution.flow, "step": request.execution.step}
     if name.endswith("/plan/ac_matrix.json"):
         return STUB_MATRIX.to_json().decode()
     if name.endswith("/build/ac_status.json"):
@@ -172,4 +173,4 @@ def stub_content(name: str, request: StepRequest) -> str:
         return json.dumps(about, indent=2) + "\n"
     if suffix in (".yaml", ".yml"):
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in about.items())
-    return f"# {Path(name).stem}\n\nstub: true\n\nWritten by {request.flow_key}/{request.step_id} in stub mode.\n"
+    return f"# {Path(name).stem}\n\nstub: true\n\nWritten by {request.execution.name} in stub mode.\n"

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gitswarm.evidence.claimed_files import is_list_of_files, named_files, objects_of_change
-from gitswarm.records.base import shorten
 from gitswarm.records.envelope import Confidence, FileChange, Handoff
 from gitswarm.records.outcome import Status
+from gitswarm.records.text import shorten
 
 _SUMMARY_CHARS = 20_000
 _CLAUSE_CHARS = 600

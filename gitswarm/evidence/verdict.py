@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from gitswarm.evidence.claimed_files import any_means
 from gitswarm.evidence.claims import Claims, PassClaim
 from gitswarm.evidence.test_count import CaseCounts
-from gitswarm.records.base import shorten
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Finding, Flag, TestReport, Verdict
 from gitswarm.records.outcome import Status
+from gitswarm.records.text import shorten
 
 COVERAGE_LOSS = 2.0
 """Points by which coverage may fall from one run to the next."""

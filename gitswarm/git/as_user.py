@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.objects import NewCommit, Person
+from gitswarm.git.commits import NewCommit, Person
 
 # `git rev-parse --local-env-vars`: what would aim git at another repository than the one it stands in.
 _LOCAL = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from gitswarm.git.objects import Person
+from gitswarm.git.commits import Person
 from gitswarm.git.process import Git, scrubbed
 
 

@@ -7,38 +7,25 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from gitswarm.errors import RunHeldError, SwarmError
+from gitswarm.git.owners import Owner, is_alive, lock_file, locks_folder, owner_file, owner_of, read_owner
+from gitswarm.git.repository import SHADOW_BRANCH
 from gitswarm.processes import program_of
 
 _REPO_LOCK_WAIT_S = 120
 _PROBE_WAIT_S = 0.3
+_CHILD_WAIT_S = 10.0
 _STAGED_GC = "gc.pid."
 _GC_WAIT_S = 300.0
 _GC_POLL_S = 0.001  # as long as one gc takes to follow another in a tight loop
 _STALE_LOCK_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The process that owns a run. `started` tells a reused pid from the real one."""
-
-    pid: int
-    host: str
-    started: str
-
-
-def _read_owner(path: Path) -> Owner | None:
-    try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return Owner(int(said["pid"]), str(said["host"]), str(said["started"]))
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+_CREATION_S = 60.0
 
 
 class Locks:
@@ -46,7 +33,7 @@ class Locks:
 
     def __init__(self, common_dir: Path) -> None:
         self._common_dir = common_dir
-        self._folder = common_dir / "swarm" / "locks"
+        self._folder = locks_folder(common_dir)
 
     @contextmanager
     def own_run(self, run_id: str, started: str) -> Iterator[None]:
@@ -55,12 +42,7 @@ class Locks:
         :raises RunHeldError: a live process owns it.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._run_lock(run_id))
-        try:
-            # Whoever asks for the owner holds the lock for an instant: that is not an owner.
-            lock.acquire(timeout=_PROBE_WAIT_S, poll_interval=0.02)
-        except Timeout as error:
-            raise self._held(run_id) from error
+        lock = self._acquire(run_id)
         # filelock truncates its file on every attempt, a failed one too: the owner is written beside it.
         owner_file = self._owner_file(run_id)
         try:
@@ -71,21 +53,25 @@ class Locks:
         finally:
             lock.release()
 
+    def _acquire(self, run_id: str) -> FileLock:
+        lock = FileLock(self._run_lock(run_id))
+        try:
+            # Whoever asks for the owner holds the lock for an instant: that is not an owner.
+            lock.acquire(timeout=_PROBE_WAIT_S, poll_interval=0.02)
+        except Timeout as error:
+            owner = read_owner(self._owner_file(run_id))
+            if owner is None or is_alive(owner):
+                raise self._held(run_id) from error
+            # A process that a killed owner had just started has the lock too, until it has become another program.
+            try:
+                lock.acquire(timeout=_CHILD_WAIT_S, poll_interval=0.02)
+            except Timeout:
+                raise self._held(run_id) from error
+        return lock
+
     def owner(self, run_id: str) -> Owner | None:
         """Who owns a run right now; None when nobody alive does."""
-        path = self._run_lock(run_id)
-        if not path.exists():
-            return None
-        probe = FileLock(path)
-        try:
-            probe.acquire(timeout=0)
-        except Timeout:
-            return _read_owner(self._owner_file(run_id)) or Owner(0, "unknown", "")
-        except OSError:  # we may only read here: the owner's own word has to do
-            said = _read_owner(self._owner_file(run_id))
-            return said if said is not None and _alive(said) else None
-        probe.release()
-        return None
+        return owner_of(self._common_dir, run_id)
 
     @contextmanager
     def repository(self) -> Iterator[None]:
@@ -101,15 +87,15 @@ class Locks:
             ) from error
 
     def _held(self, run_id: str) -> RunHeldError:
-        owner = _read_owner(self._owner_file(run_id))
+        owner = read_owner(self._owner_file(run_id))
         who = f"process {owner.pid} on {owner.host} since {owner.started}" if owner else "another process"
         return RunHeldError(f"{run_id} is executed by {who}", hint=f"git swarm status {run_id}")
 
     def _run_lock(self, run_id: str) -> Path:
-        return self._folder / f"{run_id}.lock"
+        return lock_file(self._folder, run_id)
 
     def _owner_file(self, run_id: str) -> Path:
-        return self._folder / f"{run_id}.owner"
+        return owner_file(self._folder, run_id)
 
     @contextmanager
     def _holding_gc(self, owner_file: Path) -> Iterator[None]:
@@ -151,7 +137,7 @@ class Locks:
         """
         path = self._common_dir / "gc.pid"
         holder = _gc_holder(path)
-        owners = {owner.pid for file in self._folder.glob("*.owner") if (owner := _read_owner(file)) is not None}
+        owners = {owner.pid for file in self._folder.glob("*.owner") if (owner := read_owner(file)) is not None}
         if holder == os.getpid():
             os.utime(path)
             return None
@@ -167,9 +153,9 @@ class Locks:
         path = self._common_dir / "gc.pid"
         if _gc_holder(path) != os.getpid():
             return
-        for owner_file in self._folder.glob("*.owner"):
-            owner = _read_owner(owner_file)
-            if owner and owner.pid != os.getpid() and _alive(owner):
+        for file in self._folder.glob("*.owner"):
+            owner = read_owner(file)
+            if owner and owner.pid != os.getpid() and is_alive(owner):
                 self._write_gc(path, owner.pid, instead_of=os.getpid())
                 return
         path.unlink(missing_ok=True)
@@ -198,11 +184,24 @@ class Locks:
         return True
 
     def _sweep(self) -> None:
-        """Removes what killed processes had written on their way to `gc.pid`."""
+        """Removes what killed processes had written on their way to `gc.pid`, or to the branch of a run."""
         for staged in self._folder.glob(f"{_STAGED_GC}*"):
             pid = staged.name.removeprefix(_STAGED_GC)
-            if pid.isdecimal() and not _alive(Owner(int(pid), socket.gethostname(), "")):
+            if pid.isdecimal() and not is_alive(Owner(int(pid), socket.gethostname(), "")):
                 staged.unlink(missing_ok=True)
+        for file in self._folder.glob("*.owner"):
+            owner = read_owner(file)
+            if owner is not None and not is_alive(owner):
+                self._sweep_branch_lock(file)
+
+    def _sweep_branch_lock(self, named: Path) -> None:
+        """Removes the lock of a branch that was never made: nobody will `resume` that run."""
+        branch = self._common_dir / SHADOW_BRANCH / named.stem
+        lock = branch.with_name(f"{branch.name}.lock")
+        with suppress(FileNotFoundError):
+            # A lock that is much younger is none of that owner.
+            if not branch.exists() and lock.stat().st_mtime - named.stat().st_mtime < _CREATION_S:
+                lock.unlink()
 
 
 def _is_abandoned(lock: Path) -> bool:
@@ -229,16 +228,4 @@ def _holder_named(content: str) -> int | None:
     pid, _blank, host = content.strip().partition(" ")
     if host != socket.gethostname():
         return -1 if host else None
-    return int(pid) if pid.isdecimal() and _alive(Owner(int(pid), host, "")) else None
-
-
-def _alive(owner: Owner) -> bool:
-    if owner.host != socket.gethostname():
-        return True
-    try:
-        os.kill(owner.pid, 0)
-    except (ProcessLookupError, OverflowError):  # no process can have a number that large
-        return False
-    except PermissionError:
-        return True
-    return True
+    return int(pid) if pid.isdecimal() and is_alive(Owner(int(pid), host, "")) else None

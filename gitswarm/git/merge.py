@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.objects import NewCommit
-from gitswarm.git.repository import STAND_IN, Repository
+from gitswarm.git.commits import NewCommit
+from gitswarm.git.reader import STAND_IN
+from gitswarm.git.repository import Repository
 
 _CONFLICTED = 1
 _UNRELATED = 1

@@ -5,23 +5,21 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from gitswarm.git.objects import NewCommit, Objects, Person
+from gitswarm.git.commits import NewCommit, Person
+from gitswarm.git.note_reader import NoteReader
+from gitswarm.git.objects import Objects
 from gitswarm.git.refs import Refs
 
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
-class Notes:
-    """One notes ref with a fan-out of two hex digits. A single writer: the run's owner."""
+class Notes(NoteReader):
+    """Notes that are written too. A single writer: the run's owner."""
 
     def __init__(self, objects: Objects, refs: Refs, ref: str) -> None:
+        super().__init__(objects, refs, ref)
         self._objects = objects
         self._refs = refs
-        self.ref = ref
-
-    @property
-    def tip(self) -> str | None:
-        return self._refs.read(self.ref)
 
     def blob_of(self, commit_id: str) -> str | None:
         """Id of the note on a commit, or None."""
@@ -40,10 +38,6 @@ class Notes:
         files = self._objects.files(self._objects.commit(tip).tree)
         found = ((path.replace("/", ""), blob_id) for path, blob_id in files)
         return {name: blob_id for name, blob_id in found if _ID.fullmatch(name)}
-
-    def read(self, commit_id: str) -> bytes | None:
-        blob_id = self.blob_of(commit_id)
-        return None if blob_id is None else self._objects.read_blob(blob_id)
 
     def write(self, commit_id: str, blob_id: str, *, by: Person, when: datetime) -> None:
         """Makes `blob_id` the note on a commit. Repeating it changes nothing.

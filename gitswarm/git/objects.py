@@ -5,39 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pygit2
 
 from gitswarm.errors import GarbledError
+from gitswarm.git.commits import EMPTY_TREE, Commit, NewCommit, Person
+from gitswarm.git.object_reader import DIRECTORY, GITLINK, Entries, ObjectReader
 from gitswarm.git.process import Git
 from gitswarm.git.refusal import refusal
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
-_DIRECTORY = 0o040000
-_GITLINK = 0o160000
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
 _ATTEMPTS = 10
-EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    name: str
-    email: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewCommit:
-    tree: str
-    parents: tuple[str, ...]
-    message: str
-    author: Person
-    committer: Person
-    when: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +31,6 @@ class IndexChange:
     old_id: str | None
     new_mode: int
     new_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A stored commit. Ids are 40 hex digits."""
-
-    id: str
-    tree: str
-    parents: tuple[str, ...]
-    message: str
 
 
 def _clean(person: Person) -> tuple[str, str]:
@@ -109,7 +81,7 @@ def _index_change(delta: pygit2.DiffDelta) -> IndexChange:
     )
 
 
-class Objects:
+class Objects(ObjectReader):
     """Reads and writes the object store."""
 
     def __init__(self, repository: pygit2.Repository, git: Git | None = None) -> None:
@@ -157,9 +129,6 @@ class Objects:
         return str(_write(lambda: create(None, author, committer, new.message, tree, parents)))
 
     def commit(self, commit_id: str) -> Commit:
-        """
-        :raises GarbledError: no such commit.
-        """
         found = self._get(commit_id)
         if not isinstance(found, pygit2.Commit):
             raise GarbledError(f"{commit_id} is no commit", hint=f"git cat-file -t {commit_id}")
@@ -167,9 +136,14 @@ class Objects:
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 
     def author(self, commit_id: str) -> Person:
-        """Who a commit says that it is by."""
         found = self._get(commit_id).author
         return Person(*(raw.decode(errors="replace") for raw in (found.raw_name, found.raw_email)))
+
+    def peeled(self, object_id: str) -> str | None:
+        try:
+            return str(self._repository[object_id].peel(pygit2.Commit).id)
+        except (KeyError, ValueError, pygit2.GitError):
+            return None
 
     def when(self, commit_id: str) -> int:
         """Committer time of a commit, in seconds since the epoch."""
@@ -182,7 +156,6 @@ class Objects:
         return object_id in self._repository
 
     def entry(self, tree_id: str, path: str) -> str | None:
-        """Id of what lies at `path` (slashes) in a tree, or None."""
         current = tree_id
         for part in path.split("/"):
             # A submodule's commit is usually not in this repository.
@@ -199,7 +172,6 @@ class Objects:
         return parent is not None and self._subtree(parent, name) is not None
 
     def file(self, tree_id: str, path: str) -> bytes | None:
-        """Content of the file at `path` in a tree; None when there is none."""
         found = self.entry(tree_id, path)
         if found is None or self._is_submodule(tree_id, path):
             return None
@@ -210,7 +182,7 @@ class Objects:
         """Whether `path` names a commit of another repository, which ours need not have."""
         folder, _slash, name = path.rpartition("/")
         tree = self._repository.get(self.entry(tree_id, folder) if folder else tree_id)
-        return isinstance(tree, pygit2.Tree) and name in tree and tree[name].filemode == _GITLINK
+        return isinstance(tree, pygit2.Tree) and name in tree and tree[name].filemode == GITLINK
 
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
         """(path, blob id) of every file below `folder`, paths relative to the tree."""
@@ -220,7 +192,7 @@ class Objects:
         tree = self._get(start)
         for entry in tree if isinstance(tree, pygit2.Tree) else ():
             path = f"{folder}/{entry.name}" if folder else str(entry.name)
-            if entry.filemode == _DIRECTORY:
+            if entry.filemode == DIRECTORY:
                 yield from ((f"{path}/{name}", blob_id) for name, blob_id in self.files(str(entry.id)))
             elif entry.filemode in (FILE, EXECUTABLE):
                 yield path, str(entry.id)
@@ -313,23 +285,7 @@ class Objects:
             return tree_id
         return _written(builder)
 
-    def same_but(self, one: str, other: str, path: str) -> bool:
-        """Whether two trees are equal, whatever either has at `path`; nothing is written."""
-        head, _slash, rest = path.partition("/")
-        left, right = self._entries(one), self._entries(other)
-        if {**left, head: None} != {**right, head: None}:
-            return False
-        if not rest:
-            return True
-        if left.get(head) == right.get(head):
-            return True
-        inner = [self._subtree(tree, head) for tree in (one, other)]
-        if any(tree is None and head in entries for tree, entries in zip(inner, (left, right), strict=True)):
-            return False
-        return self.same_but(inner[0] or EMPTY_TREE, inner[1] or EMPTY_TREE, rest)
-
-    def _entries(self, tree_id: str) -> dict[str, tuple[str, int] | None]:
-        """Name → id and mode of everything in a tree."""
+    def entries(self, tree_id: str) -> Entries:
         if tree_id == EMPTY_TREE:
             return {}
         return {entry.name: (str(entry.id), int(entry.filemode)) for entry in self._get(tree_id)}
@@ -357,4 +313,4 @@ class Objects:
         if not isinstance(tree, pygit2.Tree) or name not in tree:
             return None
         entry = tree[name]
-        return str(entry.id) if entry.filemode == _DIRECTORY else None
+        return str(entry.id) if entry.filemode == DIRECTORY else None

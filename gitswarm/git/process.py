@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.refusal import refusal
@@ -75,10 +72,7 @@ class Git:
                 env={**self.env, **(extra_env or {})},
             )
         except FileNotFoundError as error:
-            raise SwarmError(
-                f"cannot start git: {error.filename} is missing",
-                hint="install git 2.38 or newer and see that it is on PATH",
-            ) from error
+            raise _not_installed(error) from error
 
     def output(
         self,
@@ -104,45 +98,29 @@ class Git:
             time.sleep(pause)
             pause = min(pause * 2, 0.5)
 
-    def start(self, *arguments: str, stdin: bytes = b"") -> RunningGit:
-        """A call whose end is waited for later; safe only where doing it twice is."""
-        return RunningGit(self, arguments, stdin)
+    def open_pipe(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """A call that answers line by line until its input ends.
 
-
-class RunningGit:
-    """A call of git that goes on while we do something else."""
-
-    def __init__(self, git: Git, arguments: tuple[str, ...], stdin: bytes) -> None:
-        self._git = git
-        self._arguments = arguments
-        self._stdin = stdin
-        with ExitStack() as stack:
-            given = stack.enter_context(_as_file(stdin)) if stdin else subprocess.DEVNULL
-            self._process = subprocess.Popen(
-                git.argv(*arguments),
-                stdin=given,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd=git.work_tree or git.git_dir,
-                env=dict(git.env),
-            )
-
-    def wait(self) -> None:
-        """Returns when it is done; a call that failed is made once more, with its error.
-
-        :raises GitFailedError: as `Git.output`.
+        :raises SwarmError: git is not installed.
         """
-        if self._process.wait() != 0:
-            self._git.output(*self._arguments, stdin=self._stdin)
+        try:
+            return subprocess.Popen(
+                self.argv(*arguments),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=self.work_tree or self.git_dir,
+                env=dict(self.env),
+            )
+        except FileNotFoundError as error:
+            raise _not_installed(error) from error
 
 
-@contextmanager
-def _as_file(content: bytes) -> Iterator[IO[bytes]]:
-    """An input that nobody has to feed, unlike a pipe."""
-    with tempfile.TemporaryFile() as given:
-        given.write(content)
-        given.seek(0)
-        yield given
+def _not_installed(error: FileNotFoundError) -> SwarmError:
+    return SwarmError(
+        f"cannot start git: {error.filename} is missing",
+        hint="install git 2.38 or newer and see that it is on PATH",
+    )
 
 
 def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
 import time
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 
 import pygit2
 
-from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
+from gitswarm.errors import RefMovedError, is_storage_fault
+from gitswarm.git.process import Git
+from gitswarm.git.ref_files import damaged_ref
 from gitswarm.git.refusal import refusal
 
 _LOCK_WAIT_S = 10.0
+_ABANDONED_LOCK_S = 5.0
 
 
 class Refs:
     """Reads and moves refs. Names are full: `refs/heads/shadow/…`."""
 
-    def __init__(self, repository: pygit2.Repository) -> None:
+    def __init__(self, repository: pygit2.Repository, git: Git) -> None:
         self._repository = repository
+        self._git = git
         self._moved: dict[str, str | None] = {}
         """Where we ourselves moved refs to."""
 
@@ -40,11 +44,7 @@ class Refs:
         except (KeyError, pygit2.InvalidSpecError):
             return None
         except pygit2.GitError as error:
-            # git itself does not delete such a ref.
-            raise GarbledError(
-                f"{name} is damaged: {error}",
-                hint=f"rm {shlex.quote(str(self._path(name)))}   (then: git swarm list)",
-            ) from error
+            raise damaged_ref(name, Path(repository.path), str(error)) from error
         return str(target)
 
     def list(self, prefix: str) -> list[str]:
@@ -77,20 +77,53 @@ class Refs:
         transaction.lock_ref(name)
         with transaction:
             current = self.read(name)
-            if current == new:
-                return
-            if current != old:
+            if current not in (old, new):
                 raise RefMovedError(
                     f"{name} is at {current or 'nothing'}, expected {old or 'nothing'}",
                     hint="somebody else moved it: git swarm status",
                 )
-            if new is None:
-                transaction.remove(name)
-            else:
+            if new is not None and current != new:
                 transaction.set_target(name, new, message=f"git-swarm: {why}")
-        if new is None and self.read(name) is not None:
-            # libgit2 says nothing when the lock of packed-refs keeps it from taking a packed ref out.
+            if new is None and not self._may_be_packed(name):
+                self._path(name).unlink(missing_ok=True)
+        if new is None:
+            if self._may_be_packed(name):
+                self._remove_packed(name, current)
+            self._remove_empty_folders(name)
+
+    def _may_be_packed(self, name: str) -> bool:
+        """Whether packed-refs has the ref, or a `git pack-refs` is at work that may have read it already."""
+        lock = self._path("packed-refs.lock")
+        try:
+            if abs(time.time() - lock.stat().st_mtime) < _ABANDONED_LOCK_S:
+                return True
+        except FileNotFoundError:
+            pass
+        # After the look at the lock: what was written meanwhile stands in the file now.
+        try:
+            return f" {name}\n".encode() in self._path("packed-refs").read_bytes()
+        except FileNotFoundError:
+            return False
+
+    def _remove_packed(self, name: str, value: str | None) -> None:
+        """Deletes a ref from packed-refs, under git's lock of that file.
+
+        libgit2 would write all of packed-refs as it was before it had the lock: refs that git packed in between,
+        the user's too, would go back to an older value (libgit2 issue 1534).
+
+        :raises GitError: not yet; somebody holds the lock.
+        """
+        if value is None:
             raise pygit2.GitError(f"failed to lock file '{self._path('packed-refs.lock')}' for writing")
+        done = self._git.run("update-ref", "--no-deref", "-d", name, value)
+        if done.returncode != 0:
+            raise pygit2.GitError(done.stderr.decode(errors="replace").strip())
+
+    def _remove_empty_folders(self, name: str) -> None:
+        """Those that a deleted ref leaves behind, as git does; never `refs/heads` and its like."""
+        with suppress(OSError):
+            for folder in PurePosixPath(name).parents[:-3]:
+                self._path(str(folder)).rmdir()
 
     def _path(self, name: str) -> Path:
         return Path(self._repository.path) / name

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import pygit2
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.objects import EMPTY_TREE, Person
+from gitswarm.git.commits import EMPTY_TREE, Person
 
 DIRECTORY = 0o040000
 GITLINK = 0o160000

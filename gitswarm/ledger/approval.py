@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import HUMAN, KERNEL, RUNS_FOLDER, agent_identity
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.execution import RUNS_FOLDER
+
+if TYPE_CHECKING:
+    from gitswarm.git.repository import Repository
 
 
 class Word(StrEnum):
@@ -51,14 +56,14 @@ def code_tree(repository: Repository, state: RunState, tree: str | None = None) 
     return objects.with_subtree(tree or state.tip_tree, RUNS_FOLDER, runs)
 
 
-def last_word(repository: Repository, state: RunState) -> Spoken | None:
+def last_word(repository: RepositoryReader, state: RunState) -> Spoken | None:
     """The newest approval, rejection or voiding on the chain; those of a run that this one was forked from are not
     about it."""
     found = (_spoken(repository, record) for record in _kernel_steps(state))
     return next((spoken for spoken in found if spoken is not None), None)
 
 
-def standing_approval(repository: Repository, state: RunState) -> Spoken | None:
+def standing_approval(repository: RepositoryReader, state: RunState) -> Spoken | None:
     """The approval of exactly the code that the run has now."""
     spoken = last_word(repository, state)
     if spoken is None or spoken.word is not Word.APPROVES:
@@ -66,12 +71,12 @@ def standing_approval(repository: Repository, state: RunState) -> Spoken | None:
     return spoken if is_code(repository, spoken.code, state.tip_tree) else None
 
 
-def is_code(repository: Repository, one: str, other: str) -> bool:
+def is_code(repository: RepositoryReader, one: str, other: str) -> bool:
     """Whether two trees of a run hold the same code; unlike `code_tree` it writes nothing."""
     return repository.objects.same_but(one, other, RUNS_FOLDER)
 
 
-def last_landing(repository: Repository, state: RunState) -> LandedAs | None:
+def last_landing(repository: RepositoryReader, state: RunState) -> LandedAs | None:
     """The newest landing that the run has recorded."""
     for record in _kernel_steps(state):
         commit, _blank, target = _trailers(repository, record).get(LANDING, "").partition(" ")
@@ -94,12 +99,12 @@ def _kernel_steps(state: RunState) -> list[StepRecord]:
     return [record for record in reversed(state.own_steps) if record.engine == KERNEL]
 
 
-def _trailers(repository: Repository, record: StepRecord) -> dict[str, str]:
+def _trailers(repository: RepositoryReader, record: StepRecord) -> dict[str, str]:
     message = parse_message(repository.objects.commit(record.commit).message)
     return dict(message.trailers) if message is not None else {}
 
 
-def _spoken(repository: Repository, record: StepRecord) -> Spoken | None:
+def _spoken(repository: RepositoryReader, record: StepRecord) -> Spoken | None:
     said = _trailers(repository, record)
     for word in Word:
         about, _blank, code = said.get(word, "").partition(" ")
@@ -108,7 +113,7 @@ def _spoken(repository: Repository, record: StepRecord) -> Spoken | None:
     return None
 
 
-def _is_ours(repository: Repository, record: StepRecord) -> bool:
+def _is_ours(repository: RepositoryReader, record: StepRecord) -> bool:
     """Whether a commit is one that git-swarm makes for a person or itself: by that agent, with papers that came with
     it. Trailers alone can be typed; `verify` asks everything else."""
     execution, objects = record.execution, repository.objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-from gitswarm.git.repository import Repository
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.state import RunState
@@ -31,20 +31,20 @@ class Passage:
     decision: Decision | None
 
 
-def history(repository: Repository, state: RunState) -> list[Passage]:
+def history(repository: RepositoryReader, state: RunState) -> list[Passage]:
     """Oldest first. The first `state.shared` are steps of the run that this one was forked from."""
     chain = _chain(repository, state)
     return [Passage(what, standing_decision(repository, state.layout, what.commit)) for what in chain]
 
 
-def ends_after(repository: Repository, state: RunState, record: StepRecord) -> list[RunEnd]:
+def ends_after(repository: RepositoryReader, state: RunState, record: StepRecord) -> list[RunEnd]:
     """The ends directly behind a step, oldest first: what a person decides there is about the same step."""
     chain = _chain(repository, state)
     behind = chain[chain.index(record) + 1 :]
     return [what for what in takewhile(lambda what: isinstance(what, RunEnd), behind) if isinstance(what, RunEnd)]
 
 
-def _chain(repository: Repository, state: RunState) -> list[StepRecord | RunEnd]:
+def _chain(repository: RepositoryReader, state: RunState) -> list[StepRecord | RunEnd]:
     records = {record.commit: record for record in state.own_steps}
     found: list[StepRecord | RunEnd] = []
     cursor = state.tip
@@ -54,7 +54,7 @@ def _chain(repository: Repository, state: RunState) -> list[StepRecord | RunEnd]
     return [*state.steps[: state.shared], *reversed(found)]
 
 
-def _end(repository: Repository, commit_id: str) -> RunEnd:
+def _end(repository: RepositoryReader, commit_id: str) -> RunEnd:
     message = parse_message(repository.objects.commit(commit_id).message)
     if message is None:
         raise ValueError(f"{commit_id} is not a commit of ours")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,12 +11,11 @@ from pydantic import JsonValue
 
 from gitswarm.errors import storage_error
 from gitswarm.ledger.events import payload_problems, read_lines
-from gitswarm.ledger.layout import Execution
+from gitswarm.ledger.journal_files import JournalFile, journal_files
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, LoggedEvent
+from gitswarm.records.execution import Execution
 from gitswarm.records.secrets import Scrubber
-
-_NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -68,14 +66,10 @@ class Journal:
         if problems:
             raise ValueError("; ".join(problems))
         logged = LoggedEvent(
-            run_id=self._execution.run.run_id,
+            **self._execution.keys,
             seq=len(self._events) + 1,
             ts=timestamp(self._clock()),
             kind=event.kind,
-            flow_key=self._execution.flow,
-            step_id=self._execution.step,
-            iteration=self._execution.iteration,
-            agent_key=self._execution.agent,
             origin=origin,
             payload=self._scrubbed(dict(event.payload)),
         )
@@ -112,14 +106,7 @@ class Journal:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenJournal:
-    """A journal found on disk: of a step that executes now, or whose owner died."""
-
-    path: Path
-    flow: str
-    step: str
-    iteration: int
-
+class OpenJournal(JournalFile):
     def read(self) -> list[LoggedEvent]:
         try:
             return read_lines(self.path.read_bytes())
@@ -128,10 +115,4 @@ class OpenJournal:
 
 
 def open_journals(folder: Path) -> list[OpenJournal]:
-    found: Iterable[Path] = sorted(folder.glob("*.jsonl")) if folder.is_dir() else ()
-    journals = []
-    for path in found:
-        match = _NAME.fullmatch(path.name)
-        if match and path.is_file():
-            journals.append(OpenJournal(path, match["flow"], match["step"], int(match["iteration"])))
-    return journals
+    return [OpenJournal(found.path, found.flow, found.step, found.iteration) for found in journal_files(folder)]

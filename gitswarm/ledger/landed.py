@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gitswarm.git.merge import Merged, merge_bases, merge_trees
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import RUNS_FOLDER
+from gitswarm.records.execution import RUNS_FOLDER
 
 TRAILER = "Swarm-Landed"
 _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40})\b", re.MULTILINE)

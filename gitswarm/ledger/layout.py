@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gitswarm.git.objects import Person
-from gitswarm.records.run_spec import BRANCH_PREFIX
+from gitswarm.git.commits import Person
+from gitswarm.records.execution import RUNS_FOLDER, Execution
+from gitswarm.records.run_id import BRANCH_PREFIX
 
-RUNS_FOLDER = ".swarm/runs"
 HUMAN = "human"
 """Agent of the steps that people do: adopted edits, skipped steps, approvals."""
 
@@ -73,7 +73,7 @@ class RunLayout:
         return f"refs/swarm/{self.run_id}/fork/"
 
     def sibling_ref(self, fork: str, step: str) -> str:
-        """Where the commit of a step lies that was executed beside others, on the commit `fork`."""
+        """The commit of a parallel step, on the commit `fork`."""
         return f"{self.fork_prefix}{fork[:12]}/{step}"
 
     @property
@@ -103,53 +103,12 @@ def agent_identity(agent: str) -> Person:
     return Person(agent, f"{agent}@{AGENT_DOMAIN}")
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """One execution of a step: what its files are named after. `iteration` counts from 1."""
-
-    run: RunLayout
-    flow: str
-    step: str
-    iteration: int
-    agent: str
-
-    @property
-    def folder(self) -> str:
-        return f"{self.run.base}/{self.flow}"
-
-    @property
-    def receipt(self) -> str:
-        return f"{self.folder}/receipts/{self.step}-{self.agent}.json"
-
-    @property
-    def envelope(self) -> str:
-        return f"{self.folder}/handoff/{self.step}.json"
-
-    @property
-    def events_folder(self) -> str:
-        return f"{self.folder}/events"
-
-    @property
-    def events(self) -> str:
-        return f"{self.events_folder}/{self.step}@{self.iteration}.jsonl"
-
-    def expired_events(self, names: Iterable[str]) -> list[str]:
-        """Paths of the files among `names` in the events folder that this execution pushes out of the tree."""
-        expired = []
-        for name in names:
-            step, _at, rest = name.partition("@")
-            iteration = rest.removesuffix(".jsonl")
-            if step == self.step and iteration.isdigit() and int(iteration) <= self.iteration - EVENTS_KEPT:
-                expired.append(f"{self.events_folder}/{name}")
-        return expired
-
-    @property
-    def evidence(self) -> str:
-        return f"{self.folder}/evidence/{self.step}.json"
-
-    def transcript(self, engine: str) -> str:
-        return f"{self.folder}/{self.transcript_in_flow(engine)}"
-
-    def transcript_in_flow(self, engine: str) -> str:
-        """Relative to `<flow>/`, as receipts name it; the engine's name without `-step`, as in the seeds."""
-        return f"llm/{self.step}-{self.agent}-{engine.removesuffix('-step')}.jsonl"
+def expired_events(execution: Execution, names: Iterable[str]) -> list[str]:
+    """Paths of the files among `names` in the events folder that this execution pushes out of the tree."""
+    expired = []
+    for name in names:
+        step, _at, rest = name.partition("@")
+        iteration = rest.removesuffix(".jsonl")
+        if step == execution.step and iteration.isdigit() and int(iteration) <= execution.iteration - EVENTS_KEPT:
+            expired.append(f"{execution.events_folder}/{name}")
+    return expired

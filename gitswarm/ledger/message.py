@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
+from gitswarm.records.text import shorten
 
-from gitswarm.records.base import shorten
-from gitswarm.records.secrets import Scrubber
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from gitswarm.records.secrets import Scrubber
 
 FORMAT = "1"
 SUBJECT_WIDTH = 69  # with a blank and the longest status behind it: 80 columns

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from gitswarm.git.objects import Commit
-from gitswarm.git.repository import Repository
+from gitswarm.git.commits import Commit
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
+from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
+
+if TYPE_CHECKING:
+    from gitswarm.git.repository import Repository
 
 _PREFIX = "refs/swarm/"
 _BASE = "/base"
 
 
-def runs_without_branch(repository: Repository, text: str = "") -> list[RunLayout]:
+def runs_without_branch(repository: RepositoryReader, text: str = "") -> list[RunLayout]:
     """Runs whose name holds `text` and of which no branch holds a commit any more."""
     names = (name.removeprefix(_PREFIX).removesuffix(_BASE) for name in repository.refs.list(_PREFIX))
     layouts = [RunLayout(name) for name in names if text in name and RUN_ID.fullmatch(name)]
     return [layout for layout in layouts if not _is_on_branch(repository, layout)]
 
 
-def _is_on_branch(repository: Repository, layout: RunLayout) -> bool:
+def _is_on_branch(repository: RepositoryReader, layout: RunLayout) -> bool:
     cursor = repository.refs.read(layout.branch)
     while cursor is not None:
         commit = repository.objects.commit(cursor)

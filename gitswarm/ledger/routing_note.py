@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
-from gitswarm.records.base import shorten
+from gitswarm.ledger.stored_json import folded
 from gitswarm.records.routing import Decision, Superseded
+from gitswarm.records.text import shorten
 
 _WIDTH = 76  # git log indents notes by four
 _INDENT = "  "
@@ -33,7 +33,7 @@ def headline(decision: Decision) -> str:
 
 def parse(note: bytes) -> list[Entry]:
     """The entries of a note, oldest first; what people or accidents put beside them is passed over."""
-    return [entry for entry in map(_entry, _folded(note)) if entry is not None]
+    return [entry for entry in map(_entry, folded(note)) if entry is not None]
 
 
 def is_ours(note: bytes) -> bool:
@@ -43,18 +43,7 @@ def is_ours(note: bytes) -> bool:
 
 def is_garbled(note: bytes) -> bool:
     """Whether something in it looks like an entry and is none."""
-    return any(_entry(packed) is None for packed in _folded(note))
-
-
-def _folded(note: bytes) -> Iterator[str]:
-    """Each run of indented lines, unfolded."""
-    lines: list[str] = []
-    for line in [*note.decode(errors="replace").split("\n"), ""]:
-        if line.startswith(_INDENT):
-            lines.append(line.removeprefix(_INDENT))
-        elif lines:
-            yield " ".join(lines)
-            lines = []
+    return any(_entry(packed) is None for packed in folded(note))
 
 
 def _entry(packed: str) -> Entry | None:

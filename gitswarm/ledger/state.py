@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from gitswarm.errors import NotFoundError, SwarmError
-from gitswarm.git.objects import Commit
-from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import Execution, RunLayout
+from gitswarm.git.commits import Commit
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
 from gitswarm.ledger.steps import StepRecord, Tally
+from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
 
 
@@ -43,9 +44,9 @@ class RunState:
         return next((record for record in reversed(self.steps) if not record.by_command), None)
 
     def executions(self, flow: str, step: str) -> int:
-        """How often the step's execution was committed."""
+        """How often the step's execution was committed: what rules count."""
         found = self.tally.steps.get((flow, step))
-        return found.executions if found else 0
+        return found.newest.executions if found else 0
 
     def last_iteration(self, flow: str, step: str) -> int:
         found = self.tally.steps.get((flow, step))
@@ -66,6 +67,7 @@ class RunState:
         common = replace(self, tip=commit.id, tip_tree=commit.tree, end=None)
         if kind is Kind.STEP:
             record = step_record(self.layout, len(self.steps) + 1, commit, message)
+            record = replace(record, executions=self.executions(record.flow, record.step) + 1)
             return replace(
                 common,
                 steps=(*self.steps, record),
@@ -77,7 +79,7 @@ class RunState:
         return replace(common, end=end, ends=number, tip_events=self.layout.end_events(number))
 
 
-def replay(repository: Repository, layout: RunLayout, tip: str | None = None) -> RunState:
+def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = None) -> RunState:
     """
     :param tip: where to look instead of the branch.
     :raises NotFoundError: no such run.
@@ -100,7 +102,7 @@ def replay(repository: Repository, layout: RunLayout, tip: str | None = None) ->
     return reduce(lambda reached, commit: reached.with_commit(*commit), own, state)
 
 
-def _last_own(repository: Repository, layout: RunLayout) -> str:
+def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:
     """The branch's tip, or the newest commit of ours below it when an agent or a person put others on top.
 
     :raises NotFoundError: no such run.
@@ -120,15 +122,15 @@ def _last_own(repository: Repository, layout: RunLayout) -> str:
 
 def _is_whole(layout: RunLayout, commit: Commit, message: Message) -> bool:
     """Whether it is a commit of this run with everything in its trailers that a replay asks for."""
-    said = message.trailers
-    if said.get("Swarm-Run") != layout.run_id or not commit.parents:
+    trailers = message.trailers
+    if trailers.get("Swarm-Run") != layout.run_id or not commit.parents:
         return False
     try:
-        kind = Kind(said["Swarm-Kind"])
+        kind = Kind(trailers["Swarm-Kind"])
         if kind is Kind.STEP:
             step_record(layout, 1, commit, message)
         elif kind is Kind.END:
-            RunStatus(said["Swarm-Result"])
+            RunStatus(trailers["Swarm-Result"])
     except (KeyError, ValueError):
         return False
     return True
@@ -137,7 +139,7 @@ def _is_whole(layout: RunLayout, commit: Commit, message: Message) -> bool:
 _Chain = list[tuple[Commit, Message]]
 
 
-def _own_chain(repository: Repository, layout: RunLayout, start: str) -> tuple[_Chain, Commit, str | None]:
+def _own_chain(repository: RepositoryReader, layout: RunLayout, start: str) -> tuple[_Chain, Commit, str | None]:
     """A run's own commits behind its first one, oldest first; its first one; what that was forked from."""
     chain: _Chain = []
     cursor = start
@@ -158,7 +160,7 @@ def _own_chain(repository: Repository, layout: RunLayout, start: str) -> tuple[_
 
 
 def _shared_history(
-    repository: Repository, run_commit: Commit, forked_from: str | None
+    repository: RepositoryReader, run_commit: Commit, forked_from: str | None
 ) -> tuple[tuple[StepRecord, ...], str]:
     """Steps that a fork has from the run it came from, and the commit that the code branched off."""
     if forked_from is None:
@@ -173,34 +175,25 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
     :raises KeyError: a trailer is missing.
     :raises ValueError: one holds what it cannot.
     """
-    said = message.trailers
-    execution = Execution(
-        run=layout,
-        flow=said["Swarm-Flow"],
-        step=said["Swarm-Step"],
-        iteration=int(said["Swarm-Iteration"]),
-        agent=said["Swarm-Agent"],
-    )
-    engine, _slash, mode = said["Swarm-Engine"].partition("/")
-    cost = said.get("Swarm-Cost-USD", "unknown")
+    trailers = message.trailers
+    engine, _slash, mode = trailers["Swarm-Engine"].partition("/")
+    cost = trailers.get("Swarm-Cost-USD", "unknown")
     return StepRecord(
         number=number,
         commit=commit.id,
         tree=commit.tree,
         parent=commit.parents[0],
-        execution=execution,
-        flow=execution.flow,
-        step=execution.step,
+        execution=Execution.of_trailers(layout.run_id, trailers),
         engine=engine,
         mode=mode,
-        model=said.get("Swarm-Model", "none"),
-        status=Status(said["Swarm-Status"]),
-        result=Result(said["Swarm-Result"]),
+        model=trailers.get("Swarm-Model", "none"),
+        status=Status(trailers["Swarm-Status"]),
+        result=Result(trailers["Swarm-Result"]),
         summary=message.body or message.subject.partition(": ")[2],
-        tokens=int(said.get("Swarm-Tokens", "0")),
+        tokens=int(trailers.get("Swarm-Tokens", "0")),
         cost_usd=None if cost == "unknown" else float(cost),
-        stack=tuple(said.get("Swarm-Stack", "").split()),
-        fork=said.get("Swarm-Fork"),
-        sibling=said.get("Swarm-Fork-Commit"),
-        by_command=said.get("Swarm-By") == "command",
+        stack=tuple(trailers.get("Swarm-Stack", "").split()),
+        fork=trailers.get("Swarm-Fork"),
+        sibling=trailers.get("Swarm-Fork-Commit"),
+        by_command=trailers.get("Swarm-By") == "command",
     )

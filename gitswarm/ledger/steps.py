@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gitswarm.ledger.layout import HUMAN, Execution
+from gitswarm.ledger.layout import HUMAN
+from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
 
 
@@ -13,9 +14,11 @@ from gitswarm.records.outcome import Result, Status
 class StepRecord:
     """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown.
 
+    `executions`: of its step on the branch so far, itself included; 0 for one that is not on the branch. Rules count
+    these: `execution.iteration` names an execution, and also counts those that were cut off or taken back.
     `stack`: tokens of the interruptions that it belongs to, the outermost first. `fork`: the commit that it started
-    from beside its siblings, and `sibling` its own commit there. `by_command`: an approval or a landing that somebody
-    typed, beside the way of the flow.
+    from, if it was a parallel step, and `sibling` its own commit there. `by_command`: an approval or a landing that
+    somebody typed, out of band.
     """
 
     number: int
@@ -23,8 +26,6 @@ class StepRecord:
     tree: str
     parent: str
     execution: Execution
-    flow: str
-    step: str
     engine: str
     mode: str
     model: str
@@ -33,10 +34,19 @@ class StepRecord:
     summary: str
     tokens: int
     cost_usd: float | None
+    executions: int = 0
     stack: tuple[str, ...] = ()
     fork: str | None = None
     sibling: str | None = None
     by_command: bool = False
+
+    @property
+    def flow(self) -> str:
+        return self.execution.flow
+
+    @property
+    def step(self) -> str:
+        return self.execution.step
 
     @property
     def is_aside(self) -> bool:
@@ -50,9 +60,8 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepTally:
-    """One step so far: how often its execution was committed, its highest iteration, its newest record."""
+    """One step so far: its highest iteration, its newest record."""
 
-    executions: int
     last_iteration: int
     newest: StepRecord
 
@@ -78,7 +87,6 @@ class Tally:
         iteration = record.execution.iteration
         earlier = self.steps.get(key)
         step = StepTally(
-            executions=1 + (earlier.executions if earlier else 0),
             last_iteration=max(iteration, earlier.last_iteration) if earlier else iteration,
             newest=record,
         )

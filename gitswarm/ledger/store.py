@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gitswarm.git.objects import NewCommit
+from gitswarm.git.commits import NewCommit
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout, agent_identity
+from gitswarm.ledger.finding import events_path
+from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.message import Kind, Message, parse_message
-from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.routing_note import Entry, parse, render
 from gitswarm.ledger.scrubbed import scrubbed, scrubbed_record
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
 from gitswarm.records.secrets import Scrubber
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """A commit to be. What `code_tree` has in `.swarm/runs` does not count; `files` go into RUN_BASE: path → blob
-    id, None: the file goes. `make`: makes the object in place of the store, for one that is signed; its id."""
+class StagedCommit:
+    """A commit whose blobs and trees are stored. What `code_tree` has in `.swarm/runs` does not count; `files` go
+    into RUN_BASE: path → blob id, None: the file goes. `contents`: of those that the worktree lacks, or has with a
+    secret: path → content. `make`: makes the object in place of the store, for one that is signed; its id."""
 
     message: Message
     author: str
     code_tree: str
     files: Mapping[str, str | None]
+    contents: Mapping[str, bytes] = field(default_factory=dict)
     make: Callable[[NewCommit], str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Files as they were stored, without their secrets: path → content, and path → blob id."""
-
-    contents: Mapping[str, bytes]
-    blobs: Mapping[str, str]
 
 
 class RunStore:
@@ -52,12 +47,12 @@ class RunStore:
         self._events_notes = repository.notes(layout.events_notes)
         self._routing_notes = repository.notes(layout.routing_notes)
 
-    def create(self, parent: str, draft: Draft) -> None:
+    def create(self, parent: str, staged: StagedCommit) -> None:
         """The `run` commit and the branch. Before the branch exists there is no run, and nothing of it.
 
         :raises RefMovedError: the run id is taken.
         """
-        commit_id = self._write(draft, parent)
+        commit_id = self._write(staged, parent)
         self._refs.swap(self.layout.branch, None, commit_id, why="run created")
         self.complete_creation(replay(self._repository, self.layout))
 
@@ -87,22 +82,22 @@ class RunStore:
                 made += 1
             cursor = commit.parents[0]
 
-    def commit(self, state: RunState, draft: Draft) -> RunState:
+    def commit(self, state: RunState, staged: StagedCommit) -> RunState:
         """Steps 5 to 7 of the protocol: object, `next`, events note, branch; then `next` goes.
 
         :raises RefMovedError: the branch is not where the state says.
         """
-        commit_id = self._write(draft, state.tip)
+        commit_id = self._write(staged, state.tip)
         stale = self._refs.read(self.layout.next_ref)
         self._refs.swap(self.layout.next_ref, stale, commit_id, why="step finished")
         return self._publish(state, commit_id)
 
-    def commit_beside(self, fork: str, step: str, draft: Draft) -> str:
-        """The commit of a step that was executed beside others, on the commit of their fork; its id.
+    def commit_parallel(self, fork: str, step: str, staged: StagedCommit) -> str:
+        """The commit of a parallel step, on the commit of the fork; its id.
 
         One that was made there earlier stays, under a numbered name.
         """
-        commit_id = self._write(draft, fork)
+        commit_id = self._write(staged, fork)
         name = self.layout.sibling_ref(fork, step)
         earlier = self._refs.read(name)
         if earlier is not None:
@@ -138,7 +133,7 @@ class RunStore:
         self._append(tip, decision)
         return decision
 
-    def take_back(self, commit_id: str, superseded_by: str, reason: str) -> None:
+    def supersede(self, commit_id: str, superseded_by: str, reason: str) -> None:
         """Marks the decisions after a commit as not holding any more; `superseded_by` keeps what followed them."""
         ts = timestamp(self._clock())
         seq = self._next_seq(commit_id)
@@ -156,20 +151,24 @@ class RunStore:
         blob_id = self._objects.write_blob(note)
         self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 
-    def stored(self, files: Mapping[str, bytes], journals: Mapping[str, bytes] | None = None) -> Stored:
-        """Blobs of these contents: no filter of git's, no secret.
+    def stage(self, message: Message, code_tree: str, files: Mapping[str, bytes]) -> StagedCommit:
+        """A commit of git-swarm itself; `files` go into RUN_BASE."""
+        contents = self.scrubbed(files)
+        return StagedCommit(message, KERNEL, code_tree, self.write_blobs(contents), contents)
 
-        :param journals: contents of open journals, which have none.
-        """
-        contents = {path: scrubbed(path, content, self._scrubber) for path, content in files.items()}
-        contents |= journals or {}
-        return Stored(contents, {path: self._objects.write_blob(content) for path, content in contents.items()})
+    def scrubbed(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Contents as they may be stored, without their secrets."""
+        return {path: scrubbed(path, content, self._scrubber) for path, content in files.items()}
+
+    def write_blobs(self, contents: Mapping[str, bytes]) -> dict[str, str]:
+        """Stores contents that hold no secret; no filter of git's applies. Path → blob id."""
+        return {path: self._objects.write_blob(content) for path, content in contents.items()}
 
     def set_aside(self, state: RunState, tree: str, title: str, trailers: Mapping[str, str]) -> str:
         """Keeps work that is about to be undone: `rollback/<n>` with parents [tip, notes tips]. Returns the ref."""
         notes = [tip for tip in (self._events_notes.tip, self._routing_notes.tip) if tip]
-        said = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers})
-        message = said.scrubbed(self._scrubber).render()
+        plain = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers})
+        message = plain.scrubbed(self._scrubber).render()
         when = self._clock()
         new = NewCommit(tree, (state.tip, *notes), message, self._committer, self._committer, when)
         number = max((_number(name) for name in self._kept_refs()), default=0) + 1
@@ -199,21 +198,25 @@ class RunStore:
         names = self._refs.list(self.layout.rollback_prefix)
         return [name for name in names if name.removeprefix(self.layout.rollback_prefix).isdecimal()]
 
+    def code(self, tree: str) -> str:
+        """`tree` without `.swarm/runs`."""
+        return self._objects.with_subtree(tree, RUNS_FOLDER, None)
+
     def with_run_files(self, code_tree: str, parent_tree: str, files: Mapping[str, str | None]) -> str:
         """`code_tree` with the parent's runs folder and `files` over it: what was staged there never counts."""
         runs = self._objects.entry(parent_tree, RUNS_FOLDER)
         return self._objects.with_files(self._objects.with_subtree(code_tree, RUNS_FOLDER, runs), files)
 
-    def _write(self, draft: Draft, parent: str) -> str:
+    def _write(self, staged: StagedCommit, parent: str) -> str:
         parent_tree = self._objects.commit(parent).tree
-        tree = self.with_run_files(draft.code_tree, parent_tree, draft.files)
-        said = draft.message.scrubbed(self._scrubber)
+        tree = self.with_run_files(staged.code_tree, parent_tree, staged.files)
+        clean = staged.message.scrubbed(self._scrubber)
         before = self._prev_notes(parent)
-        trailers = {"Swarm-Format": "1", **said.trailers, "Swarm-Prev-Notes": before}
-        message = Message(said.subject, said.body, trailers).render()
-        author = agent_identity(draft.author)
+        trailers = {"Swarm-Format": "1", **clean.trailers, "Swarm-Prev-Notes": before}
+        message = Message(clean.subject, clean.body, trailers).render()
+        author = agent_identity(staged.author)
         new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
-        return draft.make(new) if draft.make is not None else self._objects.write_commit(new)
+        return staged.make(new) if staged.make is not None else self._objects.write_commit(new)
 
     def _prev_notes(self, parent: str) -> str:
         """Blob ids of the parent's notes as they are now; a changed note betrays itself later."""

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import accumulate
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
@@ -40,24 +38,3 @@ def timestamp(moment: datetime) -> str:
 def readable(path: str) -> str:
     """A path as text that can be stored as JSON; a name that is not UTF-8 loses what it cannot show."""
     return os.fsencode(path).decode(errors="replace")
-
-
-def shorten(text: str, limit: int) -> str:
-    """The first line of `text`, at most `limit` columns of a terminal wide, cut with an ellipsis."""
-    line = text.strip().splitlines()[0].strip() if text.strip() else ""
-    widths = list(accumulate(_columns(letter) for letter in line))
-    if not widths or widths[-1] <= limit:
-        return line
-    fitting = sum(1 for width in widths if width < limit)
-    return line[:fitting].rstrip() + "…"
-
-
-def columns(text: str) -> int:
-    """How wide a terminal shows a text."""
-    return sum(_columns(letter) for letter in text)
-
-
-def _columns(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1

@@ -3,8 +3,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue
 
 from gitswarm.records.base import Record
 
@@ -51,7 +52,9 @@ TERMINAL_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_STOPPED, Even
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened, as its producer tells it; the ledger adds when and where."""
+    """Something that happened: the ledger adds when and where. A decision stores its events in this form."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     kind: EventKind
     payload: Mapping[str, JsonValue]

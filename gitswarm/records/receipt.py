@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import JsonValue, NonNegativeInt
 
 from gitswarm.records.base import Record, pretty_json
-from gitswarm.records.outcome import EngineOutcome
+from gitswarm.records.engine_outcome import EngineOutcome
 
 LoopDecision = Literal["loop", "advance", "terminate", "pending"]
 

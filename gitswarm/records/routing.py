@@ -4,9 +4,10 @@ from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
+from pydantic.json_schema import SkipJsonSchema
 
 from gitswarm.records.base import Record
-from gitswarm.records.event import EventKind
+from gitswarm.records.event import Event
 from gitswarm.records.outcome import Status
 
 
@@ -49,23 +50,6 @@ class HumanPolicy(StrEnum):
 
     SUPERVISED = "supervised"
     AUTOPILOT = "autopilot"
-
-
-class Candidate(Record):
-    """One way on. The id is deterministic: `advance:<step>`, `loop:<step>:iter_<n>`, `terminate` …
-
-    `flow` None: the target lies in the flow where the decision is taken.
-    """
-
-    candidate_id: str
-    action: Action
-    target: str | None = None
-    flow: str | None = None
-    reason: str
-    priority: int = 50
-    source: Literal["graph_edge", "fast_path", "detour_catalog", "kernel", "macro"] = "graph_edge"
-    evidence_pointers: tuple[str, ...] = ()
-    is_default: bool = False
 
 
 class ConditionTrace(Record):
@@ -203,7 +187,7 @@ class Fork(Record):
     void: tuple[str, ...] = ()
 
 
-class Way(Record):
+class Continuation(Record):
     """Where a flow goes on: kept while it is interrupted or paused. `fork`: the pending targets of one."""
 
     decision: Action
@@ -236,7 +220,7 @@ class Frame(Record):
     opened: int
     flow: str
     step: str | None
-    back: Way
+    back: Continuation
     nodes: tuple[Node, ...] = ()
 
     @property
@@ -244,18 +228,40 @@ class Frame(Record):
         return f"{self.kind}:{self.id}@{self.opened}"
 
 
-class RoutingEvent(Record):
-    """Something that a decision brings with it; recorded in the events of what is executed next."""
+class Candidate(Record):
+    """What may be taken next, and what taking it means. The id is deterministic: `advance:<step>`,
+    `loop:<step>:iter_<n>`, `terminate` …
 
-    kind: EventKind
-    payload: dict[str, JsonValue]
+    `flow` None: the target lies in the flow where the decision is taken. The effects are stored once, in the decision
+    that takes the candidate. `stack`: the interruptions that are open then; `resume_at`: where a run that pauses with
+    it continues; `failed`: a run that ends with it has failed.
+    """
+
+    candidate_id: str
+    action: Action
+    target: str | None = None
+    flow: str | None = None
+    reason: str
+    priority: int = 50
+    source: Literal["graph_edge", "fast_path", "detour_catalog", "kernel", "macro"] = "graph_edge"
+    evidence_pointers: tuple[str, ...] = ()
+    is_default: bool = False
+
+    stack: SkipJsonSchema[tuple[Frame, ...]] = Field(default=(), exclude=True)
+    fork: SkipJsonSchema[Fork | None] = Field(default=None, exclude=True)
+    join: SkipJsonSchema[JoinOutcome | None] = Field(default=None, exclude=True)
+    resume_at: SkipJsonSchema[Continuation | None] = Field(default=None, exclude=True)
+    failed: SkipJsonSchema[bool] = Field(default=False, exclude=True)
+    why_now: SkipJsonSchema[WhyNow | None] = Field(default=None, exclude=True)
+    events: SkipJsonSchema[tuple[Event, ...]] = Field(default=(), exclude=True)
 
 
 class Choice(Record):
     """What the driver decides: pure, without place or time.
 
     `to_flow` None: `to_step` lies in the flow where this is decided. `stack`: the interruptions that are open when it
-    is executed. `resume_at`: where a run that pauses here goes on. `failed`: a run that ends here has failed.
+    is executed. `resume_at`: where a run that pauses here continues. `failed`: a run that ends here has failed.
+    `events`: what it brings with it; recorded in the events of what is executed next.
     """
 
     decision: Action
@@ -268,14 +274,14 @@ class Choice(Record):
     explanation: Explanation = Explanation()
     to_flow: str | None = None
     stack: tuple[Frame, ...] = ()
-    resume_at: Way | None = None
+    resume_at: Continuation | None = None
     why_now: WhyNow | None = None
     skip_justification: SkipJustification | None = None
     fork: Fork | None = None
     join: JoinOutcome | None = None
     proposal: Proposal | None = None
     failed: bool = False
-    events: tuple[RoutingEvent, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 _RARE = (

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from pydantic import Field
@@ -9,46 +7,8 @@ from pydantic import Field
 from gitswarm.records.base import Record
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
+from gitswarm.records.run_id import BRANCH_PREFIX
 from gitswarm.records.secrets import SecretRules
-
-RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
-
-BRANCH_PREFIX = "shadow/"
-
-
-_TICKS = 4096  # per second
-
-
-def new_run_id(now: datetime, entropy: bytes, newest: str | None = None) -> str:
-    """`run-YYYYMMDD-HHMMSS-xxxxxx` in UTC. The first three x are 1/4096 s, so that ids sort by creation; the
-    others come from `entropy` (2 bytes).
-
-    :param newest: the newest id that there is. A clock that was set back does not go below it.
-    """
-    ticks = _ticks(now.astimezone(UTC))
-    if newest is not None:
-        ticks = max(ticks, _ticks(_created(newest)) + 1)
-    moment = _EPOCH + timedelta(seconds=ticks // _TICKS)
-    chance = int.from_bytes(entropy[:2]) % _TICKS
-    return f"run-{moment:%Y%m%d-%H%M%S}-{ticks % _TICKS:03x}{chance:03x}"
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _ticks(moment: datetime) -> int:
-    seconds = (moment.replace(microsecond=0) - _EPOCH) // timedelta(seconds=1)
-    return seconds * _TICKS + moment.microsecond * _TICKS // 1_000_000
-
-
-def _created(run_id: str) -> datetime:
-    """The moment that an id tells; the epoch for one that names no day of the calendar."""
-    try:
-        second = datetime.strptime(run_id[4:19], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return _EPOCH
-    # Rounded up: the tick that it is turned into again is the same.
-    return second + timedelta(microseconds=-(-int(run_id[20:23], 16) * 1_000_000 // _TICKS))
 
 
 class EngineChoice(Record):

@@ -7,28 +7,27 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from gitswarm.records.event import EventKind
+from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status, reset_words
 from gitswarm.records.routing import (
     Action,
     Asked,
     Candidate,
     Choice,
+    Continuation,
     Decision,
     Frame,
     HumanPolicy,
     Proposal,
-    RoutingEvent,
     RoutingMode,
     RoutingSignal,
     RoutingSource,
-    Way,
     WhyNow,
 )
 from gitswarm.routing import navigator
-from gitswarm.routing.graph import graph_ways, onward
-from gitswarm.routing.options import Option, Ways, escalate, only, pause, take, with_events
-from gitswarm.routing.sidequests import Called, called_for, refusal
+from gitswarm.routing.graph import graph_transitions, onward
+from gitswarm.routing.options import Transitions, escalate, only, pause, take, with_events
+from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
 from gitswarm.specs.flow import Flow, Linear
@@ -53,7 +52,7 @@ def start(flow: Flow, first: str | None = None) -> Choice:
         reason="started from here by hand" if first else "the flow starts here",
         source="fast_path",
     )
-    return only(Option(candidate), RoutingSource.FAST_PATH)
+    return only(candidate, RoutingSource.FAST_PATH)
 
 
 def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
@@ -62,24 +61,23 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
     if quest is None:
         return None
     first = start(flow)
-    before = Option(first.candidates[0])
+    before = first.candidates[0]
     nothing = Situation(flow, "", Result.SUCCEEDED, Status.VERIFIED, {}, (), rules=rules, progress=Progress(steps=0))
     why = WhyNow(trigger=f"preflight: {problem}", relevance_to_charter="no step can do its work without it")
     option = detour(nothing, quest, before, why, ("preflight",))
-    ways = Ways(option, (option, before), option.candidate.reason)
-    return take(option, ways, RoutingSource.DETERMINISTIC)
+    transitions = Transitions(option, (option, before), option.reason)
+    return take(option, transitions, RoutingSource.DETERMINISTIC)
 
 
 def skip(situation: Situation) -> Choice:
     """On from a step that a person does not want to be executed, as from one that said VERIFIED."""
-    ways = graph_ways(situation)
-    leaving = ways.default if situation.is_aside or situation.is_branch else onward(situation, "")
+    transitions = graph_transitions(situation)
+    leaving = transitions.default if situation.is_aside or situation.is_branch else onward(situation, "")
     reason = f"{situation.step_id} was skipped by hand"
-    candidate = leaving.candidate.model_copy(update={"reason": reason, "source": "kernel"})
-    return only(replace(leaving, candidate=candidate), RoutingSource.DETERMINISTIC)
+    return only(leaving.model_copy(update={"reason": reason, "source": "kernel"}), RoutingSource.DETERMINISTIC)
 
 
-def go_on(way: Way, stack: tuple[Frame, ...], reason: str) -> Choice:
+def go_on(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
     """Takes a way on because a person resumed the run: what it waited for, or the step that failed, once more."""
     candidate = Candidate(
         candidate_id=way.candidate_id,
@@ -88,8 +86,11 @@ def go_on(way: Way, stack: tuple[Frame, ...], reason: str) -> Choice:
         flow=way.flow,
         reason=reason,
         source="kernel",
+        stack=stack,
+        fork=way.fork,
+        failed=way.failed,
     )
-    return only(Option(candidate, stack=stack, fork=way.fork, failed=way.failed), RoutingSource.DETERMINISTIC)
+    return only(candidate, RoutingSource.DETERMINISTIC)
 
 
 def approve(decision: Decision, steps: int) -> Choice:
@@ -115,66 +116,68 @@ def decide(situation: Situation) -> Choice:
     if situation.limited_until is not None and not situation.is_branch:
         why = f"{situation.step_id} met a usage limit, which {reset_words(situation.limited_until)}"
         return only(pause(why, situation.stack, "receipt.outcome"), RoutingSource.DETERMINISTIC)
-    ways = graph_ways(situation)
-    if not _goes_back(situation, ways.default):
+    transitions = graph_transitions(situation)
+    if not _goes_back(situation, transitions.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))
-    called = _called(situation, ways)
-    ways = _with_stall(situation, ways)
-    options = _all_options(situation, ways, called)
-    default = _default(situation, ways, called)
+    called = _called(situation, transitions)
+    transitions = _with_stall(situation, transitions)
+    options = _all_options(situation, transitions, called)
+    default = _default(situation, transitions, called)
     whole = replace(
-        ways,
+        transitions,
         options=options,
-        is_obvious=ways.is_obvious and not called.dropped,
-        conditions=(*ways.conditions, *called.conditions),
-        dropped=(*ways.dropped, *called.dropped),
+        is_obvious=transitions.is_obvious and not called.dropped,
+        conditions=(*transitions.conditions, *called.conditions),
+        dropped=(*transitions.dropped, *called.dropped),
     )
-    choice, asked, events = _choose(situation, whole, default, is_open=ways.is_open or bool(called.detours))
+    choice, asked, events = _choose(situation, whole, default, is_open=transitions.is_open or bool(called.detours))
     stall = situation.progress.stall
     explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": asked})
-    told = (*choice.events, *called.events, *events, *_offroad(situation, choice, ways))
+    told = (*choice.events, *called.events, *events, *_offroad(situation, choice, transitions))
     return choice.model_copy(update={"explanation": explanation, "events": told})
 
 
-def _goes_back(situation: Situation, option: Option) -> bool:
+def _goes_back(situation: Situation, option: Candidate) -> bool:
     """Whether the loop goes round once more: one that is left has not stalled, whatever it was like."""
-    flow, target = situation.flow, option.candidate.target
-    if situation.is_aside or option.candidate.flow is not None or target is None or not flow.has_step(target):
+    flow, target = situation.flow, option.target
+    if situation.is_aside or option.flow is not None or target is None or not flow.has_step(target):
         return False
     return flow.index(target) <= flow.index(situation.step_id)
 
 
-def _called(situation: Situation, ways: Ways) -> Called:
+def _called(situation: Situation, transitions: Transitions) -> TriggeredSidequests:
     """Branches of a fork are no place to leave it from: what they call for waits until they have come together."""
-    return Called() if situation.is_branch else called_for(situation, ways.default)
+    return TriggeredSidequests() if situation.is_branch else evaluate_triggers(situation, transitions.default)
 
 
-def _with_stall(situation: Situation, ways: Ways) -> Ways:
+def _with_stall(situation: Situation, transitions: Transitions) -> Transitions:
     stall = situation.progress.stall
     if stall is None or not stall.is_stalled:
-        return ways
+        return transitions
     what = f"stalled: {stall.passes} passes in a row brought nothing new"
-    stop = escalate(what, ways.default.stack, "explanation.stall", priority=60)
-    return replace(ways, options=(*ways.options, stop), is_open=True)
+    stop = escalate(what, transitions.default.stack, "explanation.stall", priority=60)
+    return replace(transitions, options=(*transitions.options, stop), is_open=True)
 
 
-def _all_options(situation: Situation, ways: Ways, called: Called) -> tuple[Option, ...]:
-    """The graph's ways, the detours that the evidence calls for, and what a navigator may want beside them."""
-    options = [*ways.options, *called.detours]
+def _all_options(
+    situation: Situation, transitions: Transitions, called: TriggeredSidequests
+) -> tuple[Candidate, ...]:
+    """The graph's transitions, the detours that the evidence calls for, and what a navigator may want beside them."""
+    options = [*transitions.options, *called.detours]
     mode = situation.rules.mode
     if mode is RoutingMode.AUTHORITATIVE or (
-        mode is RoutingMode.ASSIST and situation.ask is not None and (ways.is_open or called.detours)
+        mode is RoutingMode.ASSIST and situation.ask is not None and (transitions.is_open or called.detours)
     ):
-        options += _free_options(situation, ways, {option.id for option in options})
-    known: dict[str, Option] = {}
+        options += _free_options(situation, transitions, {option.candidate_id for option in options})
+    known: dict[str, Candidate] = {}
     for option in options:
-        known.setdefault(option.id, option)
+        known.setdefault(option.candidate_id, option)
     return tuple(known.values())
 
 
-def _free_options(situation: Situation, ways: Ways, known: set[str]) -> list[Option]:
-    """Ways that nothing calls for; the navigator's own reasons have to."""
-    rules, before = situation.rules, ways.default
+def _free_options(situation: Situation, transitions: Transitions, known: set[str]) -> list[Candidate]:
+    """Candidates that nothing calls for; the navigator's own reasons have to."""
+    rules, before = situation.rules, transitions.default
     if situation.is_branch:
         return []
     none_yet = WhyNow(trigger="the navigator's choice", relevance_to_charter="the navigator has to say")
@@ -197,104 +200,106 @@ def _free_options(situation: Situation, ways: Ways, known: set[str]) -> list[Opt
     return [*found, skipped] if skipped else found
 
 
-def _skip(situation: Situation, before: Option) -> Option | None:
+def _skip(situation: Situation, before: Candidate) -> Candidate | None:
     """Past the step that would be next; only one that nothing else in the graph hangs on."""
-    flow, target = situation.flow, before.candidate.target
-    if before.candidate.action is not Action.ADVANCE or target is None or before.candidate.flow is not None:
+    flow, target = situation.flow, before.target
+    if before.action is not Action.ADVANCE or target is None or before.flow is not None:
         return None
     if not flow.has_step(target) or flow.join_of(target) or not isinstance(flow.step(target).routing, Linear):
         return None
     behind = flow.following(target)
     if behind is None:
         return None
-    candidate = Candidate(
+    return Candidate(
         candidate_id=f"skip:{target}",
         action=Action.SKIP,
         target=behind,
         reason=f"without {target}",
         priority=10,
         source="kernel",
+        stack=before.stack,
     )
-    return Option(candidate, stack=before.stack)
 
 
-def _default(situation: Situation, ways: Ways, called: Called) -> Option:
+def _default(situation: Situation, transitions: Transitions, called: TriggeredSidequests) -> Candidate:
     """What is taken when nobody answers."""
-    waiting = ways.default.candidate.action in _WAITING
+    waiting = transitions.default.action in _WAITING
     if waiting and situation.rules.human is HumanPolicy.AUTOPILOT:
-        return _clarifying(situation, ways.default) or ways.default
+        return _clarifying(situation, transitions.default) or transitions.default
     if called.detours and not waiting:
         return called.detours[0]
-    return ways.default
+    return transitions.default
 
 
-def _clarifying(situation: Situation, waiting: Option) -> Option | None:
+def _clarifying(situation: Situation, waiting: Candidate) -> Candidate | None:
     """A pause in a run that nobody watches becomes a detour to the clarifier, as long as that may be taken."""
     quest = situation.rules.sidequests.get(CLARIFIER)
     if quest is None or refusal(situation, quest, waiting.stack) is not None:
         return None
-    why = WhyNow(trigger=waiting.candidate.reason, relevance_to_charter="autopilot: nobody is there to answer")
-    return detour(situation, quest, waiting, why, waiting.candidate.evidence_pointers)
+    why = WhyNow(trigger=waiting.reason, relevance_to_charter="autopilot: nobody is there to answer")
+    return detour(situation, quest, waiting, why, waiting.evidence_pointers)
 
 
 def _choose(
-    situation: Situation, ways: Ways, default: Option, *, is_open: bool
-) -> tuple[Choice, Asked | None, list[RoutingEvent]]:
+    situation: Situation, transitions: Transitions, default: Candidate, *, is_open: bool
+) -> tuple[Choice, Asked | None, list[Event]]:
     """The navigator, the agent's wish, else the default; signals that may not count are reported."""
     rules = situation.rules
-    ways = replace(ways, options=_with(default, ways.options))
-    rejected: list[RoutingEvent] = []
+    transitions = replace(transitions, options=_with(default, transitions.options))
+    rejected: list[Event] = []
     asked = None
     proposal = None
     may_ask = rules.mode is RoutingMode.AUTHORITATIVE or (rules.mode is RoutingMode.ASSIST and is_open)
-    verdict = navigator.ask(situation, ways) if may_ask and len(ways.options) > 1 else None
+    verdict = navigator.ask(situation, transitions) if may_ask and len(transitions.options) > 1 else None
     if verdict is not None:
         asked, proposal = navigator.asked(verdict), verdict.proposal
         if verdict.option is not None:
-            return _chosen(verdict, ways, default, RoutingSource.NAVIGATOR), asked, rejected
+            return _chosen(verdict, transitions, default, RoutingSource.NAVIGATOR), asked, rejected
         rejected.append(_rejection("navigator", verdict))
     if may_ask and is_open:
-        wish = _wish(situation, ways)
+        wish = _wish(situation, transitions)
         if wish is not None and wish.option is not None:
-            return _chosen(wish, ways, default, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
+            return _chosen(wish, transitions, default, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
         if wish is not None:
             rejected.append(_rejection("envelope", wish))
-    choice = _by_default(ways if asked is None else replace(ways, is_obvious=False), default)
+    choice = _by_default(transitions if asked is None else replace(transitions, is_obvious=False), default)
     return choice.model_copy(update={"proposal": proposal}), asked, rejected
 
 
-def _with(default: Option, options: tuple[Option, ...]) -> tuple[Option, ...]:
-    return options if any(option.id == default.id for option in options) else (default, *options)
+def _with(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+    return options if any(option.candidate_id == default.candidate_id for option in options) else (default, *options)
 
 
-def _by_default(ways: Ways, default: Option) -> Choice:
-    if default.id != ways.default.id:
-        return take(default, ways, RoutingSource.DETERMINISTIC, default.candidate.reason, default=default)
-    if ways.is_undecided:
-        last = next(option for option in ways.options if option.candidate.action is Action.ESCALATE)
-        return take(last, ways, RoutingSource.ESCALATE, default=last)
-    source = RoutingSource.FAST_PATH if ways.is_obvious else RoutingSource.DETERMINISTIC
-    return take(default, ways, source)
+def _by_default(transitions: Transitions, default: Candidate) -> Choice:
+    if default.candidate_id != transitions.default.candidate_id:
+        return take(default, transitions, RoutingSource.DETERMINISTIC, default.reason, default=default)
+    if transitions.is_undecided:
+        last = next(option for option in transitions.options if option.action is Action.ESCALATE)
+        return take(last, transitions, RoutingSource.ESCALATE, default=last)
+    source = RoutingSource.FAST_PATH if transitions.is_obvious else RoutingSource.DETERMINISTIC
+    return take(default, transitions, source)
 
 
-def _chosen(verdict: navigator.Verdict, ways: Ways, default: Option, source: RoutingSource) -> Choice:
+def _chosen(
+    verdict: navigator.Verdict, transitions: Transitions, default: Candidate, source: RoutingSource
+) -> Choice:
     """What a navigator or an agent wanted, with its own reasons in place of ours."""
     option, signal = verdict.option, verdict.signal or RoutingSignal()
     if option is None:
         raise ValueError("a verdict without an option chooses nothing")
-    if option.candidate.action is Action.DETOUR and source is RoutingSource.NAVIGATOR:
+    if option.action is Action.DETOUR and source is RoutingSource.NAVIGATOR:
         source = RoutingSource.NAVIGATOR_DETOUR
-    own = option.candidate.action is Action.PAUSE and verdict.proposal is not None
-    reason = option.candidate.reason if own else signal.reasoning or option.candidate.reason
-    whole = replace(ways, options=_with(option, ways.options))
+    own = option.action is Action.PAUSE and verdict.proposal is not None
+    reason = option.reason if own else signal.reasoning or option.reason
+    whole = replace(transitions, options=_with(option, transitions.options))
     choice = take(option, whole, source, reason, default=default)
-    justified = signal.skip_justification if option.candidate.action is Action.SKIP else None
+    justified = signal.skip_justification if option.action is Action.SKIP else None
     events = choice.events
-    if verdict.proposal is not None and option.candidate.action is Action.INJECT_NODES:
+    if verdict.proposal is not None and option.action is Action.INJECT_NODES:
         events = (*events, graph_extended(verdict.proposal))
     return choice.model_copy(
         update={
-            "why_now": signal.why_now if option.candidate.action in _OFF_THE_GRAPH else None,
+            "why_now": signal.why_now if option.action in _OFF_THE_GRAPH else None,
             "skip_justification": justified,
             "proposal": verdict.proposal,
             "events": events,
@@ -302,30 +307,30 @@ def _chosen(verdict: navigator.Verdict, ways: Ways, default: Option, source: Rou
     )
 
 
-def graph_extended(proposal: Proposal) -> RoutingEvent:
+def graph_extended(proposal: Proposal) -> Event:
     """A proposal is carried out."""
     nodes: list[JsonValue] = [node.id for node in proposal.nodes]
     payload: dict[str, JsonValue] = {"proposal": proposal.id, "after": proposal.after_step, "nodes": nodes}
-    return RoutingEvent(kind=EventKind.GRAPH_EXTENDED, payload=payload)
+    return Event(kind=EventKind.GRAPH_EXTENDED, payload=payload)
 
 
-def _wish(situation: Situation, ways: Ways) -> navigator.Verdict | None:
+def _wish(situation: Situation, transitions: Transitions) -> navigator.Verdict | None:
     """Where the agent itself would go on, as its envelope says."""
     envelope = situation.context.get("envelope")
     said = envelope.get("routing") if isinstance(envelope, dict) else None
     if said is None:
         return None
-    return navigator.judge(RoutingSignal.model_validate(said), situation, ways)
+    return navigator.judge(RoutingSignal.model_validate(said), situation, transitions)
 
 
-def _rejection(who: str, verdict: navigator.Verdict) -> RoutingEvent:
+def _rejection(who: str, verdict: navigator.Verdict) -> Event:
     chosen = verdict.signal.chosen_candidate_id if verdict.signal else None
-    return RoutingEvent(
+    return Event(
         kind=EventKind.ROUTING_REJECTED, payload={"from": who, "candidate_id": chosen, "problem": verdict.problem}
     )
 
 
-def _offroad(situation: Situation, choice: Choice, ways: Ways) -> tuple[RoutingEvent, ...]:
+def _offroad(situation: Situation, choice: Choice, transitions: Transitions) -> tuple[Event, ...]:
     """The flow's own graph is left: said once, with the reason and with what the graph would have done."""
     if choice.decision not in _OFF_THE_GRAPH:
         return ()
@@ -333,7 +338,7 @@ def _offroad(situation: Situation, choice: Choice, ways: Ways) -> tuple[RoutingE
     payload = {
         "candidate_id": choice.candidate_id,
         "from_step": situation.step_id,
-        "instead_of": ways.default.id,
+        "instead_of": transitions.default.candidate_id,
         "why_now": why,
     }
-    return (RoutingEvent(kind=EventKind.ROUTING_OFFROAD, payload=payload),)
+    return (Event(kind=EventKind.ROUTING_OFFROAD, payload=payload),)

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gitswarm.records.outcome import Result
-from gitswarm.records.routing import Action, Candidate, Fork, JoinOutcome, Way
+from gitswarm.records.routing import Action, Candidate, Continuation, Fork, JoinOutcome
 from gitswarm.routing.joins import is_over, judge, lacking
-from gitswarm.routing.options import Option, Ways, advance, end, escalate, pause
+from gitswarm.routing.options import Transitions, advance, end, escalate, pause
 from gitswarm.routing.situation import Branch, Situation
 from gitswarm.routing.stack import on_failure
 from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow
 
 
-def at_fork(situation: Situation, routing: specs.Fork) -> Ways:
+def at_fork(situation: Situation, routing: specs.Fork) -> Transitions:
     """After the step before a fork: all targets at once, on the commit where this is recorded."""
     join = situation.flow.join_of(situation.step_id)
     if join is None:
         raise ValueError(f"no join names the targets of {situation.step_id}")
     targets = routing.fork_targets
     option = _side_by_side(situation, Fork(targets=targets, pending=targets, join=join.id), "side by side")
-    return Ways(option, (option,), option.candidate.reason, is_obvious=True)
+    return Transitions(option, (option,), option.reason, is_obvious=True)
 
 
-def after_branch(situation: Situation) -> Ways:
+def after_branch(situation: Situation) -> Transitions:
     """After a target of a fork came onto the branch: the others, or, when nothing is left to wait for, the join."""
     fork = situation.progress.fork
     if fork is None:
@@ -38,7 +37,7 @@ def after_branch(situation: Situation) -> Ways:
     if rest:
         going_on = fork.model_copy(update={"pending": rest})
         option = _side_by_side(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
-        return Ways(option, (option,), option.candidate.reason, is_obvious=True)
+        return Transitions(option, (option,), option.reason, is_obvious=True)
     return _together(situation, fork, judge(join, there), lacking(join, there))
 
 
@@ -60,42 +59,42 @@ def standing_branches(fork: Fork, branches: Mapping[str, Branch]) -> dict[str, B
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 
 
-def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Ways:
+def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
     joining = advance(situation, fork.join, outcome.reason)
     if outcome.is_met:
         option = _with_join(joining, outcome)
-        return Ways(option, (option,), outcome.reason, is_obvious=True)
+        return Transitions(option, (option,), outcome.reason, is_obvious=True)
     branches = situation.progress.branches
     taken_back = tuple(branches[name].commit for name in unmet if name in branches)
     void = tuple(dict.fromkeys((*fork.void, *taken_back)))
     again = fork.model_copy(update={"pending": unmet, "void": void})
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
-    way = way_into(again, situation.flow.id, f"once more: {', '.join(unmet)}")
+    way = continuation_into(again, situation.flow.id, f"once more: {', '.join(unmet)}")
     there = standing_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
         ending = _on_failure(situation, again) or end(reason, priority=100, failed=True, resume_at=way)
-        return Ways(ending, (ending,), reason)
+        return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): a person has to decide"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
     regardless = _with_join(advance(situation, fork.join, "go on regardless"), outcome)
-    handed_over = replace(escalate("hand the run to a person", situation.stack), resume_at=way)
-    return Ways(waiting, (waiting, handed_over, regardless), reason, is_open=True)
+    handed_over = escalate("hand the run to a person", situation.stack).model_copy(update={"resume_at": way})
+    return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
 
-def _on_failure(situation: Situation, again: Fork) -> Option | None:
+def _on_failure(situation: Situation, again: Fork) -> Candidate | None:
     """The flow to run then, if there is one; it knows into what the run goes on when it is resumed."""
     option = on_failure(situation)
     if option is None:
         return None
     *outer, frame = option.stack
     back = frame.back.model_copy(update={"fork": again})
-    return replace(option, stack=(*outer, frame.model_copy(update={"back": back})))
+    return option.model_copy(update={"stack": (*outer, frame.model_copy(update={"back": back}))})
 
 
-def way_into(fork: Fork, flow: str, reason: str) -> Way:
+def continuation_into(fork: Fork, flow: str, reason: str) -> Continuation:
     """Into the pending targets of a fork."""
-    return Way(
+    return Continuation(
         decision=Action.FORK,
         flow=flow,
         step=fork.pending[0],
@@ -105,19 +104,20 @@ def way_into(fork: Fork, flow: str, reason: str) -> Way:
     )
 
 
-def _with_join(option: Option, outcome: JoinOutcome) -> Option:
-    return replace(option, join=outcome)
+def _with_join(option: Candidate, outcome: JoinOutcome) -> Candidate:
+    return option.model_copy(update={"join": outcome})
 
 
-def _side_by_side(situation: Situation, fork: Fork, reason: str) -> Option:
-    candidate = Candidate(
+def _side_by_side(situation: Situation, fork: Fork, reason: str) -> Candidate:
+    return Candidate(
         candidate_id=_candidate_id(fork),
         action=Action.FORK,
         target=fork.pending[0],
         reason=reason,
         priority=80,
+        stack=situation.stack,
+        fork=fork,
     )
-    return Option(candidate, stack=situation.stack, fork=fork)
 
 
 def _candidate_id(fork: Fork) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Candidate, Elimination
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork
 from gitswarm.routing.loops import judge_microloop, loop_state, way_state
-from gitswarm.routing.options import Option, Ways, advance, again, end, escalate, pause
+from gitswarm.routing.options import Transitions, advance, again, end, escalate, pause
 from gitswarm.routing.situation import MAX_REPEATS, Situation
 from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
 from gitswarm.specs.flow import Branch, Fork, Microloop
 
 
-def graph_ways(situation: Situation) -> Ways:
-    """The ways that the graph knows, and the one that it takes by itself."""
+def graph_transitions(situation: Situation) -> Transitions:
+    """The transitions that the graph knows, and the one that it takes by itself."""
     if situation.is_branch:
         return after_branch(situation)
     if situation.result is Result.FAILED:
@@ -26,7 +24,7 @@ def graph_ways(situation: Situation) -> Ways:
     return _blocked(situation) if situation.status is Status.BLOCKED else _by_kind(situation)
 
 
-def _by_kind(situation: Situation) -> Ways:
+def _by_kind(situation: Situation) -> Transitions:
     routing = situation.flow.step(situation.step_id).routing
     if isinstance(routing, Microloop):
         return _microloop(situation, routing)
@@ -37,7 +35,7 @@ def _by_kind(situation: Situation) -> Ways:
     return _straight_on(situation)
 
 
-def onward(situation: Situation, reason: str) -> Option:
+def onward(situation: Situation, reason: str) -> Candidate:
     """To the step that follows, or those; at the end of the flow, wherever that leads."""
     routing = situation.flow.step(situation.step_id).routing
     if isinstance(routing, Fork):
@@ -46,59 +44,59 @@ def onward(situation: Situation, reason: str) -> Option:
     return advance(situation, following, reason) if following else flow_is_over(situation)
 
 
-def _failed(situation: Situation) -> Ways:
+def _failed(situation: Situation) -> Transitions:
     repeated, dropped = _repeating(situation, "resume retries a failed step")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
-    default = on_failure(situation) or replace(ended, stack=situation.stack)
-    return Ways(default, (default, *repeated), f"{situation.step_id} failed", dropped=dropped)
+    default = on_failure(situation) or ended.model_copy(update={"stack": situation.stack})
+    return Transitions(default, (default, *repeated), f"{situation.step_id} failed", dropped=dropped)
 
 
-def _blocked(situation: Situation) -> Ways:
+def _blocked(situation: Situation) -> Transitions:
     waiting = pause(f"{situation.step_id} is BLOCKED: a person has to answer", situation.stack, "envelope.blockers")
     repeated, dropped = _repeating(situation, "try once more as it is")
-    ways = (
+    transitions = (
         waiting,
         escalate("hand the run to a person", situation.stack),
         *repeated,
         onward(situation, "go on regardless"),
     )
-    return Ways(waiting, ways, waiting.candidate.reason, is_open=True, dropped=dropped)
+    return Transitions(waiting, transitions, waiting.reason, is_open=True, dropped=dropped)
 
 
-def _repeating(situation: Situation, reason: str) -> tuple[tuple[Option, ...], tuple[Elimination, ...]]:
+def _repeating(situation: Situation, reason: str) -> tuple[tuple[Candidate, ...], tuple[Elimination, ...]]:
     """The step once more, as long as it was not executed too often in a row; else why not."""
     in_a_row = _in_a_row(situation)
     option = again(situation.step_id, reason, situation.stack)
     if in_a_row < MAX_REPEATS:
         return (option,), ()
-    return (), (Elimination(candidate_id=option.id, reason=f"executed {in_a_row} times in a row"),)
+    return (), (Elimination(candidate_id=option.candidate_id, reason=f"executed {in_a_row} times in a row"),)
 
 
 def _in_a_row(situation: Situation) -> int:
     """Executions of the step with nothing between them; of a step of no flow's graph all that the run had."""
     if situation.is_aside:
-        return situation.progress.iteration
+        return situation.progress.executions
     others = (at for at, executed in enumerate(reversed(situation.history)) if executed.step != situation.step_id)
     return next(others, len(situation.history))
 
 
-def _straight_on(situation: Situation) -> Ways:
+def _straight_on(situation: Situation) -> Transitions:
     way = onward(situation, "the only way on")
     way = _with_source(way)
-    obvious = way.candidate.source == "fast_path"
+    obvious = way.source == "fast_path"
     if situation.status is Status.PARTIAL:
         more, dropped = _repeating(situation, "PARTIAL: more could be done")
-        return Ways(way, (way, *more), way.candidate.reason, is_open=True, is_obvious=obvious, dropped=dropped)
-    return Ways(way, (way,), way.candidate.reason, is_obvious=obvious)
+        return Transitions(way, (way, *more), way.reason, is_open=True, is_obvious=obvious, dropped=dropped)
+    return Transitions(way, (way,), way.reason, is_obvious=obvious)
 
 
-def _with_source(option: Option) -> Option:
-    if option.candidate.source != "graph_edge":
+def _with_source(option: Candidate) -> Candidate:
+    if option.source != "graph_edge":
         return option
-    return replace(option, candidate=option.candidate.model_copy(update={"source": "fast_path"}))
+    return option.model_copy(update={"source": "fast_path"})
 
 
-def _microloop(situation: Situation, routing: Microloop) -> Ways:
+def _microloop(situation: Situation, routing: Microloop) -> Transitions:
     state = loop_state(situation.flow, situation.step_id, situation.history)
     if state is None:
         raise ValueError(f"{situation.step_id} closes no loop")
@@ -109,40 +107,38 @@ def _microloop(situation: Situation, routing: Microloop) -> Ways:
         envelope if isinstance(envelope, dict) else {},
         receipt if isinstance(receipt, dict) else {},
     )
-    back = Option(
-        Candidate(
-            candidate_id=f"loop:{routing.loop_target}:iter_{state.iteration + 1}",
-            action=Action.LOOP,
-            target=routing.loop_target,
-            reason=verdict.reason,
-            priority=90,
-            evidence_pointers=("envelope.status", "envelope.concerns"),
-        ),
+    back = Candidate(
+        candidate_id=f"loop:{routing.loop_target}:iter_{state.iteration + 1}",
+        action=Action.LOOP,
+        target=routing.loop_target,
+        reason=verdict.reason,
+        priority=90,
+        evidence_pointers=("envelope.status", "envelope.concerns"),
         stack=situation.stack,
     )
     leaving = onward(situation, verdict.reason)
     if state.iteration >= state.max_iterations:
-        dropped = (Elimination(candidate_id=back.id, reason=f"at its maximum of {state.max_iterations}"),)
-        return Ways(leaving, (leaving,), verdict.reason, loop=state, dropped=dropped)
-    return Ways(back if verdict.again else leaving, (back, leaving), verdict.reason, loop=state)
+        dropped = (Elimination(candidate_id=back.candidate_id, reason=f"at its maximum of {state.max_iterations}"),)
+        return Transitions(leaving, (leaving,), verdict.reason, loop=state, dropped=dropped)
+    return Transitions(back if verdict.again else leaving, (back, leaving), verdict.reason, loop=state)
 
 
-def _branch(situation: Situation, routing: Branch) -> Ways:
+def _branch(situation: Situation, routing: Branch) -> Transitions:
     traces = tuple(evaluate(when.if_, when.next, situation.context) for when in routing.when)
     hit = next((when for when, trace in zip(routing.when, traces, strict=True) if trace.value is True), None)
     fallback = routing.default or situation.flow.following(situation.step_id)
     target = hit.next if hit else fallback
     limit = hit.max_iterations if hit and hit.max_iterations else routing.max_iterations
-    ways = {when.next: _branch_to(situation, when.next, f"if {when.if_}") for when in reversed(routing.when)}
+    transitions = {when.next: _branch_to(situation, when.next, f"if {when.if_}") for when in reversed(routing.when)}
     if hit is not None:
-        ways[hit.next] = _branch_to(situation, hit.next, f"if {hit.if_}")
-    if fallback is not None and fallback not in ways:
-        ways[fallback] = _branch_to(situation, fallback, "no condition holds")
-    maxima = {name: _spent(situation, routing, name, limit if name == target else None) for name in ways}
+        transitions[hit.next] = _branch_to(situation, hit.next, f"if {hit.if_}")
+    if fallback is not None and fallback not in transitions:
+        transitions[fallback] = _branch_to(situation, fallback, "no condition holds")
+    maxima = {name: _spent(situation, routing, name, limit if name == target else None) for name in transitions}
     spent = {name: most for name, most in maxima.items() if most is not None}
-    order = dict.fromkeys([*(when.next for when in routing.when), *ways])
+    order = dict.fromkeys([*(when.next for when in routing.when), *transitions])
     leaving = onward(situation, f"at its maximum of {limit}")
-    options = (*(ways[name] for name in order if name not in spent), leaving)
+    options = (*(transitions[name] for name in order if name not in spent), leaving)
     undecided = hit is None and routing.default is None and any(trace.error for trace in traces)
     if undecided:
         options = (*options, escalate(_UNDECIDED, situation.stack, "explanation.conditions"))
@@ -150,8 +146,8 @@ def _branch(situation: Situation, routing: Branch) -> Ways:
     reason = _UNDECIDED if undecided else hit.if_ if hit else "no condition holds: default"
     if target in spent:
         reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
-    return Ways(
-        leaving if target is None or target in spent else ways[target],
+    return Transitions(
+        leaving if target is None or target in spent else transitions[target],
         options,
         reason,
         is_open=undecided,
@@ -179,13 +175,13 @@ def _spent(situation: Situation, routing: Branch, target: str, limit: int | None
     return most if state is not None and state.iteration >= most else None
 
 
-def _branch_to(situation: Situation, target: str, reason: str) -> Option:
-    candidate = Candidate(
+def _branch_to(situation: Situation, target: str, reason: str) -> Candidate:
+    return Candidate(
         candidate_id=f"branch:{target}",
         action=Action.BRANCH,
         target=target,
         reason=reason,
         priority=70,
         evidence_pointers=("evidence.tests",),
+        stack=situation.stack,
     )
-    return Option(candidate, stack=situation.stack)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.outcome import Result, Status, worse
 from gitswarm.records.routing import JoinOutcome
 from gitswarm.routing.situation import Branch
 from gitswarm.specs.flow import Fork, Join
 
-_BEST_FIRST = (Status.VERIFIED, Status.UNVERIFIED, Status.PARTIAL, Status.BLOCKED)
 _CAPPING = ("all_complete", "all_verified")
 NOT_EXECUTED = "not executed"
 """What is said of a branch that was ended before it was through."""
@@ -69,13 +69,9 @@ def cap_of(join: Join, outcome: JoinOutcome) -> Status | None:
     return Status.PARTIAL if outcome.worst is Status.BLOCKED else outcome.worst
 
 
-def worse(one: Status, other: Status) -> Status:
-    return max(one, other, key=_BEST_FIRST.index)
-
-
 def worst_of(branches: Iterable[Branch]) -> Status:
     """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED."""
-    return max(map(_standing, branches), key=_BEST_FIRST.index, default=Status.VERIFIED)
+    return reduce(worse, map(_standing, branches), Status.VERIFIED)
 
 
 def said(branch: Branch | None) -> str:

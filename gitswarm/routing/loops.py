@@ -42,21 +42,30 @@ def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> Loo
         return None
     body = flow.loop_body(step_id) or frozenset({step_id})
     most = routing.max_iterations
-    return LoopState(iteration=_passes(body, step_id, history, most), max_iterations=most)
+    return LoopState(iteration=_passes(flow, body, step_id, history, most), max_iterations=most)
 
 
 def way_state(flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]) -> LoopState | None:
     """Where one way back of a branch stands; None for a way that leads on."""
     body = flow.way_back(step_id, target)
-    return LoopState(iteration=_passes(body, step_id, history, limit), max_iterations=limit) if body else None
+    if not body:
+        return None
+    return LoopState(iteration=_passes(flow, body, step_id, history, limit), max_iterations=limit)
 
 
-def _passes(body: frozenset[str], step_id: str, history: Sequence[ExecutedStep], most: int) -> int:
-    """How often the step was executed since its loop was entered, looked at until it is `most`."""
+def _passes(flow: Flow, body: frozenset[str], step_id: str, history: Sequence[ExecutedStep], most: int) -> int:
+    """How often the step was executed since its loop was entered, looked at until it is `most`.
+
+    The loop is entered anew by a jump of the step itself, or of a later one, to a place before the loop. A jump there
+    by an earlier step of the loop is no new entry: two loops that overlap would begin each other anew for ever.
+    """
+    later = {step.id for step in flow.steps[flow.index(step_id) + 1 :]}
+    is_before_loop = False
     count = 0
     for executed in reversed(history):
-        if executed.step not in body:
+        if executed.step in later or (is_before_loop and executed.step == step_id):
             break
+        is_before_loop = executed.step not in body
         if executed.step == step_id and executed.result is not Result.FAILED:
             count += 1
             if count >= most:
@@ -88,15 +97,18 @@ def judge_microloop(
 
 
 def receipt_routing(
-    flow: Flow, step_id: str, iteration: int, state: LoopState | None, verdict: LoopVerdict | None
+    flow: Flow, step_id: str, earlier: int, state: LoopState | None, verdict: LoopVerdict | None
 ) -> ReceiptRouting | None:
-    """What the receipt of a critic says about its own loop, before the step is committed."""
+    """What the receipt of a critic says about its own loop, before the step is committed.
+
+    :param earlier: committed executions of the critic before this one.
+    """
     if state is None or verdict is None:
         return None
     onward = "advance" if flow.following(step_id) else "terminate"
     return ReceiptRouting(
-        loop_iteration=iteration - 1,
+        loop_iteration=earlier,
         max_iterations=state.max_iterations,
         decision="loop" if verdict.again else onward,
-        reason=f"loop_iteration:{iteration - 1}" if verdict.again else verdict.reason,
+        reason=f"loop_iteration:{earlier}" if verdict.again else verdict.reason,
     )

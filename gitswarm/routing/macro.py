@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
-from gitswarm.records.routing import Action, Candidate, HumanPolicy, Way
-from gitswarm.routing.options import Option, end, pause
+from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
+from gitswarm.routing.options import end, pause
 from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Flow
 
@@ -55,7 +55,7 @@ def sequence_problem(flows: tuple[str, ...]) -> SequenceProblem | None:
     return None
 
 
-def after_flow(flow: Flow, situation: Situation) -> Option:
+def after_flow(flow: Flow, situation: Situation) -> Candidate:
     """What comes after a flow that nothing interrupted."""
     sequence = situation.rules.sequence
     by_verdict = _after_gate(situation) if flow.id == GATE else None
@@ -72,11 +72,11 @@ def _verdict(situation: Situation) -> Verdict | None:
     return Verdict(said) if said in list(Verdict) else None
 
 
-def _after_gate(situation: Situation) -> Option | None:
+def _after_gate(situation: Situation) -> Candidate | None:
     verdict = _verdict(situation)
     if verdict is Verdict.BLOCK:
         blocked = end("the gate says BLOCK", priority=100, failed=True)
-        return replace(blocked, candidate=blocked.candidate.model_copy(update={"source": "macro"}))
+        return blocked.model_copy(update={"source": "macro"})
     if verdict is Verdict.ESCALATE:
         return pause("the gate says ESCALATE: a person has to decide", (), "gate/merge_decision.json")
     if verdict not in _BOUNCES:
@@ -91,9 +91,9 @@ def _after_gate(situation: Situation) -> Option | None:
     return _enter(situation, target, f"the gate says {verdict}: {bounces + 1} of {most}")
 
 
-def _enter(situation: Situation, target: str, reason: str) -> Option:
+def _enter(situation: Situation, target: str, reason: str) -> Candidate:
     flow = situation.rules.flows[target]
-    way = Way(
+    way = Continuation(
         decision=Action.ADVANCE,
         flow=target,
         step=flow.steps[0].id,
@@ -109,7 +109,7 @@ def _enter(situation: Situation, target: str, reason: str) -> Option:
             return pause(f"not deployed: the gate says {said}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:
             return pause(f"the gate says {verdict}: deploy needs your word", (), resume_at=way)
-    candidate = Candidate(
+    return Candidate(
         candidate_id=way.candidate_id,
         action=Action.ADVANCE,
         target=way.step,
@@ -118,4 +118,3 @@ def _enter(situation: Situation, target: str, reason: str) -> Option:
         priority=80,
         source="macro",
     )
-    return Option(candidate)

@@ -9,19 +9,21 @@ from functools import cache
 
 from pydantic import JsonValue, ValidationError
 
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import (
     Action,
     Asked,
+    Candidate,
+    Continuation,
     HumanPolicy,
     Node,
     Proposal,
     RoutingMode,
     RoutingSignal,
-    Way,
     WhyNow,
 )
-from gitswarm.routing.options import Option, Ways, pause, way_of
-from gitswarm.routing.situation import MAX_INJECTIONS, Answer, Question, Situation
+from gitswarm.routing.options import Transitions, continuation_of, pause
+from gitswarm.routing.situation import MAX_INJECTIONS, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
 from gitswarm.specs.graph import edges
 
@@ -33,38 +35,38 @@ _HOW_TO_ANSWER = (
 _OFF_THE_GRAPH = (Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES)
 
 
-_NOTHING = Answer()
+_NOTHING = RouteAnswer()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Whether a signal counts. `option` None: it does not, and `problem` says why."""
 
-    option: Option | None
+    option: Candidate | None
     signal: RoutingSignal | None = None
     problem: str | None = None
     proposal: Proposal | None = None
-    answer: Answer = _NOTHING
+    answer: RouteAnswer = _NOTHING
 
 
-def ask(situation: Situation, ways: Ways) -> Verdict | None:
+def ask(situation: Situation, transitions: Transitions) -> Verdict | None:
     """Asks the navigator; None when it has nothing to say.
 
     Whatever comes back that cannot be used is a verdict with a problem, never an error: the run goes on without it.
     """
     if situation.ask is None:
         return None
-    question = Question(prompt(situation, ways), answer_schema(), situation.rules.navigator_timeout_s)
+    question = RouteQuestion(prompt(situation, transitions), answer_schema(), situation.rules.navigator_timeout_s)
     try:
         answer = situation.ask(question)
     except TimeoutError:
-        unknown = Answer(cost_usd=None)
+        unknown = RouteAnswer(cost_usd=None)
         return Verdict(None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s", answer=unknown)
-    verdict = _understood(answer.value, situation, ways)
+    verdict = _understood(answer.value, situation, transitions)
     return None if verdict is None else replace(verdict, answer=answer)
 
 
-def _understood(answer: JsonValue, situation: Situation, ways: Ways) -> Verdict | None:
+def _understood(answer: JsonValue, situation: Situation, transitions: Transitions) -> Verdict | None:
     if answer is None:
         return None
     if isinstance(answer, str):
@@ -79,51 +81,55 @@ def _understood(answer: JsonValue, situation: Situation, ways: Ways) -> Verdict 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "answer"
         return Verdict(None, problem=f"the answer does not keep its schema: {place}: {first['msg']}")
-    return judge(signal, situation, ways)
+    return judge(signal, situation, transitions)
 
 
-def judge(signal: RoutingSignal, situation: Situation, ways: Ways) -> Verdict:
+def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> Verdict:
     """Whether what a navigator or an agent wants is one of the candidates, with the reasons that it needs."""
     nodes = signal.extend_graph or signal.inject_nodes
     if nodes:
-        return _judge_nodes(signal, nodes, situation, ways)
+        return _judge_nodes(signal, nodes, situation, transitions)
     if signal.chosen_candidate_id is None:
         return Verdict(None, signal, "no candidate was chosen")
-    option = next((option for option in ways.options if option.id == signal.chosen_candidate_id), None)
+    option = next(
+        (option for option in transitions.options if option.candidate_id == signal.chosen_candidate_id), None
+    )
     if option is None:
         return Verdict(None, signal, f"'{signal.chosen_candidate_id}' is none of the candidates")
-    if option.candidate.action in _OFF_THE_GRAPH and signal.why_now is None:
-        return Verdict(None, signal, f"{option.id} needs why_now (trigger, relevance_to_charter)")
-    if option.candidate.action is Action.SKIP and signal.skip_justification is None:
-        return Verdict(None, signal, f"{option.id} needs skip_justification")
+    if option.action in _OFF_THE_GRAPH and signal.why_now is None:
+        return Verdict(None, signal, f"{option.candidate_id} needs why_now (trigger, relevance_to_charter)")
+    if option.action is Action.SKIP and signal.skip_justification is None:
+        return Verdict(None, signal, f"{option.candidate_id} needs skip_justification")
     return Verdict(option, signal)
 
 
-def _judge_nodes(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, ways: Ways) -> Verdict:
+def _judge_nodes(
+    signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, transitions: Transitions
+) -> Verdict:
     """New nodes are executed at once where the navigator has authority, else only when a person approves."""
     if signal.why_now is None:
         return Verdict(None, signal, "new nodes need why_now (trigger, relevance_to_charter)")
-    problem = _nodes_problem(nodes, situation, ways)
+    problem = _nodes_problem(nodes, situation, transitions)
     if problem is not None:
         return Verdict(None, signal, problem)
     proposal = _proposal(signal, nodes, situation, signal.why_now) if signal.extend_graph else None
     if situation.rules.mode is RoutingMode.AUTHORITATIVE:
-        return Verdict(inject_nodes(situation, nodes, ways.default, signal.why_now), signal, proposal=proposal)
+        return Verdict(inject_nodes(situation, nodes, transitions.default, signal.why_now), signal, proposal=proposal)
     proposal = proposal or _proposal(signal, nodes, situation, signal.why_now)
     if situation.rules.human is HumanPolicy.AUTOPILOT:
         return Verdict(None, signal, "proposed, not executed: nobody is there to approve", proposal)
-    way: Way = way_of(ways.default, situation)
+    way: Continuation = continuation_of(transitions.default, situation)
     names = ", ".join(node.id for node in nodes)
     waiting = pause(
         f"the navigator proposes {names}: `resume --approve` has that executed, `resume` goes on without it",
-        ways.default.stack,
+        transitions.default.stack,
         f"routing/proposals/{proposal.id}.json",
         resume_at=way,
     )
     return Verdict(waiting, signal, proposal=proposal)
 
 
-def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, ways: Ways) -> str | None:
+def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, transitions: Transitions) -> str | None:
     unknown = next((node.station for node in nodes if node.station not in situation.rules.stations), None)
     if unknown is not None:
         return f"this run has no station '{unknown}'"
@@ -131,7 +137,11 @@ def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, ways: Ways) ->
         return "two new nodes have the same id"
     if situation.progress.injections >= MAX_INJECTIONS:
         return f"this run has injected {MAX_INJECTIONS} times: no more"
-    return f"{len(ways.default.stack)} interruptions are open: no more" if is_full(ways.default.stack) else None
+    return (
+        f"{len(transitions.default.stack)} interruptions are open: no more"
+        if is_full(transitions.default.stack)
+        else None
+    )
 
 
 def _proposal(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, why: WhyNow) -> Proposal:
@@ -152,7 +162,7 @@ def asked(verdict: Verdict) -> Asked:
         chosen=signal.chosen_candidate_id if signal else None,
         reasoning=signal.reasoning if signal else "",
         problem=verdict.problem,
-        tokens=verdict.answer.tokens,
+        tokens=verdict.answer.tokens.total,
         cost_usd=verdict.answer.cost_usd,
     )
 
@@ -163,17 +173,18 @@ def answer_schema() -> Mapping[str, JsonValue]:
     return schema
 
 
-def prompt(situation: Situation, ways: Ways) -> str:
+def prompt(situation: Situation, transitions: Transitions) -> str:
     """What the navigator reads: the graph, the candidates, what is proven, and after it what is said."""
     flow = situation.flow
     charter = flow.charter
     graph = "\n".join(
         f"- {edge.source} -> {edge.target}{f' ({edge.label})' if edge.label else ''}" for edge in edges(flow)
     )
+    usual = transitions.default.candidate_id
     listed = "\n".join(
-        f"- `{option.id}` (priority {option.candidate.priority}"
-        f"{', the graph takes it by itself' if option.id == ways.default.id else ''}): {option.candidate.reason}"
-        for option in ways.options
+        f"- `{option.candidate_id}` (priority {option.priority}"
+        f"{', the graph takes it by itself' if option.candidate_id == usual else ''}): {option.reason}"
+        for option in transitions.options
     )
     parts = [
         f"# Where does the run go on after {flow.id}/{situation.step_id}?",

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gitswarm.records.event import Event
 from gitswarm.records.outcome import Result
-from gitswarm.records.routing import ConditionTrace, Elimination, Frame, RoutingEvent, StallState, WhyNow
+from gitswarm.records.routing import Candidate, ConditionTrace, Elimination, Frame, StallState, WhyNow
 from gitswarm.routing.conditions import evaluate
-from gitswarm.routing.options import Option
 from gitswarm.routing.situation import Situation
 from gitswarm.routing.stack import detour, is_full, overflow
 from gitswarm.specs.sidequest import (
@@ -23,24 +23,24 @@ from gitswarm.specs.sidequest import (
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class TriggeredSidequests:
     """What the triggers say: detours that may be taken, the highest priority first; what stands in the way of the
     others that fired; the conditions that hold, or that could not be evaluated; events of a stack that is full."""
 
-    detours: tuple[Option, ...] = ()
+    detours: tuple[Candidate, ...] = ()
     dropped: tuple[Elimination, ...] = ()
     conditions: tuple[ConditionTrace, ...] = ()
-    events: tuple[RoutingEvent, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
-def called_for(situation: Situation, before: Option) -> Called:
+def evaluate_triggers(situation: Situation, before: Candidate) -> TriggeredSidequests:
     """
     :param before: what would be taken without a sidequest.
     """
-    detours: list[Option] = []
+    detours: list[Candidate] = []
     dropped: list[Elimination] = []
     traces: list[ConditionTrace] = []
-    events: list[RoutingEvent] = []
+    events: list[Event] = []
     for quest in sorted(situation.rules.sidequests.values(), key=lambda quest: (-quest.priority, quest.id)):
         found = [_fires(trigger, quest, situation) for trigger in quest.triggers]
         traces += [one.trace for one in found if one.trace is not None and one.trace.error is not None]
@@ -58,7 +58,7 @@ def called_for(situation: Situation, before: Option) -> Called:
         dropped.append(Elimination(candidate_id=f"detour:{quest.id}", reason=reason))
         if is_full(before.stack):
             events.append(overflow(before.stack, f"detour:{quest.id}"))
-    return Called(tuple(detours), tuple(dropped), tuple(traces), tuple(events))
+    return TriggeredSidequests(tuple(detours), tuple(dropped), tuple(traces), tuple(events))
 
 
 def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> str | None:
@@ -93,10 +93,9 @@ def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Found:
         if trace.value is not True:
             return _Found(trace=trace)
         return _Found(trace.expression, ("explanation.conditions",), trace)
-    if isinstance(trigger, IterationTrigger) and situation.progress.iteration >= trigger.at_least:
-        return _Found(
-            f"{situation.step_id} was executed {situation.progress.iteration} times", ("receipt.iteration",)
-        )
+    if isinstance(trigger, IterationTrigger) and situation.progress.executions >= trigger.at_least:
+        what = f"{situation.step_id} was executed {situation.progress.executions} times"
+        return _Found(what, ("receipt.iteration",))
     return _Found()
 
 

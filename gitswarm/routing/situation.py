@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pydantic import JsonValue
-
+from gitswarm.records.navigator import Ask
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Fork, Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.routing.conditions import Context
@@ -22,32 +21,6 @@ MAX_INJECTIONS = 20
 
 MAX_REPEATS = 3
 """Executions of a step in a row, when nothing but a wish to have it repeated calls for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a navigator is asked. `schema` is the JSON schema of its answer."""
-
-    prompt: str
-    schema: Mapping[str, JsonValue]
-    timeout_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A navigator's: as JSON, or as the text that it gave instead; None: it has nothing to say. What it cost, in US
-    dollars; None is unknown."""
-
-    value: JsonValue = None
-    tokens: int = 0
-    cost_usd: float | None = 0.0
-
-
-Ask = Callable[[Question], Answer]
-"""Asks a navigator.
-
-:raises TimeoutError: there was no answer in time.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +52,16 @@ class Branch:
 class Progress:
     """How far the run is.
 
-    `steps`: executions so far; `iteration`: of the step that just ended; `uses`: how often each sidequest was taken;
-    `injections`: how often a flow or nodes were injected;
+    `steps`: committed executions so far; `executions`: those of the step that just ended, `iteration`: what the last
+    of them is named after; `uses`: how often each sidequest was taken; `injections`: how often a flow or nodes were
+    injected;
     `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `fork`: what the step
     was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit;
     `finished`: targets whose execution is committed beside the branch, and not on it yet.
     """
 
     steps: int = 1
+    executions: int = 1
     iteration: int = 1
     uses: Mapping[str, int] = field(default_factory=dict)
     injections: int = 0

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pydantic import JsonValue
 
-from gitswarm.records.event import EventKind
+from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Status
-from gitswarm.records.routing import Action, Candidate, ConditionTrace, Frame, Node, RoutingEvent, Way, WhyNow
+from gitswarm.records.routing import Action, Candidate, ConditionTrace, Continuation, Frame, Node, WhyNow
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.macro import after_flow
-from gitswarm.routing.options import Option, Ways, advance, end, once_more, option_of, pause, way_of, with_events
+from gitswarm.routing.options import (
+    Transitions,
+    advance,
+    continuation_of,
+    end,
+    pause,
+    resumed,
+    retry,
+    with_events,
+)
 from gitswarm.routing.situation import MAX_DEPTH, Situation
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.sidequest import NODE_PREFIX, Return, Sidequest
@@ -22,12 +30,14 @@ def is_full(stack: Sequence[Frame]) -> bool:
     return len(stack) >= MAX_DEPTH
 
 
-def overflow(stack: Sequence[Frame], candidate_id: str) -> RoutingEvent:
+def overflow(stack: Sequence[Frame], candidate_id: str) -> Event:
     payload: dict[str, JsonValue] = {"candidate_id": candidate_id, "depth": len(stack), "max_depth": MAX_DEPTH}
-    return RoutingEvent(kind=EventKind.STACK_OVERFLOW_PREVENTED, payload=payload)
+    return Event(kind=EventKind.STACK_OVERFLOW_PREVENTED, payload=payload)
 
 
-def detour(situation: Situation, quest: Sidequest, before: Option, why: WhyNow, pointers: tuple[str, ...]) -> Option:
+def detour(
+    situation: Situation, quest: Sidequest, before: Candidate, why: WhyNow, pointers: tuple[str, ...]
+) -> Candidate:
     """Into a sidequest; `before` is what would have been taken without it."""
     candidate = Candidate(
         candidate_id=f"detour:{quest.id}",
@@ -41,7 +51,7 @@ def detour(situation: Situation, quest: Sidequest, before: Option, why: WhyNow, 
     return _pushed(candidate, _frame(situation, "sidequest", quest.id, before), before, why)
 
 
-def inject_flow(situation: Situation, flow: Flow, before: Option, why: WhyNow, *, priority: int = 20) -> Option:
+def inject_flow(situation: Situation, flow: Flow, before: Candidate, why: WhyNow, *, priority: int = 20) -> Candidate:
     """Into another flow from its first step."""
     candidate = Candidate(
         candidate_id=f"inject:{flow.id}",
@@ -53,16 +63,16 @@ def inject_flow(situation: Situation, flow: Flow, before: Option, why: WhyNow, *
         source="macro",
     )
     option = _pushed(candidate, _frame(situation, "flow", flow.id, before), before, why)
-    return with_events(option, RoutingEvent(kind=EventKind.FLOW_INJECTED, payload={"flow": flow.id}))
+    return with_events(option, Event(kind=EventKind.FLOW_INJECTED, payload={"flow": flow.id}))
 
 
-def inject_nodes(situation: Situation, nodes: tuple[Node, ...], before: Option, why: WhyNow) -> Option:
+def inject_nodes(situation: Situation, nodes: tuple[Node, ...], before: Candidate, why: WhyNow) -> Candidate:
     """Into steps that no flow has."""
     frame = _frame(situation, "nodes", nodes[0].id, before)
     return into_nodes(frame.model_copy(update={"nodes": nodes}), before.stack, why)
 
 
-def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Option:
+def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Candidate:
     """As `inject_nodes`, with a frame that is known already."""
     first = frame.nodes[0]
     candidate = Candidate(
@@ -73,19 +83,20 @@ def into_nodes(frame: Frame, stack: tuple[Frame, ...], why: WhyNow) -> Option:
         reason=why.trigger,
         priority=20,
         source="kernel",
+        stack=(*stack, frame),
+        why_now=why,
     )
     injected = [
-        RoutingEvent(
+        Event(
             kind=EventKind.NODE_INJECTED,
             payload={"flow": frame.flow, "step": NODE_PREFIX + node.id, "station": node.station},
         )
         for node in frame.nodes
     ]
-    option = Option(candidate, stack=(*stack, frame), why_now=why)
-    return with_events(option, _push_event(frame, len(option.stack)), *injected)
+    return with_events(candidate, _push_event(frame, len(candidate.stack)), *injected)
 
 
-def _frame(situation: Situation, kind: str, name: str, before: Option) -> Frame:
+def _frame(situation: Situation, kind: str, name: str, before: Candidate) -> Frame:
     return Frame.model_validate(
         {
             "kind": kind,
@@ -93,18 +104,19 @@ def _frame(situation: Situation, kind: str, name: str, before: Option) -> Frame:
             "opened": situation.progress.steps,
             "flow": situation.flow.id,
             "step": situation.step_id or None,
-            "back": way_of(before, situation),
+            "back": continuation_of(before, situation),
         }
     )
 
 
-def _pushed(candidate: Candidate, frame: Frame, before: Option, why: WhyNow) -> Option:
+def _pushed(candidate: Candidate, frame: Frame, before: Candidate, why: WhyNow) -> Candidate:
     stack = (*before.stack, frame)
     left = tuple(event for event in before.events if event.kind == EventKind.STACK_POP)
-    return Option(candidate, stack=stack, why_now=why, events=(*left, _push_event(frame, len(stack))))
+    events = (*left, _push_event(frame, len(stack)))
+    return candidate.model_copy(update={"stack": stack, "why_now": why, "events": events})
 
 
-def _push_event(frame: Frame, depth: int) -> RoutingEvent:
+def _push_event(frame: Frame, depth: int) -> Event:
     back = frame.back
     payload: dict[str, JsonValue] = {
         "frame": frame.token,
@@ -112,18 +124,18 @@ def _push_event(frame: Frame, depth: int) -> RoutingEvent:
         "interrupted": f"{frame.flow}/{frame.step}" if frame.step else frame.flow,
         "back_to": f"{back.flow}/{back.step}" if back.step else None,
     }
-    return RoutingEvent(kind=EventKind.STACK_PUSH, payload=payload)
+    return Event(kind=EventKind.STACK_PUSH, payload=payload)
 
 
-def _popped(option: Option, frame: Frame) -> Option:
-    return replace(option, events=(_pop_event(frame, len(option.stack)), *option.events))
+def _popped(option: Candidate, frame: Frame) -> Candidate:
+    return option.model_copy(update={"events": (_pop_event(frame, len(option.stack)), *option.events)})
 
 
-def _pop_event(frame: Frame, depth: int) -> RoutingEvent:
-    return RoutingEvent(kind=EventKind.STACK_POP, payload={"frame": frame.token, "depth": depth})
+def _pop_event(frame: Frame, depth: int) -> Event:
+    return Event(kind=EventKind.STACK_POP, payload={"frame": frame.token, "depth": depth})
 
 
-def after_aside(situation: Situation) -> Ways:
+def after_aside(situation: Situation) -> Transitions:
     """After a step of a sidequest or an injected node: the next one, or back."""
     frame = situation.stack[-1]
     quest = situation.rules.sidequests.get(frame.id) if frame.kind == "sidequest" else None
@@ -139,14 +151,14 @@ def after_aside(situation: Situation) -> Ways:
         waiting = pause(
             f"{situation.step_id} is BLOCKED: a person has to answer", situation.stack, "envelope.blockers"
         )
-        return Ways(waiting, (waiting,), waiting.candidate.reason)
+        return Transitions(waiting, (waiting,), waiting.reason)
     if at + 1 < len(names):
         option = advance(situation, names[at + 1], f"the next step of {frame.id}")
-        return Ways(option, (option,), option.candidate.reason, is_obvious=True)
+        return Transitions(option, (option,), option.reason, is_obvious=True)
     return _returning(situation, frame, quest)
 
 
-def _returning(situation: Situation, frame: Frame, quest: Sidequest | None) -> Ways:
+def _returning(situation: Situation, frame: Frame, quest: Sidequest | None) -> Transitions:
     returns = quest.returns if quest else Return()
     mode: str = returns.mode
     traces: tuple[ConditionTrace, ...] = ()
@@ -156,10 +168,10 @@ def _returning(situation: Situation, frame: Frame, quest: Sidequest | None) -> W
         mode, traces = chosen or "resume", (trace,)
     reason = f"back from {frame.id}: {mode}"
     option = _back(situation, frame, mode, returns.target, reason)
-    return Ways(option, (option,), reason, conditions=traces)
+    return Transitions(option, (option,), reason, conditions=traces)
 
 
-def _back(situation: Situation, frame: Frame, mode: str, target: str | None, reason: str) -> Option:
+def _back(situation: Situation, frame: Frame, mode: str, target: str | None, reason: str) -> Candidate:
     flow = situation.rules.flows.get(frame.flow, situation.flow)
     stack = situation.stack[:-1]
     inside = frame.back.flow == flow.id or (not stack and situation.progress.journey[-1:] == (flow.id,))
@@ -169,7 +181,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
         return _bounced(situation, flow, target, reason)
     if mode == "advance" and inside and frame.step and flow.has_step(frame.step) and frame.back.fork is None:
         following = flow.following(frame.step)
-        way = Way(
+        way = Continuation(
             decision=Action.ADVANCE if following else Action.TERMINATE,
             flow=flow.id,
             step=following,
@@ -182,77 +194,79 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
     return _popped(_on(way, situation, stack, reason), frame)
 
 
-def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Option:
+def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Candidate:
     """To a step of the flow's own graph: out of every sidequest that lies around this one too."""
-    way = Way(decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason)
+    way = Continuation(
+        decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason
+    )
     entered = [index for index, frame in enumerate(situation.stack, start=1) if frame.kind == "flow"]
     kept = situation.stack[: max(entered, default=0)]
-    option = option_of(way, situation, kept, reason)
+    option = resumed(way, situation, kept, reason)
     for depth, frame in enumerate(situation.stack[len(kept) :], start=len(kept)):
-        option = replace(option, events=(_pop_event(frame, depth), *option.events))
+        option = option.model_copy(update={"events": (_pop_event(frame, depth), *option.events)})
     return option
 
 
-def _on(way: Way, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Option:
+def _on(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
     """Where a flow goes on; at its end, wherever that leads."""
     if way.decision is Action.TERMINATE and not way.failed:
         flow = situation.rules.flows.get(way.flow, situation.flow)
         return _over(flow, situation, stack, reason)
-    return option_of(way, situation, stack, reason)
+    return resumed(way, situation, stack, reason)
 
 
-def flow_is_over(situation: Situation) -> Option:
+def flow_is_over(situation: Situation) -> Candidate:
     """What comes when the flow of the step is complete: the flow to run then, the interrupted one, the next one."""
     return _over(situation.flow, situation, situation.stack, "the flow is complete")
 
 
-def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Option:
+def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Candidate:
     following = _follow_up(flow.on_complete, situation, stack)
     if following is not None and done != following.id:
         why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")
-        ended = Way(
+        ended = Continuation(
             decision=Action.TERMINATE,
             flow=flow.id,
             step=None,
             candidate_id="terminate",
             reason="the flow is complete",
         )
-        return inject_flow(situation, following, option_of(ended, situation, stack, reason), why, priority=80)
+        return inject_flow(situation, following, resumed(ended, situation, stack, reason), why, priority=80)
     if stack and stack[-1].kind == "flow":
         frame = stack[-1]
         if frame.back.decision is Action.TERMINATE and not frame.back.failed:
             outer = situation.rules.flows.get(frame.back.flow, situation.flow)
             return _popped(_over(outer, situation, stack[:-1], reason, done=flow.id), frame)
-        option = option_of(frame.back, situation, stack[:-1], f"back from {flow.id}")
+        option = resumed(frame.back, situation, stack[:-1], f"back from {flow.id}")
         if frame.back.failed:
-            option = replace(option, resume_at=_retry(frame))
+            option = option.model_copy(update={"resume_at": _retry(frame)})
         return _popped(option, frame)
     return after_flow(flow, situation)
 
 
-def _retry(frame: Frame) -> Way:
+def _retry(frame: Frame) -> Continuation:
     """Where a run goes on that ended because of what the frame interrupted."""
-    way, fork = once_more(frame.flow, frame.step or ""), frame.back.fork
+    way, fork = retry(frame.flow, frame.step or ""), frame.back.fork
     into = {"decision": Action.FORK, "step": fork.pending[0], "fork": fork} if fork else {}
     return way.model_copy(update=into)
 
 
-def on_failure(situation: Situation) -> Option | None:
+def on_failure(situation: Situation) -> Candidate | None:
     """The flow to run when a step of this one has failed, before the run ends as failed."""
     following = _follow_up(situation.flow.on_failure, situation, situation.stack)
     if following is None:
         return None
     why = WhyNow(trigger=f"{situation.step_id} failed", relevance_to_charter=f"on_failure of {situation.flow.id}")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
-    back = Way(
+    back = Continuation(
         decision=Action.TERMINATE,
         flow=situation.flow.id,
         step=None,
         candidate_id="terminate",
-        reason=ended.candidate.reason,
+        reason=ended.reason,
         failed=True,
     )
-    failed = replace(ended, stack=situation.stack, resume_at=back)
+    failed = ended.model_copy(update={"stack": situation.stack, "resume_at": back})
     return inject_flow(situation, following, failed, why, priority=100)
 
 

@@ -14,16 +14,17 @@ from gitswarm.ledger.layout import STORED_AS_THEY_ARE, RunLayout
 from gitswarm.ledger.message import Kind, Message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.store import Draft, RunStore
-from gitswarm.records.base import shorten, timestamp
+from gitswarm.ledger.store import RunStore
+from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.text import shorten
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.engines import build_engines, claude_profile, refuse_impossible
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
+from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.safety.redact.redactor import Redactor
@@ -41,6 +42,7 @@ class NewRun:
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
     layout = RunLayout(new.spec.run_id)
+    repository.mark_processes(MARKER, layout.run_id)
     redactor = Redactor(new.spec.settings.secrets, around.env, [access.env for access in around.access.values()])
     claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
     return Session(
@@ -116,21 +118,12 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
     trailers = {"Swarm-Kind": Kind.RUN, "Swarm-Run": layout.run_id, "Swarm-Seq": str(len(events))}
     subject = f"run {flows}{task}"
     if forked_at is not None:
-        origin = forked_at.execution.run.run_id
+        origin = forked_at.execution.run_id
         trailers["Swarm-Forked-From"] = f"{origin} {forked_at.commit}"
         subject = f"run {flows}, forked after {forked_at.flow}/{forked_at.step} of {origin}"
     parent = forked_at.commit if forked_at is not None else spec.base
-    draft = Draft(
-        message=Message(
-            subject,
-            spec.task,
-            trailers,
-        ),
-        author="kernel",
-        code_tree=objects.commit(parent).tree,
-        files=session.store.stored(files).blobs,
-    )
-    session.store.create(parent, draft)
+    message = Message(subject, spec.task, trailers)
+    session.store.create(parent, session.store.stage(message, objects.commit(parent).tree, files))
     return replay(session.repository, layout), events
 
 

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Literal
 
-from gitswarm.git.locks import Owner
+from gitswarm.git.owners import Owner
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.base import Record

@@ -12,13 +12,14 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.journal import OpenJournal
-from gitswarm.ledger.layout import RUNS_FOLDER, RunLayout
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import live_journals, run_spec
 from gitswarm.ledger.rescue import strayed
 from gitswarm.ledger.routing_note import is_garbled
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Surroundings
@@ -51,6 +52,7 @@ def hold_run(
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
+    repository.refuse_old_git()
     first = _first_look(repository, layout)
     specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)

@@ -10,11 +10,11 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.partial import PartialHandoff
-from gitswarm.runner.by_hand import ResumeOptions, by_hand
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.engines import refuse_impossible
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.landing.apart import adopt_apart
+from gitswarm.runner.human import ResumeOptions, commit_human_step
+from gitswarm.runner.landing.out_of_band import adopt_out_of_band
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
@@ -52,7 +52,7 @@ def resume_run(
         if options.adopt and held.settled and not _is_edited(session, state):
             options = replace(options, adopt=False)
         if options.adopt or options.skip:
-            place, state, decision = by_hand(session, state, options)
+            place, state, decision = commit_human_step(session, state, options)
             resumption = Resumption(options.answer)
         else:
             place, partial = _place_to_go_on(session, state)
@@ -66,7 +66,7 @@ def resume_run(
 
 def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:
     """A run that succeeded goes nowhere; a person's edits may still become a step of it."""
-    adopted = adopt_apart(session, state) if adopt else None
+    adopted = adopt_out_of_band(session, state) if adopt else None
     if adopted is not None:
         return Resumed(adopted, was_complete=False)
     drop_journals(session, state)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gitswarm.errors import RunInterruptedError
 from gitswarm.ledger.message import Message
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.ledger.store import Draft, end_trailers
+from gitswarm.ledger.store import end_trailers
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
@@ -19,9 +19,9 @@ from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
-from gitswarm.runner.step.papers import proposal_file
 from gitswarm.runner.step.plan import Resumption, plan_step
-from gitswarm.runner.step.position import route_event, told_events
+from gitswarm.runner.step.position import route_event
+from gitswarm.runner.step.render import proposal_file
 from gitswarm.runner.undo.partial import keep_partial, partial_fork, partial_path
 from gitswarm.runner.undo.recovery import take_place
 
@@ -56,7 +56,9 @@ def carry_on(
             session.around.observer.committed(reached)
             decision = decide_next(session, reached)
     except RunInterruptedError:
-        return _end_now(session, place, reached, decision)
+        # Ended below: as long as an exception is handled, its traceback holds on to locks that it came out of.
+        pass
+    return _end_now(session, place, reached, decision)
 
 
 def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> RunStatus | None:
@@ -80,16 +82,16 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
     finished = session.store.finish_next(replay(session.repository, session.layout))
     if finished.tip != state.tip:
         take_place(session, finished)
-        return end_run(session, place, finished, ending_at(session, finished, _wished(session)))
+        return end_run(session, place, finished, ending_at(session, finished, _requested_status(session)))
     if decision.decision is Action.FORK:
         partial = partial_fork(session, finished)
         place = take_place(session, finished)
     else:
         partial = keep_partial(session, place, finished)
-    return end_run(session, place, finished, Ending(_wished(session), decision, partial))
+    return end_run(session, place, finished, Ending(_requested_status(session), decision, partial))
 
 
-def _wished(session: Session) -> RunStatus:
+def _requested_status(session: Session) -> RunStatus:
     request = session.requests.read()
     return STATUS[request.wish] if request is not None else RunStatus.PAUSED
 
@@ -118,22 +120,16 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
     path = session.layout.end_events(number)
     content = {path: b"".join(event.to_line() for event in events)}
     if ending.decision.proposal is not None:
-        content.update(proposal_file(session.layout, ending.decision.proposal))
+        content.update(proposal_file(session.layout.run_id, ending.decision.proposal))
     if ending.partial is not None:
         content[partial_path(session, ending.partial.flow_key)] = ending.partial.to_json()
-    stored = session.store.stored(content)
-    place.folder.write(stored.contents)
     reason = _reason(state, ending)
     message = Message(f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events)))
-    draft = Draft(
-        message=message,
-        author="kernel",
-        code_tree=state.tip_tree,
-        files=stored.blobs,
-    )
-    after = session.store.commit(state, draft)
+    staged = session.store.stage(message, state.tip_tree, content)
+    place.folder.write(staged.contents)
+    after = session.store.commit(state, staged)
     session.requests.clear()
-    place.index.begin_aligning(after.tip_tree, stored.blobs)
+    place.index.begin_aligning(after.tip_tree, staged.files)
     place.index.leave()
     for event in events:
         session.around.observer.event(event)
@@ -151,6 +147,7 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
     else:
         last = Event(_END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
     now = timestamp(session.around.clock())
+    brought = decision.events if decision.to_step is None else ()  # else with the step
     return [
         LoggedEvent(
             run_id=session.layout.run_id,
@@ -160,13 +157,8 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
             flow_key=decision.flow_key,
             payload=dict(event.payload),
         )
-        for seq, event in enumerate((route_event(decision), *_told(decision), last), start=1)
+        for seq, event in enumerate((route_event(decision), *brought, last), start=1)
     ]
-
-
-def _told(decision: Decision) -> list[Event]:
-    """What a decision brings with it, unless a step is still to be executed: that one tells it then."""
-    return told_events(decision) if decision.to_step is None else []
 
 
 def _reason(state: RunState, ending: Ending) -> str:

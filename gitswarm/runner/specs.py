@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from gitswarm.errors import SpecError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
-from gitswarm.ledger.reading import parsed
 from gitswarm.records.base import pretty_json
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.sidequests import pattern_problem

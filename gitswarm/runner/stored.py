@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
-
-from gitswarm.ledger.reading import parsed
+from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
@@ -29,13 +27,6 @@ def evidence_of(session: Session, record: StepRecord) -> Evidence | None:
     if content is None:
         return None
     return parsed(Evidence.from_json, content, session.layout, _where(record, record.execution.evidence))
-
-
-def limited_until(receipt: JsonValue) -> str | None:
-    """When the usage limit ends that the step met (`EngineOutcome.resets_at`); None: it met none."""
-    outcome = receipt.get("outcome") if isinstance(receipt, dict) else None
-    until = outcome.get("resets_at") if isinstance(outcome, dict) else None
-    return until if isinstance(until, str) else None
 
 
 def _where(record: StepRecord, path: str) -> str:

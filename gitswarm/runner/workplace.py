@@ -90,14 +90,12 @@ def _mention_gone(session: Session) -> None:
 
 
 def _equipped(session: Session, shadow: Shadow) -> Shadow:
-    """With what is known of the run. Every git process in the worktree carries the run's mark, so that a later owner
-    can end it."""
-    env = {**shadow.git.env, MARKER: session.layout.run_id}
+    """With what is known of the run."""
     objects = session.repository.objects
     base = session.spec.base
     # Only what was a submodule before the run: an agent may call anything one later.
     submodules = tuple(objects.submodules(objects.commit(base).tree))
-    return replace(shadow, git=replace(shadow.git, env=env), base=base, submodules=submodules)
+    return replace(shadow, base=base, submodules=submodules)
 
 
 def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gitswarm.git.objects import Person
+from gitswarm.git.commits import Person
 
 _CREDENTIALS = frozenset(
     {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gitswarm.git.process import RunningGit
+from gitswarm.git.running import RunningGit
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.records.run_spec import RUN_ID
+from gitswarm.records.run_id import RUN_ID
 from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
 
 _SUFFIX = ".landing"

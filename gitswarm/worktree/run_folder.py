@@ -59,6 +59,7 @@ class RunFolder:
 
         For a folder that others are writing in at this moment.
         """
+        stored = self._stored(tree)
         found: dict[str, bytes] = {}
         for path in declared:
             place = self.worktree / path
@@ -68,7 +69,7 @@ class RunFolder:
             ):
                 continue
             content = place.read_bytes()
-            blob_id = self.objects.entry(tree, path)
+            blob_id = stored.get(path)
             if blob_id is None or self.objects.read_blob(blob_id) != content:
                 found[path] = content
         return found

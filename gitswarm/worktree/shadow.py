@@ -14,11 +14,11 @@ from gitswarm.errors import SetupFailedError
 from gitswarm.git.locks import Locks
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git
-from gitswarm.git.repository import LinkedWorktree, Repository
+from gitswarm.git.repository import Repository
+from gitswarm.git.worktrees import MADE_FOR, LinkedWorktree, pointer
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 
 _SET_UP = "swarm-set-up"
-_MADE_FOR = "swarm-branch"
 _OURS = "refs/swarm/"
 
 
@@ -100,18 +100,13 @@ def choose_path(repository: Repository, run_id: str, placement: Placement) -> Pa
 
 def find_shadow(repository: Repository, branch: str) -> Shadow | None:
     """The worktree that was made for `branch` and still exists, whatever is checked out in it by now."""
-    for linked in repository.linked_worktrees():
-        if _made_for(linked) != branch:
-            continue
-        path = _where(repository, linked)
-        if path is not None:
-            return _shadow(repository, path, linked.git_dir, branch)
-    return None
+    found = repository.worktree_made_for(branch)
+    return None if found is None else _shadow(repository, found.path, found.git_dir, branch)
 
 
 def recorded_path(repository: Repository, branch: str) -> Path | None:
     """Where git believes the worktree of `branch` to be, there or not."""
-    return next((linked.path for linked in repository.linked_worktrees() if _made_for(linked) == branch), None)
+    return next((linked.path for linked in repository.linked_worktrees() if linked.made_for == branch), None)
 
 
 def checked_out_elsewhere(repository: Repository, branch: str) -> Path | None:
@@ -123,14 +118,14 @@ def checked_out_elsewhere(repository: Repository, branch: str) -> Path | None:
 
 
 def _is_somebody_elses(linked: LinkedWorktree, branch: str) -> bool:
-    made_for = _made_for(linked)
+    made_for = linked.made_for
     return made_for != branch and not (made_for or "").startswith(_OURS)
 
 
 def follow_moved(repository: Repository, branch: str, expected: Path) -> Shadow | None:
     """Takes note of a worktree that was moved together with its repository; None: it does not lie at `expected`."""
     for linked in repository.linked_worktrees():
-        if _made_for(linked) == branch and not linked.path.is_dir() and _points_to(expected, linked.git_dir.name):
+        if linked.made_for == branch and not linked.path.is_dir() and _points_to(expected, linked.git_dir.name):
             return _shadow(repository, expected, linked.git_dir, branch)
     return None
 
@@ -138,64 +133,22 @@ def follow_moved(repository: Repository, branch: str, expected: Path) -> Shadow 
 def lost_worktrees(repository: Repository, known: Collection[str]) -> Iterator[Path]:
     """What git keeps about worktrees that are gone, of runs that are not among the `known` ids."""
     for linked in repository.linked_worktrees():
-        made_for = _made_for(linked) or ""
-        marked = (linked.git_dir / _MADE_FOR).is_file() and not made_for.startswith(_OURS)
+        made_for = linked.made_for or ""
+        marked = (linked.git_dir / MADE_FOR).is_file() and not made_for.startswith(_OURS)
         run = made_for.rpartition("/")[2]
         if marked and run not in known and not linked.path.is_dir():
             yield linked.git_dir
 
 
-def _where(repository: Repository, linked: LinkedWorktree) -> Path | None:
-    """The folder of a worktree: as git recorded it, or the checkout we stand in, if that was moved by hand."""
-    if linked.path.is_dir():
-        return None if _belongs_to_another(linked) else linked.path
-    if repository.checkout is not None and repository.checkout_git_dir == linked.git_dir:
-        return repository.checkout
-    return None
-
-
 def _points_to(folder: Path, name: str) -> bool:
     """Whether `folder` was the worktree of this name, of a repository that is not where it was."""
-    target = _pointer(folder)
+    target = pointer(folder)
     return target is not None and target.name == name and target.parent.name == "worktrees" and not target.exists()
-
-
-def _belongs_to_another(linked: LinkedWorktree) -> bool:
-    """Whether the folder is a worktree of another repository, of which ours is a copy made with `cp -r`."""
-    target = _pointer(linked.path)
-    if target is None or target == linked.git_dir or not target.is_dir():
-        return False
-    try:
-        back = Path((target / "gitdir").read_text(encoding="utf-8", errors="surrogateescape").strip())
-        return (
-            target.name == linked.git_dir.name
-            and not target.samefile(linked.git_dir)
-            and back.samefile(linked.path / ".git")
-        )
-    except OSError:
-        return False
-
-
-def _pointer(folder: Path) -> Path | None:
-    """What the `.git` file in a worktree names."""
-    try:
-        said = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
-    return Path(said.removeprefix("gitdir: ").rstrip("\n")) if said.startswith("gitdir: ") else None
 
 
 def is_ours(linked: LinkedWorktree) -> bool:
     """Whether the worktree was made for a run, or for one of its steps."""
-    return (linked.git_dir / _MADE_FOR).exists()
-
-
-def _made_for(linked: LinkedWorktree) -> str | None:
-    try:
-        said = (linked.git_dir / _MADE_FOR).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return linked.branch
-    return said if said.startswith("refs/") else linked.branch
+    return (linked.git_dir / MADE_FOR).exists()
 
 
 def add_shadow(repository: Repository, branch: str, path: Path, locks: Locks) -> Shadow:
@@ -226,7 +179,7 @@ def _register(repository: Repository, branch: str, path: Path) -> Shadow:
 
 def mark_made_for(git_dir: Path, name: str) -> None:
     """Remembers whose worktree it is, whatever somebody checks out in it."""
-    (git_dir / _MADE_FOR).write_text(name, encoding="utf-8")
+    (git_dir / MADE_FOR).write_text(name, encoding="utf-8")
 
 
 def put_away(shadow: Shadow, folder: Path, locks: Locks) -> None:

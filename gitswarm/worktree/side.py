@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitswarm.git.locks import Locks
-from gitswarm.git.repository import LinkedWorktree, Repository
-from gitswarm.records.run_spec import RUN_ID
+from gitswarm.git.repository import Repository
+from gitswarm.git.worktrees import LinkedWorktree
+from gitswarm.records.run_id import RUN_ID
 from gitswarm.worktree.push_block import block_pushes, is_initialised
 from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
 

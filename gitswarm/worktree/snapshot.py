@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gitswarm.git.incoming import Incoming
 from gitswarm.git.objects import IndexChange
-from gitswarm.git.process import RunningGit
+from gitswarm.git.running import RunningGit
 from gitswarm.worktree import sparse, submodules
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries
 from gitswarm.worktree.shadow import Shadow
@@ -142,9 +142,9 @@ def begin_aligning(shadow: Shadow, tree: str, files: Mapping[str, str | None] | 
     """
     # A small index is cheaper to read anew, and then knows the ids of all its folders: `_tree_of_index` needs them.
     if files is None or _is_small(shadow.git_dir / "index"):
-        return shadow.git.start(*_ALIGN, tree)
+        return RunningGit(shadow.git, *_ALIGN, tree)
     lines = b"".join(_index_line(path, blob_id) + b"\0" for path, blob_id in files.items())
-    return shadow.git.start("update-index", "-z", "--index-info", stdin=lines)
+    return RunningGit(shadow.git, "update-index", "-z", "--index-info", stdin=lines)
 
 
 def _index_line(path: str, blob_id: str | None) -> bytes:

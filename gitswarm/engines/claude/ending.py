@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited
 from gitswarm.records.base import timestamp
-from gitswarm.records.outcome import UNKNOWN_TIME, EngineOutcome, OutcomeKind
+from gitswarm.records.engine_outcome import EngineOutcome, OutcomeKind
+from gitswarm.records.outcome import UNKNOWN_TIME
 
 _KINDS: Mapping[str, OutcomeKind] = {
     "max_turns": "max_turns",

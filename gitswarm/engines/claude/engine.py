@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,8 +15,7 @@ from pathlib import Path
 from gitswarm.engines.base import (
     Capabilities,
     Emit,
-    RouteAnswer,
-    RouteQuestion,
+    RouteTerms,
     StepEndedError,
     StepRequest,
     StepResult,
@@ -25,15 +25,16 @@ from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
 from gitswarm.engines.claude.holding import Watch
 from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.phase_orders import FINALIZE, as_request, finalize_order, route_order, work_order
+from gitswarm.engines.claude.phase_orders import FINALIZE, finalize_order, route_order, work_order
 from gitswarm.engines.claude.phases import Phase, Phases
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.program import Program, find_program, has_sdk
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event
-from gitswarm.records.outcome import EngineOutcome
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.receipt import Tokens, ToolSource
 
 _FINALIZE_S = 300.0
@@ -91,7 +92,7 @@ class ClaudeEngine:
         worked = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
         try:
             recorder.prompt(request.prompt)
-            with self._ordered(request) as order:
+            with self._ordered(request, partial(work_order, request, self.profile)) as order:
                 if isinstance(order, EngineOutcome):
                     return step_result(request, recorder, replace(worked, work=Phase(order)))
                 start = partial(Conversation, recorder, Gate(request.decide, self.profile.decision_s), emit)
@@ -113,37 +114,40 @@ class ClaudeEngine:
         timeout_s = self.profile.settings.step_timeout
         return Watch(started + timeout_s, timeout_s, request.ended)
 
-    def route(self, question: RouteQuestion) -> RouteAnswer:
-        request = as_request(question, self.mode)
-        recorder = Recorder(request, self.clock, _unheard, _SOURCES[self.mode])
-        gate = Gate(request.decide, self.profile.decision_s)
-        watch = Watch(time.monotonic() + question.timeout_s, question.timeout_s, request.ended)
-        with self._ordered(request) as order:
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
+        recorder = Recorder(terms, self.clock, _unheard, _SOURCES[self.mode])
+        gate = Gate(terms.decide, self.profile.decision_s)
+        watch = Watch(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
+        with self._ordered(terms, partial(route_order, question, terms, self.profile)) as order:
             if isinstance(order, EngineOutcome):
                 return RouteAnswer(_no_answer(order))
-            phases = self._phases(lambda: Conversation(recorder, gate, _unheard))
-            answered = phases.run(route_order(order, question.schema), watch)
+            answered = self._phases(lambda: Conversation(recorder, gate, _unheard)).run(order, watch)
         if answered.outcome.kind == "killed":
             raise TimeoutError
         usage = answered.usage
         tokens = Tokens.of(usage.prompt, usage.completion)
-        cost = self.profile.cost(usage.cost_usd, answered.model or question.model, (usage.prompt, usage.completion))
+        cost = self.profile.cost(usage.cost_usd, answered.model or terms.model, (usage.prompt, usage.completion))
         if answered.structured is not None:
             return RouteAnswer(answered.structured, tokens, cost)
         is_ok = answered.outcome.kind == "ok"
         return RouteAnswer(answered.text if is_ok else _no_answer(answered.outcome), tokens, cost)
 
     @contextmanager
-    def _ordered(self, request: StepRequest) -> Iterator[SessionOrder | EngineOutcome]:
-        """The session that works, with a folder of its own while the block lasts; or why there can be none."""
-        program = self.find_program(self.profile.environment(request.env))
+    def _ordered(
+        self, asked: StepRequest | RouteTerms, order: Callable[[Path, Path], SessionOrder]
+    ) -> Iterator[SessionOrder | EngineOutcome]:
+        """A session with a folder of its own while the block lasts; or why there can be none.
+
+        :param order: makes it from its program and its folder.
+        """
+        program = self.find_program(self.profile.environment(asked.env))
         if program.path is None or program.problem is not None:
             yield EngineOutcome(kind="engine_missing", detail=program.told)
             return
-        request.scratch.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=request.scratch))
+        asked.scratch.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=asked.scratch))
         try:
-            yield work_order(request, self.profile, program.path, folder)
+            yield order(program.path, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -12,8 +12,9 @@ from gitswarm.engines.claude.bounds import bounded
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.recorder import Recorder
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import UNKNOWN_TIME, EngineOutcome, Result, Status, reset_words
+from gitswarm.records.outcome import UNKNOWN_TIME, Result, Status, reset_words
 from gitswarm.records.receipt import Tokens
 
 _ENDED_EARLY = ("max_turns", "denied")
@@ -56,7 +57,7 @@ def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> Ste
     handoff, problem = _handoff(worked)
     failed = outcome.kind in _FAILURES and handoff is None
     return StepResult(
-        step_id=request.step_id,
+        step_id=request.execution.step,
         status=Result.FAILED if failed else Result.SUCCEEDED,
         output=capped(work.text),
         error=f"claude: {outcome.detail or outcome.kind}" if failed else None,

@@ -1,4 +1,4 @@
-"""The sessions that an engine orders: one that works, one that hands over, one that says where the run goes on."""
+"""The sessions that an engine orders: one that works, one that hands over, one that says where the run continues."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from gitswarm.engines.base import RouteQuestion, SessionTerms, StepRequest
+from gitswarm.engines.base import RouteTerms, StepRequest
 from gitswarm.engines.claude.order import SessionOrder
 from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.records.policy import Deny, Verdict
-from gitswarm.specs.compile import Prompt
+from gitswarm.records.navigator import RouteQuestion
 
 USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
 """For a station that names none."""
@@ -54,32 +53,19 @@ def finalize_order(work: SessionOrder, schema: Mapping[str, JsonValue], session:
     return replace(work, prompt=FINALIZE, tools=(), max_turns=None, schema=open_ended, resume=session)
 
 
-def route_order(work: SessionOrder, schema: Mapping[str, JsonValue]) -> SessionOrder:
-    """Only answers."""
-    return replace(work, tools=(), max_turns=None, bare=True, schema=schema)
-
-
-def as_request(question: RouteQuestion, mode: str) -> StepRequest:
-    """A navigator's session has no tools and leaves nothing behind: its answer says it all."""
-
-    def deny(_tool: str, _given: Mapping[str, JsonValue]) -> Verdict:
-        return Deny("tool", "a navigator only answers", "answer from what you were given")
-
-    return StepRequest(
-        run_id="",
-        flow_key=question.flow_key,
-        step_id=question.step_id,
-        iteration=question.execution + 1,
-        execution=question.execution,
-        agent_key="navigator",
-        mode=mode,
-        model=question.model,
-        worktree=question.folder,
-        run_base=question.folder,
-        prompt=Prompt(_NAVIGATOR, question.prompt),
-        outputs=(),
-        env=question.env,
-        scratch=question.scratch,
-        decide=deny,
-        terms=SessionTerms(output_schema=question.schema),
+def route_order(
+    question: RouteQuestion, terms: RouteTerms, profile: ClaudeProfile, program: Path, folder: Path
+) -> SessionOrder:
+    """Only answers: no tools, and nothing that stays behind."""
+    return SessionOrder(
+        prompt=question.prompt,
+        cwd=terms.worktree,
+        folder=folder,
+        env=profile.environment(terms.env),
+        settings=profile.settings,
+        program=program,
+        system=_NAVIGATOR,
+        bare=True,
+        model=None if terms.model in _NO_MODEL else terms.model,
+        schema=question.schema,
     )

@@ -15,7 +15,7 @@ from gitswarm.engines.claude.holding import Watch, hold_session
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Usage
-from gitswarm.records.outcome import EngineOutcome
+from gitswarm.records.engine_outcome import EngineOutcome
 
 _GO_ON = (
     "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gitswarm.evidence.formats.signature import Failure, signature
-from gitswarm.records.base import shorten
 from gitswarm.records.evidence import ReportSource, TestReport
+from gitswarm.records.text import shorten
 
 TEXT_CHARS = 2_000_000
 """More than this is cut in its middle: summaries stand at the end, tools introduce themselves at the beginning."""

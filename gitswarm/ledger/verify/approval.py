@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import Word
-from gitswarm.ledger.layout import HUMAN, KERNEL, RUNS_FOLDER, RunLayout
+from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
+from gitswarm.records.execution import RUNS_FOLDER
 
 
 @dataclass(frozen=True, slots=True)

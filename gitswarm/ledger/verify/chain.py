@@ -11,7 +11,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import link_name
-from gitswarm.records.run_spec import RUN_ID
+from gitswarm.records.run_id import RUN_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
+from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import TERMINAL_KINDS, EventKind, LoggedEvent
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.outcome import RunStatus, Status, worse
 from gitswarm.records.routing import Frame
 
 STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
@@ -147,12 +148,32 @@ def _facts(link: Link, events: Sequence[LoggedEvent], papers: Papers) -> Iterato
         for kind in STEP_ENDS:
             yield from _unlike(told.get(kind), {**done, "status": link.said.get("Swarm-Result")})
     end = told.get(EventKind.STEP_END)
-    if envelope is not None and envelope.status_reason is None:
-        yield from _unlike(end, {"handoff_status": envelope.status})
+    if envelope is not None and end is not None:
+        yield from _status(end, envelope, replayed=link.replays is not None)
     if evidence is not None:
         diff = evidence.diff
         counted: dict[str, JsonValue] = {"insertions": diff.insertions, "deletions": diff.deletions}
         yield from _unlike(told.get(EventKind.FILE_CHANGES), {"files": len(diff.files), **counted})
+
+
+def _status(end: LoggedEvent, envelope: Envelope, *, replayed: bool) -> Iterator[str]:
+    """The last event has the status of the envelope, and the agent's claim where that was judged to be worse.
+
+    Two events differ for a reason that the envelope has: one of an earlier version, which logged the claim alone, and
+    one of a parallel step whose code conflicted afterwards; that one is compared with its own commit.
+    """
+    status, is_explained = end.payload.get("handoff_status"), envelope.status_reason is not None
+    better = _better_than(envelope.status) if is_explained else ()
+    claim = end.payload.get("claimed_status")
+    if "claimed_status" in end.payload and claim not in better:
+        yield f"{end.kind} says claimed_status {claim}, which nothing explains"
+    may_differ = status in better and (replayed or "claimed_status" not in end.payload)
+    if not may_differ:
+        yield from _unlike(end, {"handoff_status": envelope.status})
+
+
+def _better_than(status: Status) -> tuple[str, ...]:
+    return tuple(other for other in Status if worse(other, status) is not other)
 
 
 def _unlike(event: LoggedEvent | None, expected: dict[str, JsonValue]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.verify.approval import Statement
 from gitswarm.ledger.verify.chain import Chain
 from gitswarm.ledger.verify.finding import Finding
-from gitswarm.records.run_spec import BRANCH_PREFIX
+from gitswarm.records.run_id import BRANCH_PREFIX
 
 _GITHUB = "noreply@github.com"
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gitswarm.git.sealed import SealedCommit, TreeChange
-from gitswarm.ledger.layout import RUNS_FOLDER, Execution, RunLayout
+from gitswarm.ledger.finding import events_path
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message
-from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.verify.finding import Check, Finding
+from gitswarm.records.execution import RUNS_FOLDER, Execution
 
 
 @dataclass(frozen=True, slots=True)

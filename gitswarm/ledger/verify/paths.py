@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gitswarm.git.objects import FILE
-from gitswarm.ledger.layout import HUMAN, KERNEL, Execution
+from gitswarm.ledger.layout import HUMAN, KERNEL, expired_events
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link, in_runs, shown
 from gitswarm.ledger.verify.schemas import PARTIAL, PROPOSALS, Papers
 from gitswarm.records.evidence import DiffSummary
+from gitswarm.records.execution import Execution
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.station import Station
@@ -61,7 +62,7 @@ def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
 
 def _is_expired(execution: Execution, path: str) -> bool:
     folder, _slash, name = path.rpartition("/")
-    return folder == execution.events_folder and path in execution.expired_events([name])
+    return folder == execution.events_folder and path in expired_events(execution, [name])
 
 
 def _declared(link: Link, papers: Papers, frozen: Frozen) -> frozenset[str]:

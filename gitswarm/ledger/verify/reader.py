@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.objects import EMPTY_TREE
+from gitswarm.git.commits import EMPTY_TREE
 from gitswarm.git.sealed import GITLINK, SealedCommit, SealedObjects, TreeChange
-from gitswarm.ledger.layout import Execution, RunLayout
+from gitswarm.ledger.finding import events_path
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, Message, parse_message
-from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.ledger.verify.link import Link, Seal, link_name, shown
+from gitswarm.records.execution import Execution
 
 
 @dataclass(slots=True)
@@ -73,9 +74,7 @@ class _Reading:
         """
         :raises KeyError, ValueError: the trailers do not say.
         """
-        said = self.message.trailers
-        iteration = int(said["Swarm-Iteration"])
-        return Execution(self.layout, said["Swarm-Flow"], said["Swarm-Step"], iteration, said["Swarm-Agent"])
+        return Execution.of_trailers(self.layout.run_id, self.message.trailers)
 
     def papers(self, kind: Kind, execution: Execution | None) -> Iterator[str]:
         """Files that such a commit has, besides its events."""

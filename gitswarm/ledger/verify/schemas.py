@@ -13,7 +13,7 @@ from gitswarm.ledger.layout import STORED_AS_THEY_ARE
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
-from gitswarm.records.base import Record, shorten
+from gitswarm.records.base import Record
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, LoggedEvent
 from gitswarm.records.evidence import Evidence
@@ -21,6 +21,7 @@ from gitswarm.records.partial import PartialHandoff
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Proposal
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.text import shorten
 from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelPolicy

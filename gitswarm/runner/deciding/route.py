@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from gitswarm.errors import SwarmError
-from gitswarm.git.objects import Commit
+from gitswarm.git.commits import Commit
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
@@ -16,12 +16,12 @@ from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded, Supersedes
 from gitswarm.routing import driver
-from gitswarm.routing.options import once_more
+from gitswarm.routing.options import retry
 from gitswarm.runner.deciding.preflight import preflight
 from gitswarm.runner.deciding.situation import rules_of, situation_of
 from gitswarm.runner.forks.siblings import has_begun, taken_back
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import ended_by, led_by
+from gitswarm.runner.step.position import final_decision, incoming_decision
 
 
 def decide_next(session: Session, state: RunState) -> Decision:
@@ -77,7 +77,7 @@ def decision_at_end(session: Session, end: str) -> Decision:
 
 def _told_at_end(session: Session, end: Commit, events: str) -> Decision:
     """Somebody removed the note: the `end` commit tells the decision too."""
-    told = ended_by(session, end.tree, events)
+    told = final_decision(session, end.tree, events)
     if told is None:
         raise SwarmError(f"{end.id[:12]} lost its decision", hint=f"git swarm log {session.layout.run_id}")
     flow, choice = told
@@ -145,11 +145,11 @@ def waits_for_approval(session: Session, state: RunState) -> bool:
 
 def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) -> Choice:
     """Where a run goes on that ended: where it said that it would, else with its last step once more."""
-    led = led_by(session, record)
+    led = incoming_decision(session, record)
     if ended.resume_at is not None:
         # A branch of a fork goes on in what was open when it began; a run that ends has nothing open.
         return driver.go_on(ended.resume_at, led.stack if record.fork else ended.stack, reason)
-    return driver.go_on(once_more(record.flow, record.step), led.stack, reason)
+    return driver.go_on(retry(record.flow, record.step), led.stack, reason)
 
 
 def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -> Decision:
@@ -188,7 +188,7 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
     before = standing_decision(session.repository, session.layout, record.parent)
     if before is not None:
         return repeat_decision(session, state, before)
-    return session.store.decide(state.tip, led_by(session, record), _place(session, record, None))
+    return session.store.decide(state.tip, incoming_decision(session, record), _place(session, record, None))
 
 
 def _record(session: Session, state: RunState, choice: Choice, place: DecisionPlace) -> Decision:

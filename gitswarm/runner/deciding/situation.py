@@ -7,23 +7,25 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import JsonValue
 
-from gitswarm.engines.base import RouteQuestion
+from gitswarm.engines.base import RouteTerms
 from gitswarm.errors import SwarmError
-from gitswarm.ledger.layout import RUNS_FOLDER
-from gitswarm.ledger.reading import parsed
+from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import limited_until
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
 from gitswarm.routing.macro import GATE
-from gitswarm.routing.situation import Answer, Ask, Branch, Progress, Question, Rules, Situation
+from gitswarm.routing.situation import Branch, Progress, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
-from gitswarm.runner.step.position import led_by
+from gitswarm.runner.step.position import incoming_decision
 from gitswarm.runner.step.request import agent_environment, scratch_folder
-from gitswarm.runner.stored import evidence_of, limited_until
+from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelWish, navigator_model
 from gitswarm.specs.promises import declared_artifacts
@@ -39,14 +41,14 @@ _PAPERS = frozenset({"receipts", "handoff", "llm", "events", "evidence", "routin
 
 def situation_of(session: Session, state: RunState, record: StepRecord) -> Situation:
     """What is known after a committed step."""
-    led = led_by(session, record)
+    led = incoming_decision(session, record)
     flow = session.specs.flows[record.flow]
     rules = rules_of(session)
     progress = _progress(session, state, record, led, rules)
     evidence = _stored(session, record, record.execution.evidence)
     context: dict[str, JsonValue] = {
-        "receipt": _stored(session, record, record.execution.receipt),
-        "envelope": _stored(session, record, record.execution.envelope),
+        "receipt": _counted(record, _stored(session, record, record.execution.receipt)),
+        "envelope": _counted(record, _stored(session, record, record.execution.envelope)),
         "evidence": evidence,
         "run": _run(session, state, record, progress, len(led.stack)),
         "history": list(_history(state, record)),
@@ -62,7 +64,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         changed=tuple(dict.fromkeys([*_changed(evidence), *_changed_by_branches(session, state, record, flow)])),
         rules=rules,
         progress=progress,
-        ask=_navigator(session, state, record),
+        ask=_navigator(session, record),
         limited_until=limited_until(context["receipt"]),
     )
 
@@ -85,6 +87,7 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
     fork = led.fork if record.fork is not None else None
     return Progress(
         steps=len(state.steps),
+        executions=record.executions,
         iteration=record.execution.iteration,
         uses={name: used for name in rules.sidequests if (used := tally.uses("sidequest", name))},
         injections=sum(1 for token in tally.opened if not token.startswith("sidequest:")),
@@ -114,7 +117,7 @@ def _run(
         "journey": list(progress.journey),
         "task": session.spec.task,
         "steps_executed": len(state.steps),
-        "iteration": record.execution.iteration,
+        "iteration": record.executions,
         "tokens": state.tokens,
         "cost_usd": state.cost_usd,
         "routing_mode": session.spec.routing_mode,
@@ -136,10 +139,15 @@ def _history(state: RunState, record: StepRecord) -> Iterator[dict[str, JsonValu
     same = [earlier for earlier in entered[-HISTORY_KEPT * 4 :] if earlier.step == record.step]
     for earlier in same[-HISTORY_KEPT:]:
         yield {
-            "iteration": earlier.execution.iteration,
+            "iteration": earlier.executions,
             "status": earlier.status.value,
             "result": earlier.result.value,
         }
+
+
+def _counted(record: StepRecord, stored: JsonValue) -> JsonValue:
+    """A stored file as conditions and the navigator read it: one that was cut off before it is no iteration."""
+    return {**stored, "iteration": record.executions} if isinstance(stored, dict) else stored
 
 
 def _changed(evidence: JsonValue) -> Iterator[str]:
@@ -220,32 +228,25 @@ def _failure(session: Session, executed: list[StepRecord]) -> str | None:
     return None
 
 
-def _navigator(session: Session, state: RunState, record: StepRecord) -> Ask | None:
+def _navigator(session: Session, record: StepRecord) -> Ask | None:
     """The engine that executed the step, asked in its third phase; None where it cannot be asked."""
     settings = session.spec.settings
     engine = session.engines.get(settings.default_engine.key)
     if engine is None:
         return None
-    execution = state.executions(record.flow, record.step) - 1
 
-    def ask(question: Question) -> Answer:
-        scratch = scratch_folder(session)
-        asked = RouteQuestion(
+    def ask(question: RouteQuestion) -> RouteAnswer:
+        wanted = ModelWish(settings.model, settings.economy)
+        terms = RouteTerms(
             flow_key=record.flow,
             step_id=record.step,
-            execution=execution,
-            prompt=question.prompt,
-            schema=question.schema,
-            timeout_s=question.timeout_s,
-            model=navigator_model(
-                session.specs.policy, engine.engine_id, ModelWish(settings.model, settings.economy)
-            ),
-            folder=session.repository.swarm_dir,
-            scratch=scratch,
+            execution=record.executions - 1,
+            model=navigator_model(session.specs.policy, engine.engine_id, wanted),
+            worktree=session.repository.swarm_dir,
+            scratch=scratch_folder(session),
             env=agent_environment(session, NAVIGATOR),
         )
-        answered = engine.route(asked)
-        return Answer(answered.answer, answered.tokens.total, answered.cost_usd)
+        return engine.route(question, terms)
 
     return ask
 

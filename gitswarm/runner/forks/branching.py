@@ -1,4 +1,4 @@
-"""Carries a fork out: its targets at the same time on one commit, then one after the other onto the branch."""
+"""Executes a fork: its targets in parallel on one commit, then replayed on the branch one after the other."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from dataclasses import dataclass, replace
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.outcome import Status
 from gitswarm.records.routing import Decision, Fork
 from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
 from gitswarm.routing.situation import Branch
 from gitswarm.runner.forks.onto_branch import bring_onto_branch
+from gitswarm.runner.forks.parallel import ParallelSteps
 from gitswarm.runner.forks.siblings import finished, fork_commit, state_at
-from gitswarm.runner.forks.side_by_side import Done, Sibling, SideBySide
 from gitswarm.runner.session import Session, Workplace, off_branch
 from gitswarm.runner.step.branches import branch_of, newest_at
-from gitswarm.runner.step.examine import Answer, Shared, declared_paths, examine
-from gitswarm.runner.step.execute import announce, open_journal, write_papers
-from gitswarm.runner.step.plan import Beside, Resumption, plan_step
+from gitswarm.runner.step.examine import examine, examine_shared
+from gitswarm.runner.step.execute import close_step, open_step, stage_commit
+from gitswarm.runner.step.judge import StepOutcome
+from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, plan_step
 from gitswarm.runner.step.position import step_at
-from gitswarm.runner.step.request import step_request
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.artifacts import CodePattern, parse_artifact
@@ -63,9 +62,9 @@ class _Forking:
 def execute_fork(
     session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None
 ) -> Branched:
-    """Executes the pending targets that have no commit yet, and brings the first one that has one onto the branch.
+    """Executes the pending targets that have no commit yet, and replays the first one that has one on the branch.
 
-    The decision after that is about the others. So a process that takes over finds each boundary as it was.
+    The next decision is about the others, so a process that takes over finds each boundary as it was.
     """
     fork = decision.fork
     if fork is None:
@@ -92,26 +91,26 @@ def _is_over(
 
 
 def _execute(forking: _Forking, targets: Sequence[str]) -> None:
-    """Until each target is committed beside the branch; or the fork is over, and the others are ended."""
+    """Until each target has a commit on the fork's commit, or the fork is over and the others were ended."""
     forking.place.index.leave()
-    siblings: list[Sibling] = []
+    steps: list[OpenStep] = []
     try:
-        siblings.extend(_prepared(forking, targets))
-        _attend(forking, siblings)
+        steps.extend(_opened(forking, targets))
+        _attend(forking, steps)
     finally:
-        for sibling in siblings:
-            sibling.journal.close()
+        for step in steps:
+            step.journal.close()
 
 
-def _prepared(forking: _Forking, targets: Sequence[str]) -> Iterator[Sibling]:
-    """Each with its place, its plan and its first events; none is executed before all are prepared."""
+def _opened(forking: _Forking, targets: Sequence[str]) -> Iterator[OpenStep]:
+    """Each with its place, its plan and its first events; none is executed before all are open."""
     iterations = off_branch(forking.session)
     for target in targets:
-        yield _sibling(forking, target, iterations)
+        yield _open(forking, target, iterations)
 
 
-def _sibling(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int]) -> Sibling:
-    session, decision, fork = forking.session, forking.decision, forking.fork
+def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int]) -> OpenStep:
+    session, decision, fork, state = forking.session, forking.decision, forking.fork, forking.state
     step = step_at(session, forking.flow.id, target, decision.stack)
     is_shared = forking.is_fresh and not _writes_code(session, forking.flow, step)
     place = replace(forking.place, interrupted=iterations)
@@ -119,18 +118,15 @@ def _sibling(forking: _Forking, target: str, iterations: Mapping[tuple[str, str]
         side = prepare_side(session, forking.place.shadow, target, fork_commit(fork))
         place = replace(Workplace.of(session, side), interrupted=iterations)
     is_first = target == fork.pending[0]
-    led = decision.model_copy(update={"to_step": target, "events": decision.events if is_first else ()})
-    plan = plan_step(session, place, _before(forking, target), led, forking.resumption)
-    mark = f"{session.layout.run_id}/{target}@{plan.execution.iteration}"
-    plan = replace(plan, beside=Beside(forking.state.tip, mark), resumption=forking.resumption if is_first else None)
-    journal = open_journal(session, plan)
-    announce(plan, journal)
-    place.index.leave()
-    return Sibling(plan, place, journal, step_request(session, place, plan), is_shared)
+    own = decision.model_copy(update={"to_step": target, "events": decision.events if is_first else ()})
+    plan = plan_step(session, place, _before(forking, target), own, forking.resumption)
+    parallel = Parallel(state.tip, state.tip_tree if is_shared else None)
+    plan = replace(plan, parallel=parallel, resumption=forking.resumption if is_first else None)
+    return open_step(session, place, plan)
 
 
 def _before(forking: _Forking, target: str) -> RunState:
-    """The run at the fork; only of its own executions a target knows also what came later."""
+    """The run at the fork; the step also knows its own later executions."""
     key = (forking.flow.id, target)
     own = forking.state.tally.steps.get(key)
     if own is None or forking.start is forking.state:
@@ -145,53 +141,45 @@ def _writes_code(session: Session, flow: Flow, step: Step) -> bool:
     return station is None or station.writes_code or any(isinstance(item, CodePattern) for item in outputs)
 
 
-def _attend(forking: _Forking, siblings: Sequence[Sibling]) -> None:
+def _attend(forking: _Forking, steps: Sequence[OpenStep]) -> None:
     session, fork = forking.session, forking.fork
     fork_spec, join = fork_of(forking.flow, fork), join_at(forking.flow, fork.join)
-    declared = frozenset(path for sibling in siblings for path in declared_paths(session, sibling.plan))
-    side_by_side = SideBySide(siblings, session.engines, session.around.clock)
+    declared = frozenset(path for step in steps for path in step.declared)
+    parallel = ParallelSteps(steps, session.engines, session.around.clock)
     try:
-        for done in side_by_side:
-            over = is_over(fork_spec, join, {done.sibling.step: _expected(done)})
-            ended = side_by_side.end() if over else ()
-            is_last = not any(other.is_shared for other in side_by_side.running.values())
-            _commit(forking, done, Shared(forking.state.tip_tree, declared, is_last))
-            for sibling in ended:
-                _keep(forking, sibling)
+        for done in parallel:
+            step = done.step
+            outcome = examine(session, step, done.result)
+            over = is_over(fork_spec, join, {step.name: Branch(outcome.result.status, outcome.status)})
+            ended = parallel.end() if over else ()
+            if step.shared_tree is not None:
+                is_last = not any(other.shared_tree for other in parallel.running.values())
+                outcome = examine_shared(session, step, outcome, declared if is_last else None)
+            _commit(forking, step, outcome)
+            for other in ended:
+                _keep(forking, other)
     finally:
-        side_by_side.end()
+        parallel.end()
 
 
-def _expected(done: Done) -> Branch:
-    """What will stand in its commit, as far as others have to be ended because of it."""
-    handoff = done.result.handoff
-    return Branch(done.result.status, handoff.status if handoff else Status.UNVERIFIED)
+def _commit(forking: _Forking, step: OpenStep, outcome: StepOutcome) -> None:
+    session = forking.session
+    session.store.commit_parallel(fork_commit(forking.fork), step.name, stage_commit(session, step, outcome))
+    close_step(session, step)
+    _leave(session, step)
 
 
-def _commit(forking: _Forking, done: Done, shared: Shared) -> None:
-    session, sibling = forking.session, done.sibling
-    plan, journal = sibling.plan, sibling.journal
-    answer = Answer(done.result, done.started, done.completed, shared if sibling.is_shared else None)
-    worked = examine(session, sibling.place, plan, answer, journal)
-    written = write_papers(session, plan, worked, journal)
-    session.store.commit_beside(fork_commit(forking.fork), sibling.step, written.draft)
-    # As after any step: the journal goes last.
-    session.inbox.delete(written.letters)
-    journal.delete()
-    _leave(session, sibling)
+def _keep(forking: _Forking, step: OpenStep) -> None:
+    """Sets aside the work of a step that was ended because the others do not need it."""
+    execution = step.plan.execution
+    journal = OpenJournal(step.journal.path, execution.flow, execution.step, execution.iteration)
+    step.journal.close()
+    keep_ended(forking.session, forking.state, step.place.shadow, journal)
+    step.journal.delete()
+    _leave(forking.session, step)
 
 
-def _keep(forking: _Forking, sibling: Sibling) -> None:
-    """What a step left that was ended because the others do not need it."""
-    execution = sibling.plan.execution
-    journal = OpenJournal(sibling.journal.path, execution.flow, execution.step, execution.iteration)
-    sibling.journal.close()
-    keep_ended(forking.session, forking.state, sibling.place.shadow, journal)
-    sibling.journal.delete()
-    _leave(forking.session, sibling)
-
-
-def _leave(session: Session, sibling: Sibling) -> None:
-    if not sibling.is_shared:
-        shadow = sibling.place.shadow
-        remove_side(Side(sibling.step, shadow.path, shadow.git_dir), session.locks)
+def _leave(session: Session, step: OpenStep) -> None:
+    if step.shared_tree is None:
+        shadow = step.place.shadow
+        remove_side(Side(step.name, shadow.path, shadow.git_dir), session.locks)

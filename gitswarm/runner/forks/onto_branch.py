@@ -1,4 +1,4 @@
-"""Brings a step that was executed beside others onto the branch, as a commit like any other."""
+"""Replays the commit of a parallel step on the branch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gitswarm.git.merge import merge_trees
-from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.message import Message, parse_message
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.store import Draft
-from gitswarm.records.outcome import Result, Status
-from gitswarm.routing.joins import worse
+from gitswarm.ledger.store import StagedCommit
+from gitswarm.records.outcome import Result, Status, worse
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.stored import envelope_of
 from gitswarm.worktree import snapshot
@@ -21,19 +19,18 @@ _ADDED_AGAIN = ("Swarm-Format", "Swarm-Prev-Notes")
 
 
 def bring_onto_branch(session: Session, place: Workplace, state: RunState, sibling: StepRecord) -> RunState:
-    """Its change to the code over what the others changed, its papers and artifacts as they are.
+    """Merges its change to the code with what the others changed; its records and artifacts stay as they are.
 
-    Of a failed step only the evidence comes. Where its change collides with theirs it stays behind: the step is
-    PARTIAL then, and says why.
+    Of a failed step only the evidence is taken. A change that conflicts is left out: the step is PARTIAL then, and
+    its envelope says why.
     """
     merged = _merged(session, state, sibling)
     files = dict(_files(session, sibling))
     message = _message(session, sibling)
     if merged.conflicts:
-        files |= _told(session, state, sibling, merged.conflicts)
+        files |= _envelope_of_conflict(session, state, sibling, merged.conflicts)
         message = _with_status(message, worse(sibling.status, Status.PARTIAL))
-    draft = Draft(message=message, author=sibling.execution.agent, code_tree=merged.code, files=files)
-    after = session.store.commit(state, draft)
+    after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.code, files))
     place.index.leave()
     snapshot.restore(place.shadow, after.tip_tree, session.layout.base)
     place.index.leave()
@@ -50,10 +47,12 @@ def _merged(session: Session, state: RunState, sibling: StepRecord) -> _Merged:
     if sibling.result is Result.FAILED:
         return _Merged(state.tip_tree)
     repository = session.repository
-    base, ours, theirs = (_code(session, tree) for tree in (_start(session, sibling), state.tip_tree, sibling.tree))
+    base, ours, theirs = (
+        session.store.code(tree) for tree in (_start(session, sibling), state.tip_tree, sibling.tree)
+    )
     earlier = _earlier(session, state, sibling)
     if earlier is not None:
-        # What it is executed again for is no part of what it is to be merged with.
+        # The change of the earlier execution is replaced, so it is taken out before the merge.
         undone = merge_trees(repository, earlier, ours, base)
         if undone.conflicts:
             return _Merged(state.tip_tree, undone.conflicts)
@@ -67,14 +66,14 @@ def _merged(session: Session, state: RunState, sibling: StepRecord) -> _Merged:
 
 
 def _earlier(session: Session, state: RunState, sibling: StepRecord) -> str | None:
-    """The code as an earlier execution of the step left it beside the others, if that is on the branch."""
+    """The code of an earlier execution of the step in the same fork, if that changed the branch."""
     objects = session.repository.objects
     for record in reversed(state.steps):
         same = (record.flow, record.step, record.fork) == (sibling.flow, sibling.step, sibling.fork)
         if same and record.sibling is not None:
             before = objects.commit(record.parent).tree
-            if _code(session, record.tree) != _code(session, before):
-                return _code(session, objects.commit(record.sibling).tree)
+            if session.store.code(record.tree) != session.store.code(before):
+                return session.store.code(objects.commit(record.sibling).tree)
     return None
 
 
@@ -82,23 +81,19 @@ def _start(session: Session, sibling: StepRecord) -> str:
     return session.repository.objects.commit(sibling.parent).tree
 
 
-def _code(session: Session, tree: str) -> str:
-    return session.repository.objects.with_subtree(tree, RUNS_FOLDER, None)
-
-
 def _files(session: Session, sibling: StepRecord) -> Iterator[tuple[str, str | None]]:
     """What it changed in RUN_BASE: path and blob id, None: it goes."""
     objects, base = session.repository.objects, session.layout.base
     before, after = dict(objects.files(_start(session, sibling), base)), dict(objects.files(sibling.tree, base))
     execution = sibling.execution
-    papers = {
+    records = {
         execution.receipt,
         execution.envelope,
         execution.evidence,
         execution.transcript(sibling.engine),
     }
     for path in sorted({*before, *after}):
-        is_evidence = path in papers or path.startswith(f"{execution.events_folder}/")
+        is_evidence = path in records or path.startswith(f"{execution.events_folder}/")
         if before.get(path) != after.get(path) and (is_evidence or sibling.result is not Result.FAILED):
             yield path, after.get(path)
 
@@ -115,10 +110,10 @@ def _with_status(message: Message, status: Status) -> Message:
     return Message(message.subject, message.body, {**message.trailers, "Swarm-Status": status})
 
 
-def _told(
+def _envelope_of_conflict(
     session: Session, state: RunState, sibling: StepRecord, conflicts: tuple[str, ...]
 ) -> Mapping[str, str | None]:
-    """The envelope with what became of the code."""
+    """The envelope with the reason why the code was left out."""
     envelope = envelope_of(session, sibling)
     if envelope is None:
         return {}
@@ -133,15 +128,15 @@ def _told(
             "concerns": (*envelope.concerns, kept),
         }
     )
-    return session.store.stored({sibling.execution.envelope: changed.to_json()}).blobs
+    return session.store.write_blobs(session.store.scrubbed({sibling.execution.envelope: changed.to_json()}))
 
 
 def _colliding(session: Session, state: RunState, sibling: StepRecord, conflicts: tuple[str, ...]) -> Iterator[str]:
     """The siblings that are on the branch already and changed these paths."""
-    start = _code(session, _start(session, sibling))
+    start = session.store.code(_start(session, sibling))
     for record in state.steps:
         if record.fork == sibling.parent and record.sibling is not None and record.step != sibling.step:
-            theirs = _code(session, session.repository.objects.commit(record.sibling).tree)
+            theirs = session.store.code(session.repository.objects.commit(record.sibling).tree)
             deltas = session.repository.diffs.between(start, theirs)
             if any(delta.path in conflicts for delta in deltas):
                 yield record.step

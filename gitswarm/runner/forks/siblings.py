@@ -1,4 +1,4 @@
-"""The commits of steps that were executed beside others: which of them count for a fork that is to be carried out."""
+"""The commits of parallel steps: which of them count for a fork that is to be executed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.records.routing import Fork
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.position import led_by
+from gitswarm.runner.step.position import incoming_decision
 
 
 def fork_commit(fork: Fork) -> str:
@@ -20,9 +20,9 @@ def fork_commit(fork: Fork) -> str:
 
 
 def finished(session: Session, fork: Fork) -> dict[str, StepRecord]:
-    """The fork's targets that are committed beside the branch, on it or not, by step.
+    """The fork's targets that have a commit of their own, by step, whether it was replayed on the branch or not.
 
-    Only those of this very round: since a target was taken back, what stands is what was executed afterwards.
+    Only those of the same round: after a rollback of a target only later executions count.
     """
     found: dict[str, StepRecord] = {}
     for record in siblings(session.repository, session.layout, fork_commit(fork)):
@@ -32,13 +32,13 @@ def finished(session: Session, fork: Fork) -> dict[str, StepRecord]:
 
 
 def has_begun(session: Session, state: RunState, fork: Fork) -> bool:
-    """Whether there is anything of the fork already, on the branch or beside it."""
+    """Whether any step of the fork was committed, on the branch or not."""
     on_branch = any(record.fork == fork.commit for record in state.steps)
     return on_branch or bool(siblings(session.repository, session.layout, fork.commit))
 
 
 def taken_back(session: Session, state: RunState, fork: Fork) -> tuple[str, ...]:
-    """What counts no more when the fork begins anew after a rollback: all of it that is not on the branch."""
+    """Commits that no longer count when the fork begins again after a rollback: all that are not on the branch."""
     standing = {record.sibling for record in state.steps}
     known = siblings(session.repository, session.layout, fork.commit) if fork.commit else []
     gone = (record.commit for record in known if record.commit not in standing)
@@ -68,5 +68,5 @@ def state_at(session: Session, state: RunState, commit: str) -> RunState:
 
 
 def _round(session: Session, record: StepRecord) -> tuple[str, ...] | None:
-    led = led_by(session, record).fork
-    return led.void if led is not None else None
+    fork = incoming_decision(session, record).fork
+    return fork.void if fork is not None else None

@@ -9,18 +9,19 @@ from gitswarm.engines.kernel import Operation
 from gitswarm.errors import GitFailedError
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.git.as_user import UsersGit
-from gitswarm.git.objects import NewCommit, Person
+from gitswarm.git.commits import NewCommit, Person
 from gitswarm.ledger.approval import Word, code_tree, last_word, standing_approval
-from gitswarm.ledger.layout import HUMAN, RUNS_FOLDER
+from gitswarm.ledger.layout import HUMAN
+from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import DiffSummary
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result, RunStatus, Status
-from gitswarm.runner.by_hand import ADOPT
-from gitswarm.runner.landing.apart import ApartStep, execute_apart
+from gitswarm.runner.human import ADOPT
 from gitswarm.runner.landing.cautions import Caution, cautions_of, tests_of
+from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.refused import Refused
-from gitswarm.runner.overview import is_played
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import look
@@ -108,8 +109,8 @@ def approve_run(session: Session, state: RunState, note: str = "") -> Approval |
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
-    step = ApartStep(APPROVE, HUMAN, speaking(Word.APPROVES, subject, handoff), make)
-    return _said(session, execute_apart(session, state, step), subject)
+    step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.APPROVES, subject, handoff), make)
+    return _said(session, execute_out_of_band(session, state, step), subject)
 
 
 def reject_run(session: Session, state: RunState, why: str) -> Approval | Refused:
@@ -122,8 +123,8 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
     if earlier is not None and (earlier.word, earlier.code) == (Word.REJECTS, subject.code):
         return Approval(earlier.commit, subject, is_new=False, state=state)
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
-    step = ApartStep(APPROVE, HUMAN, speaking(Word.REJECTS, subject, handoff))
-    return _said(session, execute_apart(session, state, step), subject)
+    step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.REJECTS, subject, handoff))
+    return _said(session, execute_out_of_band(session, state, step), subject)
 
 
 def speaking(word: Word, subject: Subject, handoff: Handoff) -> Operation:

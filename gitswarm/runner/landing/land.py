@@ -18,9 +18,9 @@ from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
-from gitswarm.runner.landing.apart import ApartStep, execute_apart
 from gitswarm.runner.landing.approve import uncommitted_edits
 from gitswarm.runner.landing.look import facts_of, merged
+from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.shape import Made, Spoiled, describe, make_commit, needs_test, shape_of
@@ -75,7 +75,7 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
         return refused
     told: list[Outcome] = []
     operation = landing_operation(session, state, decided, told.append)
-    after = execute_apart(session, state, ApartStep(LAND, KERNEL, operation))
+    after = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
     if not told:
         raise SwarmError(
             "the landing did not come to an end", hint=f"git swarm show {LAND} --run {after.layout.run_id}"
@@ -261,7 +261,7 @@ def _landed_before(session: Session, state: RunState, found: Landed) -> Delivere
         def operation(_request: StepRequest, _emit: Emit) -> StepResult:
             return _result(None, outcome)
 
-        state = execute_apart(session, state, ApartStep(LAND, KERNEL, operation))
+        state = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
     return Delivered(landed, summary, state, is_new=False, reverted_by=found.landing.reverted_by)
 
 

@@ -6,9 +6,9 @@ from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import Spoken, last_word, standing_approval
 from gitswarm.ledger.landed import grounds, landings, merged_code
-from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.state import RunState
-from gitswarm.records.run_spec import BRANCH_PREFIX
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.run_id import BRANCH_PREFIX
 from gitswarm.runner.landing.approve import was_played
 from gitswarm.runner.landing.plan import HEADS, Facts, Way, Wish
 from gitswarm.runner.landing.refused import Refused

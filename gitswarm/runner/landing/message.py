@@ -7,8 +7,8 @@ from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.message import Message
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.base import shorten
 from gitswarm.records.outcome import Result
+from gitswarm.records.text import shorten
 
 _MOST_STEPS = 12
 _WIDTH = 72

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from gitswarm.ledger.approval import Spoken, Word
 from gitswarm.ledger.landed import Landing
-from gitswarm.records.run_spec import BRANCH_PREFIX, LandStrategy
+from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.worktree.land import Checkout
 

@@ -9,8 +9,8 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.ledger.landed import TRAILER
-from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.state import RunState
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.runner.landing.look import users_git, users_hooks
 from gitswarm.runner.landing.message import landed_message
@@ -94,7 +94,7 @@ def make_commit(session: Session, shape: Shape, request: StepRequest, emit: Emit
 def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> StepResult:
     """The project's tests, as a command step of the run would find and execute them."""
     env = {**request.env, "RUN_BASE": str(place.path / session.layout.base)}
-    order = command_order(session, Step(id=request.step_id, engine="command", command="test"), place.path, env)
+    order = command_order(session, Step(id=request.execution.step, engine="command", command="test"), place.path, env)
     asked = replace(request, worktree=place.path, run_base=place.path / session.layout.base, env=env, command=order)
     return CommandEngine(None, session.around.clock).run(asked, emit)
 

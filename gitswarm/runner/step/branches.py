@@ -1,4 +1,4 @@
-"""What became of the branches of a fork, as the run's own commits say."""
+"""The outcomes of the branches of a fork, read from the commits of the run."""
 
 from __future__ import annotations
 

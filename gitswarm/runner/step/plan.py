@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gitswarm.git.objects import NewCommit
-from gitswarm.ledger.layout import Execution
+from gitswarm.engines.base import StepRequest
+from gitswarm.git.commits import NewCommit
+from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
+from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
 from gitswarm.runner.step.position import station_at, step_at
-from gitswarm.specs.compile import Prompt, PromptPlan, Role, compile_prompt
+from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelWish, choose_model
 from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import template_id
-
-NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,17 @@ class Resumption:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Of a step that is executed beside others: where the branch stands meanwhile, and the mark of its processes."""
+class Parallel:
+    """Of a step that is executed at the same time as others. `branch_tip`: where the branch stands meanwhile;
+    `shared_tree`: of the worktree that it shares with others, which only read the code; None: it has its own."""
 
     branch_tip: str
-    mark: str
+    shared_tree: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """Of a step that somebody typed, beside the way of the flow. `make`: makes its commit, when that is signed."""
+class OutOfBand:
+    """Of a step that somebody typed after the run had ended. `make`: makes its commit, when that is signed."""
 
     make: Callable[[NewCommit], str] | None = None
 
@@ -51,8 +52,8 @@ class Apart:
 class StepPlan:
     """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
 
-    `before`: the run as the step finds it; of a step beside others, at their fork. `joins`: what became of the
-    branches that come together in this step.
+    `before`: the run as the step finds it; of a parallel step, at the fork. `joins`: the outcome of the branches that
+    the step joins.
     """
 
     flow: Flow
@@ -62,21 +63,49 @@ class StepPlan:
     session: PromptPlan | None
     before: RunState
     decision: Decision
-    resumption: Resumption | None
-    station: Station | None
-    beside: Beside | None = None
+    resumption: Resumption | None = None
+    station: Station | None = None
+    parallel: Parallel | None = None
     joins: JoinOutcome | None = None
-    apart: Apart | None = None
+    out_of_band: OutOfBand | None = None
 
     @property
     def branch_tip(self) -> str:
         """Where the shadow branch stands while the step is executed."""
-        return self.beside.branch_tip if self.beside else self.before.tip
+        return self.parallel.branch_tip if self.parallel else self.before.tip
+
+    @property
+    def mark(self) -> str:
+        """In the environment of every process of a parallel step, so that only those can be ended."""
+        return f"{self.execution.run_id}/{self.execution.step}@{self.execution.iteration}"
 
     @property
     def artifacts(self) -> tuple[str, ...]:
         """Files in RUN_BASE that the step or its station promises, relative to RUN_BASE."""
         return declared_artifacts(self.flow, self.step, self.station)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStep:
+    """A step whose journal is open: its plan, where it works, and what its engine is given."""
+
+    plan: StepPlan
+    place: Workplace
+    journal: Journal
+    request: StepRequest
+
+    @property
+    def name(self) -> str:
+        return self.plan.step.id
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """The files in RUN_BASE that the step may write, relative to the worktree."""
+        return frozenset(f"{self.place.folder.base}/{path}" for path in self.plan.artifacts)
+
+    @property
+    def shared_tree(self) -> str | None:
+        return self.plan.parallel.shared_tree if self.plan.parallel else None
 
 
 def plan_step(
@@ -85,19 +114,28 @@ def plan_step(
     flow = session.specs.flows[decision.next_flow]
     step = step_at(session, flow.id, decision.to_step or "", decision.stack)
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
-    execution = Execution(session.layout, flow.id, step.id, iteration, step.agent)
     station = station_at(session, step, decision.stack)
     choice = session.engine_choice(flow.id, step)
     prompts = None
     if station is not None:
         role = session_role(session, flow, step, station, choice.engine)
-        said = resumption or Resumption()
-        briefing = brief(session, state, role, decision, (said.answer, said.partial))
+        answered = resumption or Resumption()
+        briefing = brief(session, state, role, decision, (answered.answer, answered.partial))
         names = {**briefing.names, str(place.shadow.path): "{{worktree}}"}
         prompts = compile_prompt(role, session.specs.fragments, replace(briefing, names=names))
         choice = choice if choice.mode == "stub" else choice.model_copy(update={"model": prompts.model.model})
-    joins = outcome_at(state, flow, step)
-    return StepPlan(flow, step, execution, choice, prompts, state, decision, resumption, station, joins=joins)
+    return StepPlan(
+        flow=flow,
+        step=step,
+        execution=Execution(session.layout.run_id, flow.id, step.id, iteration, step.agent),
+        choice=choice,
+        session=prompts,
+        before=state,
+        decision=decision,
+        resumption=resumption,
+        station=station,
+        joins=outcome_at(state, flow, step),
+    )
 
 
 def session_role(session: Session, flow: Flow, step: Step, station: Station, engine: str) -> Role:

@@ -18,38 +18,33 @@ def route_event(decision: Decision) -> Event:
     return Event(EventKind.ROUTE_DECISION, decision.told())
 
 
-def told_events(decision: Decision) -> list[Event]:
-    """What a decision brings with it: interruptions begun and ended, signals that did not count."""
-    return [Event(event.kind, event.payload) for event in decision.events]
+def incoming_decision(session: Session, record: StepRecord) -> Choice:
+    """The decision that led to an execution, read from its first event: the note may belong to another run.
 
-
-def led_by(session: Session, record: StepRecord) -> Choice:
-    """What was decided before an execution, as its own first event says: the note may belong to another run.
-
-    :raises SwarmError: its commit does not tell.
+    :raises SwarmError: its commit has no such event.
     """
     content = session.repository.objects.file(record.tree, record.execution.events) or b""
-    event = _first_told(content)
+    event = _first_decision(content)
     if event is None:
         raise SwarmError(f"{record.parent[:12]} lost its decision", hint=f"git swarm rollback {record.number - 1}")
     return _choice(event)
 
 
-def ended_by(session: Session, tree: str, path: str) -> tuple[str | None, Choice] | None:
-    """What was decided before the run ended, and in which flow, as the events file of its `end` commit says."""
-    event = _first_told(session.repository.objects.file(tree, path) or b"")
+def final_decision(session: Session, tree: str, path: str) -> tuple[str | None, Choice] | None:
+    """The decision that the run ended with, and its flow, read from the events file of its `end` commit."""
+    event = _first_decision(session.repository.objects.file(tree, path) or b"")
     return (event.flow_key, _choice(event)) if event is not None else None
 
 
-def _first_told(content: bytes) -> LoggedEvent | None:
-    """The decision that an events file starts with."""
+def _first_decision(content: bytes) -> LoggedEvent | None:
+    """The event of the decision that an events file starts with."""
     first = read_lines(content.partition(b"\n")[0])
     return first[0] if first and first[0].kind is EventKind.ROUTE_DECISION else None
 
 
 def _choice(event: LoggedEvent) -> Choice:
-    told = event.payload
-    return Choice.model_validate({**{name: told[name] for name in TOLD if name in told}, "candidates": ()})
+    fields = {name: event.payload[name] for name in TOLD if name in event.payload}
+    return Choice.model_validate({**fields, "candidates": ()})
 
 
 def step_at(session: Session, flow: str, step: str, stack: tuple[Frame, ...]) -> Step:
@@ -74,8 +69,8 @@ def station_at(session: Session, step: Step, stack: tuple[Frame, ...]) -> Statio
     if station is None or frame is None or frame.kind != "sidequest":
         return station
     found = _quest_step(session, frame, step.id)
-    said = {"tier": found.tier, "max_turns": found.max_turns}
-    return station.model_copy(update={name: value for name, value in said.items() if value is not None})
+    overrides = {"tier": found.tier, "max_turns": found.max_turns}
+    return station.model_copy(update={name: value for name, value in overrides.items() if value is not None})
 
 
 def _quest_step(session: Session, frame: Frame, step: str) -> SidequestStep:

@@ -1,51 +1,88 @@
-"""What an engine is asked: the plan of a step, as far as an engine has to know it."""
+"""What an engine is given: the plan of a step, as far as an engine has to know it, and what its agent may do."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.engines.detect import detect_test_command
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
+from gitswarm.records.policy import Decide, PolicyRules
+from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
-from gitswarm.runner.step.permissions import permissions
-from gitswarm.runner.step.plan import NO_PROMPT, StepPlan
+from gitswarm.runner.step.plan import StepPlan
 from gitswarm.safety.environment import walled
+from gitswarm.safety.policy.decide import decide
+from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
+from gitswarm.safety.policy.scope import Ground, Role, make_scope
+from gitswarm.specs.compile import Prompt
 from gitswarm.specs.flow import ShellCommand, Step
+
+_NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
+_READ_BY_CLAUDE = (".claude/**", ".mcp.json")
 
 
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
     worktree = place.shadow.path
     run_base = worktree / session.layout.base
     env = agent_environment(session, plan.step.agent) | {
-        **({SIBLING_MARKER: plan.beside.mark} if plan.beside else {}),
+        **({SIBLING_MARKER: plan.mark} if plan.parallel else {}),
         "RUN_BASE": str(run_base),
         "SWARM_FLOW": plan.flow.id,
         "SWARM_STEP": plan.step.id,
         "SWARM_ITERATION": str(plan.execution.iteration),
     }
     return StepRequest(
-        run_id=session.layout.run_id,
-        flow_key=plan.flow.id,
-        step_id=plan.step.id,
-        iteration=plan.execution.iteration,
-        execution=plan.before.executions(plan.flow.id, plan.step.id),
-        agent_key=plan.step.agent,
+        execution=plan.execution,
+        executed=plan.before.executions(plan.flow.id, plan.step.id),
         mode=plan.choice.mode,
         model=plan.choice.model or "none",
         worktree=worktree,
         run_base=run_base,
-        prompt=plan.session.prompt if plan.session else NO_PROMPT,
+        prompt=plan.session.prompt if plan.session else _NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         env=env,
         scratch=scratch_folder(session),
         terms=_terms(plan),
-        decide=permissions(session, place, plan, env),
+        decide=_permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
+    )
+
+
+def _permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping[str, str]) -> Decide:
+    """What the agent may do: its station's capabilities, in the worktree that it works in."""
+    ground = Ground(
+        worktree=place.shadow.path,
+        run_base=session.layout.base,
+        git_config=session.repository.config("alias."),
+        env={**env, **_folders_of_agents(session)},
+    )
+    role = Role(
+        artifacts=frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts),
+        writes_code=plan.station is None or plan.station.writes_code,
+        tools=plan.station.tools if plan.station is not None else (),
+    )
+    return partial(decide, scope=make_scope(ground, role, _rules(session.spec.settings)))
+
+
+def _folders_of_agents(session: Session) -> dict[str, str]:
+    """Those that an engine's own environment names."""
+    own = (each for access in session.around.access.values() for each in access.env.items())
+    return {name: value for name, value in own if name in FOLDERS_OF_AGENTS}
+
+
+def _rules(settings: FrozenSettings) -> PolicyRules:
+    """Where sessions read the project's own settings, no agent may write them: the next session would execute what
+    they say, without asking anybody."""
+    if not {"project", "local"} & set(settings.claude.setting_sources):
+        return settings.policy
+    return settings.policy.model_copy(
+        update={"protected_paths": (*settings.policy.protected_paths, *_READ_BY_CLAUDE)}
     )
 
 

@@ -35,12 +35,12 @@ def keep(session: Session, shadow: Shadow, flagged: Sequence[Flagged]) -> list[t
     for item in flagged:
         kept_as = keep_copy(shadow, item, store, session.redactor.scrub)
         first = item.found[0]
-        session.around.observer.notice(f"{told(first)}: the file is kept as {store / kept_as}")
+        session.around.observer.notice(f"{described(first)}: the file is kept as {store / kept_as}")
         kept.append((item, kept_as))
     return kept
 
 
-def told(found: SecretFound) -> str:
+def described(found: SecretFound) -> str:
     """One finding for a person, without the secret."""
     if found.line == 0:
         return f"{found.path}: a secret in its name ({found.kind})"

@@ -7,11 +7,13 @@ from datetime import datetime
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.reading import newest_run, run_spec
+from gitswarm.ledger.finding import newest_run
+from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
-from gitswarm.records.run_spec import EngineChoice, new_run_id
+from gitswarm.records.run_id import new_run_id
+from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.begin import NewRun
 from gitswarm.runner.specs import read_frozen
 

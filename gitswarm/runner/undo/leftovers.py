@@ -10,7 +10,7 @@ from pathlib import Path
 from gitswarm.git.incoming import PREFIX
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.records.run_spec import BRANCH_PREFIX, RUN_ID
+from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
 from gitswarm.worktree.land import lost_landings
 from gitswarm.worktree.shadow import lost_worktrees
 from gitswarm.worktree.side import lost_sides

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gitswarm.ledger.layout import RUNS_FOLDER
-from gitswarm.ledger.reading import parsed
+from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.partial import PartialHandoff
@@ -27,11 +27,27 @@ def keep_partial(session: Session, place: Workplace, state: RunState) -> Partial
     title = f"interrupted {journal.flow}/{journal.step}"
     reason = Reason(title, trailers, journal_files(session, left.journals))
     kept = set_aside(session, state, place.shadow, left.staged, reason)
-    objects = session.repository.objects
-    clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
+    clean = session.store.code(state.tip_tree)
     files = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     for open_journal in left.journals:
         open_journal.path.unlink(missing_ok=True)
+    return _partial(session, state, journal, kept).model_copy(
+        update={"summary": f"{title}, {len(files)} changed files stay in the worktree", "files": files}
+    )
+
+
+def partial_fork(session: Session, state: RunState) -> PartialHandoff | None:
+    """A note about parallel steps that were interrupted; None when none was executing. Nothing is kept by it."""
+    journals = drop_journals(session, state)
+    if not journals:
+        return None
+    names = tuple(journal.step for journal in journals)
+    summary = f"interrupted {', '.join(names)}, side by side: what they left is kept"
+    partial = _partial(session, state, journals[0], session.layout.rollback_prefix)
+    return partial.model_copy(update={"summary": summary, "siblings": names})
+
+
+def _partial(session: Session, state: RunState, journal: OpenJournal, kept: str) -> PartialHandoff:
     return PartialHandoff(
         run_id=session.layout.run_id,
         flow_key=journal.flow,
@@ -39,29 +55,9 @@ def keep_partial(session: Session, place: Workplace, state: RunState) -> Partial
         iteration=journal.iteration,
         end=state.ends + 1,
         interrupted_at=timestamp(session.around.clock()),
-        summary=f"{title}, {len(files)} changed files stay in the worktree",
-        files=files,
-        kept=kept,
-    )
-
-
-def partial_fork(session: Session, state: RunState) -> PartialHandoff | None:
-    """A note about steps that were interrupted side by side; None when none was executing. Nothing is kept by it."""
-    journals = drop_journals(session, state)
-    if not journals:
-        return None
-    first, names = journals[0], tuple(journal.step for journal in journals)
-    return PartialHandoff(
-        run_id=session.layout.run_id,
-        flow_key=first.flow,
-        step_id=first.step,
-        iteration=first.iteration,
-        end=state.ends + 1,
-        interrupted_at=timestamp(session.around.clock()),
-        summary=f"interrupted {', '.join(names)}, side by side: what they left is kept",
+        summary="",
         files=(),
-        kept=session.layout.rollback_prefix,
-        siblings=names,
+        kept=kept,
     )
 
 

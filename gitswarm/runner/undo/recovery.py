@@ -9,10 +9,10 @@ from pathlib import Path
 
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.journal import OpenJournal
-from gitswarm.ledger.layout import RUNS_FOLDER, Execution
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.state import RunState
+from gitswarm.records.execution import Execution
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import quarantine_nested
 from gitswarm.runner.step.secrets import keep, search_since
@@ -111,16 +111,15 @@ def look(session: Session, state: RunState, shadow: Shadow) -> Leftover:
     reattach(shadow)
     _quarantine_all(session, shadow)
     IndexWatch(shadow).mend(state.tip_tree)
-    objects = session.repository.objects
     now = _photograph(session, shadow, state.tip_tree)
-    clean = objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
+    clean = session.store.code(state.tip_tree)
     return Leftover(now.tree, now.tree != clean or bool(now.flagged), tuple(journals), now.flagged)
 
 
 def _photograph(session: Session, shadow: Shadow, before: str, also: Sequence[str] = ()) -> Staged:
     """The code in the worktree, without `.swarm/runs`."""
     now = snapshot.photograph(shadow, search_since(session, before), also=also)
-    return replace(now, tree=session.repository.objects.with_subtree(now.tree, RUNS_FOLDER, None))
+    return replace(now, tree=session.store.code(now.tree))
 
 
 def _quarantine_all(session: Session, shadow: Shadow) -> None:
@@ -164,14 +163,14 @@ def set_aside(session: Session, state: RunState, shadow: Shadow, code: Staged, r
     Returns the ref."""
     keep(session, shadow, code.flagged)
     files = _run_files(shadow.path, session.layout.base) | dict(reason.files)
-    tree = session.store.with_run_files(code.tree, state.tip_tree, session.store.stored(files).blobs)
+    blobs = session.store.write_blobs(session.store.scrubbed(files))
+    tree = session.store.with_run_files(code.tree, state.tip_tree, blobs)
     return session.store.set_aside(state, tree, reason.title, reason.trailers)
 
 
 def set_aside_before(session: Session, state: RunState, shadow: Shadow, left: Leftover, before: Restoring) -> str:
     """As `set_aside`, with the journals, and with what git ignores but could not stay. Returns the ref."""
-    objects = session.repository.objects
-    lost = lost_to(shadow, objects.with_subtree(before.tree, RUNS_FOLDER, None))
+    lost = lost_to(shadow, session.store.code(before.tree))
     code = _photograph(session, shadow, state.tip_tree, lost) if lost else left.staged
     whole = replace(before.reason, files=journal_files(session, left.journals))
     return set_aside(session, state, shadow, code, whole)
@@ -208,7 +207,7 @@ def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[str
     """Journals as the events files that they would have become."""
     files: dict[str, bytes] = {}
     for journal in journals:
-        execution = Execution(session.layout, journal.flow, journal.step, journal.iteration, "interrupted")
+        execution = Execution(session.layout.run_id, journal.flow, journal.step, journal.iteration, "interrupted")
         with contextlib.suppress(FileNotFoundError):
             files[execution.events] = journal.path.read_bytes()
     return files

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
-from gitswarm.ledger.layout import RUNS_FOLDER
 from gitswarm.ledger.reading import decisions, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
+from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.recovery import Reason, Restoring, look, lost_to, retire_sides, set_aside_before
 from gitswarm.runner.undo.rolled_back import ROLLED_BACK
@@ -89,7 +89,7 @@ def roll_back(session: Session, state: RunState, plan: RollbackPlan) -> RolledBa
     after = _move(session, state, plan.target)
     snapshot.restore(shadow, tree, session.layout.base)
     what = f"rolled back to here: what followed is kept in {kept}"
-    session.store.take_back(plan.target, kept, what)
+    session.store.supersede(plan.target, kept, what)
     return RolledBack(after, kept)
 
 

@@ -16,5 +16,5 @@ def keep_rolled_back(session: Session, went: RunState, target: str) -> str:
     trailers = {"Swarm-Reason": ROLLED_BACK, "Swarm-Target": target}
     tree = session.repository.objects.commit(went.tip).tree
     kept = session.store.set_aside(went, tree, f"moved back by hand to {target[:12]}", trailers)
-    session.store.take_back(target, kept, f"moved back to here by hand: what followed is kept in {kept}")
+    session.store.supersede(target, kept, f"moved back to here by hand: what followed is kept in {kept}")
     return kept

@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from gitswarm.errors import NotFoundError, SwarmError
-from gitswarm.git.locks import Locks
-from gitswarm.git.repository import Repository
+from gitswarm.git.owners import owner_of
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
+from gitswarm.ledger.finding import journal_folder, parsed
+from gitswarm.ledger.journal_files import journal_files
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import decisions, live_journals, parsed, run_spec, standing_decision
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.base import Record
+from gitswarm.ledger.stored_json import (
+    DecisionFields,
+    FrameFields,
+    decisions_after,
+    limited_until,
+    spec_fields,
+    standing_after,
+)
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.routing import Decision, Frame
-from gitswarm.runner.stored import limited_until
-from gitswarm.worktree.shadow import find_shadow
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
-class OpenInterruption(Record):
+@dataclass(frozen=True, slots=True)
+class OpenInterruption:
     """What the next step belongs to. `back_to`: `flow/step`; None when the flow is at its end then."""
 
     kind: str
@@ -28,7 +38,8 @@ class OpenInterruption(Record):
     back_to: str | None
 
 
-class SpokenAs(Record):
+@dataclass(frozen=True, slots=True)
+class SpokenAs:
     """The newest word on the code. `valid`: it is about the code that the run has now."""
 
     commit: str
@@ -36,14 +47,16 @@ class SpokenAs(Record):
     valid: bool
 
 
-class LandedOn(Record):
+@dataclass(frozen=True, slots=True)
+class LandedOn:
     """Where the run landed last, as it records it: the commit, and the branch as people name it."""
 
     commit: str
     target: str
 
 
-class RunOverview(Record):
+@dataclass(frozen=True, slots=True)
+class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first."""
 
     run_id: str
@@ -65,30 +78,34 @@ class RunOverview(Record):
     rejected: SpokenAs | None = None
     landed: LandedOn | None = None
 
+    def to_plain(self) -> dict[str, JsonValue]:
+        return asdict(self)
 
-def overview(repository: Repository, layout: RunLayout) -> RunOverview:
+
+def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | None = None) -> RunOverview:
     """
+    :param state: where the run stands, for who knows it.
     :raises NotFoundError: no such run.
     """
-    state = replay(repository, layout)
-    live = Locks(repository.common_dir).owner(layout.run_id) is not None
-    journals = live_journals(repository, layout) if live else []
+    state = state or replay(repository, layout)
+    live = owner_of(repository.common_dir, layout.run_id) is not None
+    journals = journal_files(journal_folder(repository, layout)) if live else []
     executing = live and (state.end is None or journals)
     status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
-    decided = standing_decision(repository, layout, state.tip)
+    decided = standing_after(repository, layout, state.tip)
     coming = _coming(repository, state, decided)
-    shadow = find_shadow(repository, layout.branch)
+    worktree = repository.worktree_made_for(layout.branch)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
-        flow=state.steps[-1].flow if state.steps else run_spec(repository, state).flows[0],
+        flow=state.steps[-1].flow if state.steps else spec_fields(repository, state).flows[0],
         current_step=journals[-1].step if journals else None,
         next_step=coming.step,
         steps_completed=len({(r.flow, r.step) for r in state.steps if r.result is not Result.FAILED}),
         branch=layout.branch.removeprefix("refs/heads/"),
         base=state.base,
         tip=state.tip,
-        worktree=str(shadow.path) if shadow else None,
+        worktree=str(worktree.path) if worktree else None,
         cost_usd=state.cost_usd,
         tokens=state.tokens,
         last_error=_last_error(repository, state),
@@ -100,11 +117,11 @@ def overview(repository: Repository, layout: RunLayout) -> RunOverview:
     )
 
 
-def way_home(repository: Repository, state: RunState) -> str:
+def way_home(repository: RepositoryReader, state: RunState) -> str:
     """The next command for a run that succeeded: approve, land, then nothing; only a look at one that
     never lands, or was rejected."""
     run = state.layout.run_id
-    spec = run_spec(repository, state)
+    spec = spec_fields(repository, state)
     if (spec.scripted or is_played(state)) and not spec.allow_stub:
         return f"git swarm diff {run}"
     rejected = _spoken(repository, state, Word.REJECTS)
@@ -121,7 +138,7 @@ def is_played(state: RunState) -> bool:
     return any(record.mode == "stub" for record in state.steps)
 
 
-def _is_home(repository: Repository, state: RunState) -> bool:
+def _is_home(repository: RepositoryReader, state: RunState) -> bool:
     """Whether the newest landing is of the code that the run has now."""
     landed = last_landing(repository, state)
     if landed is None:
@@ -130,14 +147,14 @@ def _is_home(repository: Repository, state: RunState) -> bool:
     return is_code(repository, record.tree, state.tip_tree)
 
 
-def _spoken(repository: Repository, state: RunState, wanted: Word) -> SpokenAs | None:
+def _spoken(repository: RepositoryReader, state: RunState, wanted: Word) -> SpokenAs | None:
     word = last_word(repository, state)
     if word is None or word.word is not wanted:
         return None
     return SpokenAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
 
 
-def _landed(repository: Repository, state: RunState) -> LandedOn | None:
+def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
     found = last_landing(repository, state)
     return LandedOn(commit=found.commit, target=found.target.removeprefix("refs/heads/")) if found else None
 
@@ -150,7 +167,7 @@ class Listed:
     unreadable: tuple[SwarmError, ...]
 
 
-def overviews(repository: Repository, runs: list[RunLayout]) -> Listed:
+def overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Listed:
     found: list[RunOverview] = []
     unreadable: list[SwarmError] = []
     for layout in runs:
@@ -168,10 +185,10 @@ class _Coming:
     """What would be executed next, and the interruptions that it belongs to."""
 
     step: str | None
-    stack: tuple[Frame, ...] = ()
+    stack: tuple[FrameFields, ...] = ()
 
 
-def _coming(repository: Repository, state: RunState, decided: Decision | None) -> _Coming:
+def _coming(repository: RepositoryReader, state: RunState, decided: DecisionFields | None) -> _Coming:
     """Of a run that ended on the way or was rolled back: what `resume` would execute."""
     if state.end is RunStatus.SUCCEEDED or (decided is not None and decided.to_step is not None):
         return _after(decided)
@@ -179,32 +196,32 @@ def _coming(repository: Repository, state: RunState, decided: Decision | None) -
         return _after(_newest(repository, state, state.tip))
     last = state.last_step
     before = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
-    if last is None or (before is not None and (before.to_step or before.resume_at)):
+    if last is None or (before is not None and (before.to_step or before.resumes)):
         return _after(before)
     led = _newest(repository, state, last.parent)
     return _Coming(last.step, led.stack if led else ())
 
 
-def _newest(repository: Repository, state: RunState, commit_id: str) -> Decision | None:
+def _newest(repository: RepositoryReader, state: RunState, commit_id: str) -> DecisionFields | None:
     """The last decision after a commit, also one that was taken back."""
-    taken = decisions(repository, state.layout, commit_id)
+    taken = decisions_after(repository, state.layout, commit_id)
     return taken[-1] if taken else None
 
 
-def _after(decision: Decision | None) -> _Coming:
+def _after(decision: DecisionFields | None) -> _Coming:
     if decision is None:
         return _Coming(None)
-    if decision.to_step is None and decision.resume_at is not None:
-        return _Coming(decision.resume_at.step, decision.stack)
+    if decision.to_step is None and decision.resumes:
+        return _Coming(decision.resume_step, decision.stack)
     return _Coming(decision.to_step, decision.stack if decision.to_step else ())
 
 
-def _interruption(frame: Frame) -> OpenInterruption:
-    back = frame.back
-    return OpenInterruption(kind=frame.kind, id=frame.id, back_to=f"{back.flow}/{back.step}" if back.step else None)
+def _interruption(frame: FrameFields) -> OpenInterruption:
+    back = f"{frame.back_flow}/{frame.back_step}" if frame.back_step else None
+    return OpenInterruption(kind=frame.kind, id=frame.id, back_to=back)
 
 
-def _last_error(repository: Repository, state: RunState) -> str | None:
+def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
     """What keeps the run from going on: its last step failed, or met a usage limit."""
     last = state.last_step
     if last is None:
@@ -213,7 +230,7 @@ def _last_error(repository: Repository, state: RunState) -> str | None:
     return last.summary if stopped else None
 
 
-def _is_limited(repository: Repository, state: RunState, step: StepRecord) -> bool:
+def _is_limited(repository: RepositoryReader, state: RunState, step: StepRecord) -> bool:
     content = repository.objects.file(step.tree, step.execution.receipt)
     where = f"{step.commit[:12]}:{step.execution.receipt}"
     return content is not None and limited_until(parsed(json.loads, content, state.layout, where)) is not None

@@ -1,34 +1,31 @@
-"""What people do themselves in a run: edits that become a step, a step that they skip."""
+"""Steps of a person: edits that become a step, a step that is skipped."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.kernel import KernelEngine
+from gitswarm.engines.base import StepResult
 from gitswarm.errors import SwarmError
-from gitswarm.ledger.layout import HUMAN, Execution
+from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Decision
-from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.deciding.route import decide_skip, decision_by_hand, repeat_decision
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.execute import execute_step
-from gitswarm.runner.step.plan import Resumption, StepPlan
+from gitswarm.runner.step.operation import execute_operation, operation_plan
+from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.undo.recovery import look, take_place
 from gitswarm.runner.workplace import prepare_worktree
-from gitswarm.specs.flow import Step
 
-KERNEL = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
 ADOPT = "adopt"
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeOptions:
-    """What a person says when they let a run go on. `skip`: the step to skip, `step` or `flow/step`;
-    `approve`: carry out what the navigator proposed."""
+    """What a person adds to `resume`. `skip`: the step to skip, `step` or `flow/step`; `approve`: carry out what the
+    navigator proposed."""
 
     answer: str = ""
     adopt: bool = False
@@ -36,8 +33,10 @@ class ResumeOptions:
     approve: bool = False
 
 
-def by_hand(session: Session, state: RunState, options: ResumeOptions) -> tuple[Workplace, RunState, Decision]:
-    """Commits what a person did as a step of agent `human`; where the run goes on from.
+def commit_human_step(
+    session: Session, state: RunState, options: ResumeOptions
+) -> tuple[Workplace, RunState, Decision]:
+    """The step of agent `human` that the options ask for; where the run continues.
 
     :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
     """
@@ -69,8 +68,8 @@ def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workp
     place = Workplace.of(session, shadow)
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
-    plan = _plan(session, state, decision.model_copy(update={"events": ()}), ADOPT)
-    return place, _execute(session, place, plan, StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff))
+    result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
+    return place, _execute(session, place, state, decision.model_copy(update={"events": ()}), result)
 
 
 def _skip(
@@ -86,29 +85,12 @@ def _skip(
         )
     why = f"skipped by hand: {options.answer}" if options.answer else "skipped by hand"
     handoff = Handoff(status=Status.UNVERIFIED, summary=why)
-    plan = _plan(session, state, decision.model_copy(update={"to_step": step}), step)
-    return _execute(session, place, plan, StepResult(step, Result.SKIPPED, why, handoff=handoff))
+    result = StepResult(step, Result.SKIPPED, why, handoff=handoff)
+    return _execute(session, place, state, decision.model_copy(update={"to_step": step}), result)
 
 
-def _plan(session: Session, state: RunState, decision: Decision, step_id: str) -> StepPlan:
-    flow = session.specs.flows[decision.next_flow]
-    iteration = state.last_iteration(flow.id, step_id) + 1
-    return StepPlan(
-        flow=flow,
-        step=Step(id=step_id, station=HUMAN),
-        execution=Execution(session.layout, flow.id, step_id, iteration, HUMAN),
-        choice=KERNEL,
-        session=None,
-        before=state,
-        decision=decision,
-        resumption=Resumption(),
-        station=None,
-    )
-
-
-def _execute(session: Session, place: Workplace, plan: StepPlan, result: StepResult) -> RunState:
-    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
-        return result
-
-    own = replace(session, engines={**session.engines, KERNEL.key: KernelEngine(operation)})
-    return execute_step(own, place, plan)
+def _execute(session: Session, place: Workplace, state: RunState, decision: Decision, result: StepResult) -> RunState:
+    flow, step = decision.next_flow, result.step_id
+    iteration = state.last_iteration(flow, step) + 1
+    plan = operation_plan(session, state, decision, Execution(session.layout.run_id, flow, step, iteration, HUMAN))
+    return execute_operation(session, place, replace(plan, resumption=Resumption()), lambda _request, _emit: result)

@@ -1,40 +1,40 @@
-"""Steps that a person types beside the way of a flow: the run ends afterwards as it had ended before."""
+"""Steps that a person types out of band: the run ends afterwards as it had ended before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.kernel import KernelEngine
+from gitswarm.engines.base import StepResult
+from gitswarm.engines.kernel import Operation
 from gitswarm.errors import SwarmError
-from gitswarm.git.objects import NewCommit
+from gitswarm.git.commits import NewCommit
 from gitswarm.ledger.approval import follow_approval
-from gitswarm.ledger.layout import HUMAN, Execution
+from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
-from gitswarm.runner.by_hand import ADOPT, KERNEL
 from gitswarm.runner.deciding.route import decision_at_end, repeat_decision
+from gitswarm.runner.human import ADOPT
 from gitswarm.runner.run import Ending, end_run
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.execute import execute_step
-from gitswarm.runner.step.plan import Apart, StepPlan
+from gitswarm.runner.step.operation import execute_operation, operation_plan
+from gitswarm.runner.step.plan import OutOfBand
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import drop_journals, look, take_place, tidy_index
 from gitswarm.runner.workplace import prepare_worktree
-from gitswarm.specs.flow import Step
 from gitswarm.worktree.land import remove_landing
 
 
 @dataclass(frozen=True, slots=True)
-class ApartStep:
+class OutOfBandStep:
     """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed."""
 
     step: str
     agent: str
-    operation: Callable[[StepRequest, Emit], StepResult]
+    operation: Operation
     make: Callable[[NewCommit], str] | None = None
 
 
@@ -55,7 +55,7 @@ def settled(session: Session, state: RunState) -> RunState:
     return _end_again(session, take_place(session, state), state, newest.parent)
 
 
-def execute_apart(session: Session, state: RunState, what: ApartStep) -> RunState:
+def execute_out_of_band(session: Session, state: RunState, what: OutOfBandStep) -> RunState:
     """Commits the step and the `end` after it.
 
     :param state: a run that has ended.
@@ -63,7 +63,7 @@ def execute_apart(session: Session, state: RunState, what: ApartStep) -> RunStat
     return _execute(session, take_place(session, state), state, what)
 
 
-def adopt_apart(session: Session, state: RunState) -> RunState | None:
+def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
     """What a person changed in the worktree, as a step of theirs; None: nothing.
 
     :param state: a run that succeeded, so that no step of it has left anything there.
@@ -78,35 +78,19 @@ def adopt_apart(session: Session, state: RunState) -> RunState | None:
     summary = "edits made by hand, after the run had succeeded"
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
 
-    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
-        return StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
-
-    return _execute(session, place, state, ApartStep(ADOPT, HUMAN, operation))
+    result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
+    return _execute(session, place, state, OutOfBandStep(ADOPT, HUMAN, lambda _request, _emit: result))
 
 
-def _execute(session: Session, place: Workplace, state: RunState, what: ApartStep) -> RunState:
-    own = replace(session, engines={**session.engines, KERNEL.key: KernelEngine(what.operation)})
-    after = execute_step(own, place, _plan(session, place, state, what))
+def _execute(session: Session, place: Workplace, state: RunState, what: OutOfBandStep) -> RunState:
+    flow = state.steps[-1].flow if state.steps else session.spec.flows[0]
+    iteration = max(state.last_iteration(flow, what.step), place.interrupted.get((flow, what.step), 0)) + 1
+    decision = decision_at_end(session, state.tip).model_copy(update={"proposal": None})
+    execution = Execution(session.layout.run_id, flow, what.step, iteration, what.agent)
+    plan = replace(operation_plan(session, state, decision, execution), out_of_band=OutOfBand(what.make))
+    after = execute_operation(session, place, plan, what.operation)
     follow_approval(session.repository, after)
     return _end_again(session, place, after, state.tip)
-
-
-def _plan(session: Session, place: Workplace, state: RunState, what: ApartStep) -> StepPlan:
-    decision = decision_at_end(session, state.tip)
-    last = state.steps[-1].flow if state.steps else session.spec.flows[0]
-    iteration = max(state.last_iteration(last, what.step), place.interrupted.get((last, what.step), 0)) + 1
-    return StepPlan(
-        flow=session.specs.flows[last],
-        step=Step(id=what.step, station=what.agent),
-        execution=Execution(session.layout, last, what.step, iteration, what.agent),
-        choice=KERNEL,
-        session=None,
-        before=state,
-        decision=decision.model_copy(update={"proposal": None}),
-        resumption=None,
-        station=None,
-        apart=Apart(what.make),
-    )
 
 
 def _end_again(session: Session, place: Workplace, state: RunState, earlier: str) -> RunState:

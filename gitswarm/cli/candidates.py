@@ -1,0 +1,145 @@
+"""What can stand where TAB is pressed. Imports next to nothing; whatever is wrong, there are no candidates."""
+
+from __future__ import annotations
+
+import os
+
+from gitswarm.cli.registry import ROOT, Command, Group
+
+_RUN_REFS = "refs/heads/shadow/"
+_VALUES = {"--run": "run", "--from": "step", "--until": "step", "--engine": "engine", "--mode": "mode"}
+_STEP = "%(trailers:key=Swarm-Step,valueonly)"
+_FIXED = {"engine": ("claude-step", "gemini-step"), "mode": ("stub", "sdk", "cli"), "shell": ("bash", "zsh", "fish")}
+
+
+def write_candidates(line: list[str]) -> None:
+    """One a line on stdout."""
+    os.write(1, b"".join(os.fsencode(name) + b"\n" for name in candidates(line)))
+
+
+def candidates(line: list[str]) -> list[str]:
+    """
+    :param line: the words behind `git swarm` up to the cursor; the last one is what is typed of the next.
+    """
+    *before, typed = line or [""]
+    entry: Group | Command = ROOT
+    while isinstance(entry, Group) and before:
+        found = entry.entries.get(before.pop(0))
+        if found is None:
+            return []
+        entry = found
+    if isinstance(entry, Group):
+        return _beginning(list(entry.entries), typed)
+    options = entry.options.split()
+    last = before[-1] if before else ""
+    if f"{last}=" in options:
+        kind = _VALUES.get(last, "")
+        # Which steps a flow has, only its file says.
+        return [] if (kind, entry.words) == ("step", "flow") else _beginning(_names(kind, before), typed)
+    if typed.startswith("-"):
+        return _beginning([*(name.removesuffix("=") for name in options), "--help"], typed)
+    return _beginning(_names(entry.words, before), typed)
+
+
+def _beginning(names: list[str], typed: str) -> list[str]:
+    return [name for name in names if name.startswith(typed)]
+
+
+def _names(kind: str, before: list[str]) -> list[str]:
+    try:
+        if kind == "run":
+            return _runs()
+        if kind == "step":
+            return _steps(before)
+        if kind in ("flow", "station"):
+            return _specs("stations" if kind == "station" else "")
+    except OSError:
+        return []
+    return list(_FIXED.get(kind, ()))
+
+
+def _specs(folder: str) -> list[str]:
+    """Bundled ones, and those of the checkout that we stand in."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    checkout = _above(".git") or "."
+    places = (f"{package}/_bundled/flows", f"{os.path.dirname(package)}/flows", f"{checkout}/.swarm/flows")
+    found: set[str] = set()
+    for place in places:
+        whole = os.path.join(place, folder)
+        if os.path.isdir(whole):
+            found |= {name.removesuffix(".yaml") for name in os.listdir(whole) if name.endswith(".yaml")}
+    return sorted(found)
+
+
+def _above(name: str) -> str | None:
+    """The next folder upwards that has something of this name in it."""
+    folder = os.getcwd()
+    while not os.path.exists(f"{folder}/{name}"):
+        if folder == "/":
+            return None
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _common_dir() -> str | None:
+    """The repository that we stand in, as its files say: git itself decides when a command is called."""
+    checkout = _above(".git")
+    if checkout is None:
+        return None
+    git_dir = f"{checkout}/.git"
+    if os.path.isfile(git_dir):
+        git_dir = os.path.join(checkout, _text(git_dir).removeprefix("gitdir: "))
+    shared = f"{git_dir}/commondir"
+    return os.path.join(git_dir, _text(shared)) if os.path.exists(shared) else git_dir
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read().strip()
+
+
+def _runs() -> list[str]:
+    """Newest first."""
+    repository = _common_dir()
+    if repository is None:
+        return []
+    found: set[str] = set()
+    if os.path.isdir(f"{repository}/{_RUN_REFS}"):
+        found |= set(os.listdir(f"{repository}/{_RUN_REFS}"))
+    if os.path.exists(f"{repository}/packed-refs"):
+        names = (line.rpartition(" ")[2] for line in _text(f"{repository}/packed-refs").split("\n"))
+        found |= {name.removeprefix(_RUN_REFS) for name in names if name.startswith(_RUN_REFS)}
+    return sorted((name for name in found if name.startswith("run-") and not name.endswith(".lock")), reverse=True)
+
+
+def _steps(before: list[str]) -> list[str]:
+    """Of the run that `--run` names, else the one that we stand in, else the newest."""
+    named = before[before.index("--run") + 1] if "--run" in before[:-1] else _standing_in()
+    run = next((name for name in _runs() if named in name), "")
+    if not run:
+        return []
+    # Without --git-dir: git refuses what belongs to somebody else.
+    told = _git("log", "-n", "300", f"--format={_STEP}", f"shadow/{run}", "--")
+    return list(dict.fromkeys(told.split()))
+
+
+def _standing_in() -> str:
+    checkout = _above(".git") or ""
+    head = f"{checkout}/.git/HEAD"
+    if os.path.isfile(f"{checkout}/.git"):
+        head = os.path.join(checkout, _text(f"{checkout}/.git").removeprefix("gitdir: "), "HEAD")
+    said = _text(head) if os.path.exists(head) else ""
+    return said.partition(_RUN_REFS)[2]
+
+
+def _git(*arguments: str) -> str:
+    """Its output. Not by `subprocess`, whose import takes as long as all the rest."""
+    taken, given = os.pipe()
+    actions = [(os.POSIX_SPAWN_DUP2, given, 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+    argv = ["git", "--no-optional-locks", "-c", "log.showSignature=false", *arguments]
+    process = os.posix_spawnp("git", argv, os.environ, file_actions=actions)
+    os.close(given)
+    with os.fdopen(taken, encoding="utf-8", errors="replace") as output:
+        told = output.read()
+    os.waitpid(process, 0)
+    return told

@@ -1,0 +1,256 @@
+"""Every command by its name: where it is, what it is for, and what can stand behind it. Imports nothing."""
+
+from __future__ import annotations
+
+
+class Command:
+    """A command that is imported when it is called.
+
+    `where`: module of this package and function. `help`: one line, the first sentence of its docstring. `options`:
+    names of its options, those that take a value with `=`. `words`: what its arguments name: `run`, `step`, `flow`,
+    `station`.
+    """
+
+    __slots__ = ("help", "options", "where", "words")
+
+    def __init__(self, where: str, help: str, options: str = "", words: str = "") -> None:  # noqa: A002
+        self.where = where
+        self.help = help
+        self.options = options
+        self.words = words
+
+
+class Group:
+    """Commands behind a common word."""
+
+    __slots__ = ("entries", "help")
+
+    def __init__(self, help: str, entries: dict[str, Command | Group]) -> None:  # noqa: A002
+        self.help = help
+        self.entries = entries
+
+
+ROOT = Group(
+    "Let agents carry out a software flow on a shadow branch: one commit per step, with its evidence.",
+    {
+        "start": Command(
+            "start:start",
+            "Create a run and execute it: one commit per step on its own branch and worktree.",
+            "-m= --message= --issue= --base= --engine= --mode= --model="
+            " --economy --script= --allow-stub --routing= --autopilot --from= --until= --dry-run --detach --json",
+            words="flow",
+        ),
+        "resume": Command(
+            "resume:resume",
+            "Go on from the tip of a run, whatever ended it.",
+            "-m= --message= --adopt --approve --until= --json",
+            words="run",
+        ),
+        "skip": Command(
+            "resume:skip",
+            "Do not execute the next step, and go on behind it.",
+            "--run= -m= --message= --until= --json",
+            words="step",
+        ),
+        "rollback": Command(
+            "undo:rollback",
+            "Bring branch and worktree back to what they were after a step.",
+            "--run= --undo --dry-run",
+            words="step",
+        ),
+        "fork": Command(
+            "undo:fork",
+            "A new run with the same history up to a step; the old one stays as it is.",
+            "--run= --engine= --until= --json",
+            words="step",
+        ),
+        "stop": Command(
+            "undo:stop",
+            "End a run in good order, after the step that executes.",
+            "--now",
+            words="run",
+        ),
+        "pause": Command(
+            "undo:pause",
+            "Let a run wait for you, after the step that executes.",
+            "--now",
+            words="run",
+        ),
+        "approve": Command(
+            "landing:approve",
+            "Approve the code that a run has now; only approved code lands.",
+            "--reject -m= --message=",
+            words="run",
+        ),
+        "land": Command(
+            "landing:land",
+            "Bring the approved code of a run to its target branch.",
+            "--strategy= --target= --dry-run --trust-hooks",
+            words="run",
+        ),
+        "log": Command(
+            "log:log",
+            "The steps of a run, oldest first.",
+            "--json --oneline --graph",
+            words="run",
+        ),
+        "show": Command(
+            "showing:show",
+            "One step: what was done, what is proven, where it led.",
+            "--run= --envelope --receipt --evidence --prompt --routing --json",
+            words="step",
+        ),
+        "transcript": Command(
+            "transcript:transcript",
+            "What was said and done in a step.",
+            "--run= --follow -f --json",
+            words="step",
+        ),
+        "diff": Command(
+            "diff:diff",
+            "What a run, or one step of it, changed in the code; git shows it.",
+            "--run= --evidence --stat",
+            words="step",
+        ),
+        "status": Command(
+            "status:status",
+            "How a run stands, and the next command to type.",
+            "--json",
+            words="run",
+        ),
+        "list": Command(
+            "status:list_runs",
+            "All runs of this repository, newest first.",
+            "--json",
+        ),
+        "path": Command(
+            "status:path",
+            'Where the run\'s worktree lies: cd "$(git swarm path)".',
+            "",
+            words="run",
+        ),
+        "events": Command(
+            "following:events",
+            "Everything that happened in a run, in order.",
+            "--follow -f --json",
+            words="run",
+        ),
+        "verify": Command(
+            "verify:verify",
+            "Check that nobody changed what a run stored; offline, from git alone.",
+            "--tip= --json",
+            words="run",
+        ),
+        "engines": Command(
+            "engines:engines",
+            "Engines and their modes: whether each can be used here, and what it can do.",
+            "--json",
+        ),
+        "schemas": Command(
+            "schemas:schemas",
+            "Write the JSON schemas of flows, stations, configuration and everything that a run stores.",
+        ),
+        "record-event": Command(
+            "record:record_event",
+            "Put an event into a run's history: it becomes part of the next step that is committed.",
+            "--source= --run=",
+        ),
+        "discard": Command(
+            "undo:discard",
+            "Remove a run: branch, notes and worktree go to a trash, from where --restore brings them back.",
+            "--force --restore",
+            words="run",
+        ),
+        "gc": Command(
+            "undo:gc",
+            "Empty the trash of old runs, and sweep what killed processes left.",
+            "--older-than= --dry-run",
+        ),
+        "init": Command(
+            "init:init",
+            "Guard this repository: no push of a run's commits before it landed.",
+            "--undo",
+        ),
+        "demo": Command(
+            "demo:demo",
+            "Make a small Python project and run the flow `build` on it, scripted, so that no model is needed.",
+        ),
+        "completion": Command(
+            "completion:completion",
+            'Print the completion of a shell, for git swarm and git-swarm: eval "$(git swarm completion bash)".',
+            words="shell",
+        ),
+        "flows": Group(
+            "List, show and check flows.",
+            {
+                "list": Command(
+                    "flows:list_flows",
+                    "Flows by id: bundled ones, and yours from .swarm/flows.",
+                    "--json",
+                ),
+                "show": Command(
+                    "flows:show",
+                    "The steps of a flow and where each leads.",
+                    "--json",
+                    words="flow",
+                ),
+                "validate": Command(
+                    "flows:validate",
+                    "Check flows and the sidequests that every run brings along; "
+                    "without names also stations, templates, policy.",
+                    "",
+                    words="flow",
+                ),
+                "compile": Command(
+                    "flows:compile_step",
+                    "The prompt of a step, as an agent gets it at the start of a run; and what comes with it.",
+                    "--economy --json",
+                    words="flow",
+                ),
+                "graph": Command(
+                    "flows:graph",
+                    "Draw a flow: its steps downwards, the ways back beside them.",
+                    "--mermaid",
+                    words="flow",
+                ),
+            },
+        ),
+        "stations": Group(
+            "List, show and check stations.",
+            {
+                "list": Command(
+                    "stations:list_stations",
+                    "Stations by id: bundled ones, and yours from .swarm/flows/stations.",
+                    "--json",
+                ),
+                "show": Command(
+                    "stations:show",
+                    "Who a station is, what it holds to, what it reads and writes.",
+                    "--json",
+                    words="station",
+                ),
+                "validate": Command(
+                    "stations:validate",
+                    "Check stations; every problem with file and line.",
+                    "",
+                    words="station",
+                ),
+            },
+        ),
+        "policy": Group(
+            "What agents may do, and what not.",
+            {
+                "explain": Command(
+                    "policy:explain",
+                    "Say whether an agent may run a command: the first word is allow, deny or rewrite.",
+                    "--station= --tool= --json",
+                ),
+                "rules": Command(
+                    "policy:rules",
+                    "The classes of what is refused, with what to do instead.",
+                    "--json",
+                ),
+            },
+        ),
+    },
+)

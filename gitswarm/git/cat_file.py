@@ -1,0 +1,175 @@
+"""Objects as one `git cat-file --batch` hands them out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import weakref
+from collections.abc import Sequence
+from typing import IO
+
+from gitswarm.errors import GarbledError
+from gitswarm.git.commits import EMPTY_TREE, Commit, Person
+from gitswarm.git.object_reader import DIRECTORY, GITLINK, Entries, ObjectReader
+from gitswarm.git.process import Git
+
+_Found = tuple[str, bytes, bytes]
+"""Id, kind and content of an object."""
+
+_KINDS = (b"blob", b"tree", b"commit", b"tag")
+_AT_ONCE = 100
+"""Names that are asked for before the first answer is read: all of them fit into a pipe."""
+
+
+class CatFile(ObjectReader):
+    """Its process is started with the first question and ends with this object."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._process: subprocess.Popen[bytes] | None = None
+        self._commits: dict[str, Commit] = {}
+
+    def commit(self, commit_id: str) -> Commit:
+        known = self._commits.get(commit_id)
+        if known is None:
+            known = self._commits[commit_id] = _parsed(commit_id, self._raw_commit(commit_id))
+        return known
+
+    def author(self, commit_id: str) -> Person:
+        headers = self._raw_commit(commit_id).partition(b"\n\n")[0].decode(errors="replace").split("\n")
+        told = next((line.removeprefix("author ") for line in headers if line.startswith("author ")), "")
+        name, _bracket, rest = told.partition("<")
+        return Person(name.strip(), rest.partition(">")[0].strip())
+
+    def peeled(self, object_id: str) -> str | None:
+        (found,) = self._ask([f"{object_id}^{{commit}}"])
+        return found[0] if found is not None else None
+
+    def entry(self, tree_id: str, path: str) -> str | None:
+        found = self._found(tree_id, path)
+        return found[0] if found is not None else None
+
+    def file(self, tree_id: str, path: str) -> bytes | None:
+        (content,) = self.files_of([(tree_id, path)])
+        return content
+
+    def files_of(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
+        contents: list[bytes | None] = []
+        for first in range(0, len(wanted), _AT_ONCE):
+            part = wanted[first : first + _AT_ONCE]
+            answers = self._ask([self._name(*each) for each in part])
+            for place, answer in zip(part, answers, strict=True):
+                if answer is None:
+                    self._refuse_missing(*place)
+                contents.append(answer[2] if answer is not None and answer[1] == b"blob" else None)
+        return contents
+
+    def entries(self, tree_id: str) -> Entries:
+        if tree_id == EMPTY_TREE:
+            return {}
+        _id, kind, content = self._object(tree_id)
+        if kind != b"tree":
+            raise GarbledError(f"{tree_id} is no tree", hint=f"git cat-file -t {tree_id}")
+        found: dict[str, tuple[str, int]] = {}
+        start = 0
+        while start < len(content):
+            blank = content.index(b" ", start)
+            end = content.index(b"\0", blank)
+            name = content[blank + 1 : end].decode(errors="surrogateescape")
+            found[name] = (content[end + 1 : end + 21].hex(), int(content[start:blank], 8))
+            start = end + 21
+        return found
+
+    def _name(self, tree_id: str, path: str) -> str:
+        """What git is asked for: one line."""
+        if "\n" not in path:
+            return f"{tree_id}:{path}"
+        return self.entry(tree_id, path) or "none"
+
+    def _found(self, tree_id: str, path: str) -> tuple[str, int] | None:
+        """Id and mode of what lies at `path`."""
+        folder, _slash, name = path.rpartition("/")
+        above = self._found(tree_id, folder) if folder else (tree_id, DIRECTORY)
+        return self.entries(above[0]).get(name) if above is not None and above[1] == DIRECTORY else None
+
+    def _refuse_missing(self, tree_id: str, path: str) -> None:
+        """
+        :raises GarbledError: the tree names something there that is no submodule.
+        """
+        found = self._found(tree_id, path)
+        if found is not None and found[1] != GITLINK:
+            raise _missing(found[0])
+
+    def _raw_commit(self, commit_id: str) -> bytes:
+        _id, kind, content = self._object(commit_id)
+        if kind != b"commit":
+            raise GarbledError(f"{commit_id} is no commit", hint=f"git cat-file -t {commit_id}")
+        return content
+
+    def _object(self, object_id: str) -> _Found:
+        (found,) = self._ask([object_id])
+        if found is None:
+            raise _missing(object_id)
+        return found
+
+    def _ask(self, names: Sequence[str]) -> list[_Found | None]:
+        """What each of the names stands for; None: nothing that is here.
+
+        :raises GarbledError: git cannot read it.
+        """
+        given, taken = self._pipes()
+        try:
+            given.write(b"".join(os.fsencode(name) + b"\n" for name in names))
+            given.flush()
+        except BrokenPipeError:
+            pass  # it ended, and what it answers says so
+        return [self._answer(name, taken) for name in names]
+
+    def _answer(self, name: str, taken: IO[bytes]) -> _Found | None:
+        headline = taken.readline()
+        if not headline.endswith(b"\n"):
+            self._process = None
+            raise _missing(name.partition(":")[0])
+        told = headline.split()
+        if len(told) != 3 or told[1] not in _KINDS:
+            return None
+        content = taken.read(int(told[2]))
+        taken.read(1)
+        return told[0].decode(), told[1], content
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        if self._process is None:
+            self._process = self._git.open_pipe("cat-file", "--batch")
+            weakref.finalize(self, _end, self._process)
+        given, taken = self._process.stdin, self._process.stdout
+        if given is None or taken is None:
+            raise ValueError("git was started without pipes")
+        return given, taken
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Without input it ends."""
+    process.communicate()
+
+
+def _missing(object_id: str) -> GarbledError:
+    return GarbledError(f"object {object_id} is missing or damaged", hint="git fsck --full   (says what else is)")
+
+
+def _parsed(commit_id: str, raw: bytes) -> Commit:
+    head, _blank, message = raw.partition(b"\n\n")
+    tree, parents, encoding = "", [], "utf-8"
+    for line in head.decode(errors="replace").split("\n"):
+        name, _space, value = line.partition(" ")
+        match name:
+            case "tree":
+                tree = value
+            case "parent":
+                parents.append(value)
+            case "encoding":
+                encoding = value
+    try:
+        text = message.decode(encoding, errors="replace")
+    except LookupError:
+        text = message.decode(errors="replace")
+    return Commit(commit_id, tree, tuple(parents), text.lstrip("\n"))

@@ -1,0 +1,109 @@
+"""Where the repository is that a folder belongs to, in one question to git, and what cannot be worked on."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
+from gitswarm.git.process import Git
+
+MINIMUM_GIT = (2, 38)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where discovery ended up."""
+
+    common_dir: Path
+    git_dir: Path
+    checkout: Path | None
+
+
+def discover(git: Git, folder: Path) -> Place:
+    """
+    :raises NotARepositoryError: there is none around the folder.
+    :raises UnsupportedRepositoryError: git-swarm cannot work on it; the message says why.
+    """
+    asked = ("--is-inside-work-tree", "--show-object-format", "--git-dir", "--git-common-dir", "--show-toplevel")
+    done = git.run("rev-parse", "--path-format=absolute", *asked, cwd=folder)
+    inside, object_format, *paths = [*done.stdout.split(b"\n")[:-1], b"", b""]
+    # Where there is no work tree git ends with an error, behind the other answers.
+    if not inside or (done.returncode != 0 and inside != b"false"):
+        refuse_old_git(git)
+        raise _not_usable(folder, done.stderr.decode(errors="replace"))
+    _refuse_object_format(git, object_format.decode())
+    if len(paths) - 2 == (3 if inside == b"true" else 2):
+        git_dir, common_dir, checkout = (Path(os.fsdecode(path)) for path in paths[:3])
+    else:  # a line end in a path
+        git_dir, common_dir = _path(git, folder, "--git-dir"), _path(git, folder, "--git-common-dir")
+        checkout = _path(git, folder, "--show-toplevel") if inside == b"true" else git_dir
+    _refuse_ref_storage(git, common_dir)
+    return Place(common_dir, git_dir, checkout if inside == b"true" else None)
+
+
+def refuse_old_git(git: Git) -> None:
+    """
+    :raises UnsupportedRepositoryError: this git lacks what runs need.
+    """
+    said = git.output("--version").decode()
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found and (int(found[1]), int(found[2])) < MINIMUM_GIT:
+        needed = ".".join(str(part) for part in MINIMUM_GIT)
+        raise UnsupportedRepositoryError(
+            f"{said.strip()} is too old: git-swarm needs {needed}", hint="install a newer git"
+        )
+
+
+def _path(git: Git, folder: Path, question: str) -> Path:
+    said = git.output("rev-parse", "--path-format=absolute", question, cwd=folder)
+    return Path(os.fsdecode(said.removesuffix(b"\n")))
+
+
+def _refuse_object_format(git: Git, object_format: str) -> None:
+    if object_format != "sha1":
+        refuse_old_git(git)  # one that does not know the question repeats it
+        raise UnsupportedRepositoryError(
+            f"this repository stores {object_format} objects, which libgit2 cannot read",
+            hint="use a SHA-1 repository: git clone it into one made by git init --object-format=sha1",
+        )
+
+
+def _refuse_ref_storage(git: Git, common_dir: Path) -> None:
+    """A git that knows no other storage than files refuses such a repository itself."""
+    try:
+        if b"refstorage" not in (common_dir / "config").read_bytes().lower():
+            return
+    except OSError:
+        return
+    storage = git.run("config", "--get", "extensions.refstorage", cwd=common_dir).stdout.decode().strip()
+    if storage not in ("", "files"):
+        raise UnsupportedRepositoryError(
+            f"this repository keeps its refs as {storage}, which libgit2 cannot read",
+            hint="git refs migrate --ref-format=files",
+        )
+
+
+def _not_usable(folder: Path, said: str) -> NotARepositoryError | UnsupportedRepositoryError:
+    if "dubious ownership" in said:
+        return UnsupportedRepositoryError(
+            f"{folder}: this repository belongs to another user, and git refuses to use it",
+            hint=f"if you trust it: git config --global --add safe.directory {folder}",
+        )
+    if "refstorage" in said.lower() or "objectformat" in said.lower() or "repository extension" in said:
+        return UnsupportedRepositoryError(
+            f"{folder}: this git cannot read the repository: {said.strip().removeprefix('fatal: ')}",
+            hint="git-swarm needs plain SHA-1 objects and file refs",
+        )
+    gone = re.search(r"not a git repository: (.+/worktrees/[^/\n]+)", said)
+    if gone:
+        return NotARepositoryError(
+            f"{folder} is a worktree of a repository that is not there any more: {gone[1]}",
+            hint="cd to where the repository is now, then: git swarm resume",
+        )
+    return NotARepositoryError(
+        f"{folder} is not in a git repository",
+        hint="cd into one, or: git init && git commit --allow-empty -m start",
+    )

@@ -1,0 +1,77 @@
+"""Who owns a run right now."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process that owns a run. `started` tells a reused pid from the real one."""
+
+    pid: int
+    host: str
+    started: str
+
+
+def read_owner(path: Path) -> Owner | None:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        return Owner(int(said["pid"]), str(said["host"]), str(said["started"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def this_host() -> str:
+    """As `socket.gethostname` says, which is dear to import."""
+    return os.uname().nodename
+
+
+def locks_folder(common_dir: Path) -> Path:
+    return common_dir / "swarm" / "locks"
+
+
+def lock_file(folder: Path, run_id: str) -> Path:
+    return folder / f"{run_id}.lock"
+
+
+def owner_file(folder: Path, run_id: str) -> Path:
+    """Whoever holds the lock is named beside it: the lock's own file is emptied by every attempt."""
+    return folder / f"{run_id}.owner"
+
+
+def owner_of(common_dir: Path, run_id: str) -> Owner | None:
+    """Who owns a run right now; None when nobody alive does."""
+    folder = locks_folder(common_dir)
+    said = owner_file(folder, run_id)
+    try:
+        lock = os.open(lock_file(folder, run_id), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:  # we may only read here: the owner's own word has to do
+        owner = read_owner(said)
+        return owner if owner is not None and is_alive(owner) else None
+    try:
+        # Held for an instant: that is not an owner.
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return read_owner(said) or Owner(0, "unknown", "")
+    finally:
+        os.close(lock)
+    return None
+
+
+def is_alive(owner: Owner) -> bool:
+    if owner.host != this_host():
+        return True
+    try:
+        os.kill(owner.pid, 0)
+    except (ProcessLookupError, OverflowError):  # no process can have a number that large
+        return False
+    except PermissionError:
+        return True
+    return True

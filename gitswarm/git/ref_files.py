@@ -1,0 +1,78 @@
+"""Refs as git keeps them: a file for each, and `packed-refs` for the others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import Protocol
+
+from gitswarm.errors import GarbledError
+
+_ID = re.compile(r"[0-9a-f]{40}")
+_DEEPEST = 5  # as git follows symbolic refs
+
+
+class RefReader(Protocol):
+    def read(self, name: str) -> str | None:
+        """Id that a ref holds, or None.
+
+        :raises GarbledError: its file holds something else.
+        """
+
+    def list(self, prefix: str) -> list[str]:
+        """Names of the refs that start with `prefix`, sorted."""
+
+
+class RefFiles:
+    """The refs that all worktrees of a repository share."""
+
+    def __init__(self, common_dir: Path) -> None:
+        self._common_dir = common_dir
+        self._packed: tuple[tuple[int, int, int], dict[str, str]] | None = None
+
+    def read(self, name: str) -> str | None:
+        for _depth in range(_DEEPEST):
+            try:
+                content = (self._common_dir / name).read_text(encoding="ascii", errors="replace").strip()
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return self._packed_refs().get(name)
+            if is_id(content):
+                return content
+            if not content.startswith("ref: "):
+                break
+            name = content.removeprefix("ref: ").strip()
+        raise damaged_ref(name, self._common_dir, f"corrupted loose reference file: {name}")
+
+    def list(self, prefix: str) -> list[str]:
+        found = {name for name in self._packed_refs() if name.startswith(prefix)}
+        top = os.fspath(self._common_dir)
+        for folder, _folders, names in os.walk(self._common_dir / prefix.rpartition("/")[0]):
+            inside = os.path.relpath(folder, top)
+            found |= {f"{inside}/{name}" for name in names if not name.endswith(".lock")}
+        return sorted(name for name in found if name.startswith(prefix))
+
+    def _packed_refs(self) -> dict[str, str]:
+        """Read again when the file is another one."""
+        path = self._common_dir / "packed-refs"
+        try:
+            found = path.stat()
+            seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+            if self._packed is None or self._packed[0] != seen:
+                lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+                pairs = (line.split(" ", 1) for line in lines if line[:1] not in ("", "#", "^"))
+                self._packed = (seen, {pair[1]: pair[0] for pair in pairs if len(pair) == 2})
+        except FileNotFoundError:
+            return {}
+        return self._packed[1]
+
+
+def is_id(text: str) -> bool:
+    return _ID.fullmatch(text) is not None
+
+
+def damaged_ref(name: str, common_dir: Path, why: str) -> GarbledError:
+    # git itself does not delete such a ref.
+    path = shlex.quote(str(common_dir / name))
+    return GarbledError(f"{name} is damaged: {why}", hint=f"rm {path}   (then: git swarm list)")

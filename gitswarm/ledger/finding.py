@@ -1,0 +1,133 @@
+"""Which run, step or file is meant: asked of what git alone tells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from gitswarm.errors import GarbledError, NotFoundError
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.message import Kind
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
+
+_SHADOW = f"refs/heads/{BRANCH_PREFIX}"
+
+
+def journal_folder(repository: RepositoryReader, layout: RunLayout) -> Path:
+    return repository.swarm_dir / "journal" / layout.run_id
+
+
+def all_runs(repository: RepositoryReader) -> list[RunLayout]:
+    """Every run that has a branch here, newest created first."""
+    names = [name.removeprefix(_SHADOW) for name in repository.refs.list(_SHADOW)]
+    runs = [name for name in names if RUN_ID.fullmatch(name)]
+    return [RunLayout(run_id) for run_id in sorted(runs, reverse=True)]
+
+
+def newest_run(repository: RepositoryReader) -> str | None:
+    return next((layout.run_id for layout in all_runs(repository)), None)
+
+
+def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
+    """The run that a person means: an id, a unique part of one; None: the one we stand in, else the newest.
+
+    :raises NotFoundError: none, or several.
+    """
+    runs = all_runs(repository)
+    if not text:
+        here = repository.head_branch() if repository.checkout else None
+        standing = [run for run in runs if run.branch == here]
+        if standing or runs:
+            return (standing or runs)[0]
+        raise NotFoundError("there is no run in this repository yet", hint="git swarm start build -m 'the task'")
+    wanted = text.removeprefix(BRANCH_PREFIX)
+    exact = [run for run in runs if run.run_id == wanted]
+    matches = exact or [run for run in runs if wanted in run.run_id]
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        raise NotFoundError(f"no run matches '{text}'", hint="git swarm list")
+    some = ", ".join(run.run_id for run in matches[:4])
+    raise NotFoundError(f"'{text}' matches {len(matches)} runs: {some}", hint="give more of the id")
+
+
+def find_step(repository: RepositoryReader, state: RunState, text: str | None) -> StepRecord:
+    """The step that a person means: `step`, `flow/step`, `step@2`, `7`, `#7`, a commit; None: the last one.
+
+    :raises NotFoundError: the run has no such step.
+    """
+    steps = state.steps
+    if not steps:
+        raise NotFoundError(f"{state.layout.run_id} has no step yet", hint=f"git swarm status {state.layout.run_id}")
+    if text is None:
+        return steps[-1]
+    found = _by_name(steps, text) or _by_number(steps, text) or _by_commit(repository, steps, text)
+    if found is None:
+        names = ", ".join(dict.fromkeys(record.step for record in steps))
+        raise NotFoundError(
+            f"{state.layout.run_id} has no step '{text}' (it has: {names})",
+            hint=f"git swarm log {state.layout.run_id}",
+        )
+    return found
+
+
+def is_named(text: str, flow: str, step: str, iteration: int) -> bool:
+    """Whether a person who writes `step`, `flow/step`, `step@2` or `flow/step@2` means this execution."""
+    name, at, number = text.partition("@")
+    flow_part, slash, step_part = name.rpartition("/")
+    return (
+        step_part == step
+        and (not slash or flow_part == flow)
+        and (not at or (number.isdigit() and int(number) == iteration))
+    )
+
+
+def _by_name(steps: tuple[StepRecord, ...], text: str) -> StepRecord | None:
+    matches = [record for record in steps if is_named(text, record.flow, record.step, record.execution.iteration)]
+    return matches[-1] if matches else None
+
+
+def _by_number(steps: tuple[StepRecord, ...], text: str) -> StepRecord | None:
+    digits = text.removeprefix("#")
+    if not re.fullmatch(r"[0-9]{1,6}", digits):
+        return None
+    return steps[int(digits) - 1] if 0 < int(digits) <= len(steps) else None
+
+
+def _by_commit(repository: RepositoryReader, steps: tuple[StepRecord, ...], text: str) -> StepRecord | None:
+    try:
+        commit_id = repository.resolve(text)
+    except NotFoundError:
+        return None
+    return next((record for record in steps if record.commit == commit_id), None)
+
+
+T = TypeVar("T")
+
+
+def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where: str) -> T:
+    """What we wrote, read again.
+
+    :raises GarbledError: it is not what we wrote: somebody made the commit anew.
+    """
+    try:
+        return parse(content)
+    except ValueError as error:  # what pydantic, json and a decoder raise alike
+        raise GarbledError(
+            f"{where} is not what git-swarm wrote there", hint=f"git swarm resume {layout.run_id}"
+        ) from error
+
+
+def events_path(layout: RunLayout, said: Mapping[str, str]) -> str:
+    """Where a commit with these trailers keeps its events."""
+    kind = said["Swarm-Kind"]
+    if kind == Kind.RUN:
+        return layout.run_events
+    if kind == Kind.END:
+        return layout.end_events(int(said["Swarm-Iteration"]))
+    return f"{layout.base}/{said['Swarm-Flow']}/events/{said['Swarm-Step']}@{said['Swarm-Iteration']}.jsonl"

@@ -1,0 +1,30 @@
+"""The journals that lie on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFile:
+    """A journal found on disk: of a step that executes now, or whose owner died."""
+
+    path: Path
+    flow: str
+    step: str
+    iteration: int
+
+
+def journal_files(folder: Path) -> list[JournalFile]:
+    found: Iterable[Path] = sorted(folder.glob("*.jsonl")) if folder.is_dir() else ()
+    journals = []
+    for path in found:
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_file():
+            journals.append(JournalFile(path, match["flow"], match["step"], int(match["iteration"])))
+    return journals

@@ -1,0 +1,190 @@
+"""Stored JSON as reading commands need it: a few fields of it, without the models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gitswarm.errors import NotFoundError
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_INDENT = "  "
+_ALWAYS = ("decision", "routing_source", "candidate_id", "candidates", "seq", "ts", "flow_key", "routing_mode")
+"""What every decision holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFields:
+    flows: tuple[str, ...]
+    scripted: bool
+    allow_stub: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    started_at: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFields:
+    """One interruption; `back_step` None: its flow is at its end then."""
+
+    kind: str
+    id: str
+    back_flow: str
+    back_step: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFields:
+    """A recorded decision. `plain`: all of it. `resumes`: it says where a run that pauses there goes on."""
+
+    plain: dict[str, JsonValue]
+    to_step: str | None
+    reason: str
+    resumes: bool
+    resume_step: str | None
+    stack: tuple[FrameFields, ...]
+
+
+def spec_fields(repository: RepositoryReader, state: RunState) -> SpecFields:
+    """
+    :raises GarbledError: the run's first commit lacks its spec, or holds something else in its place.
+    """
+    tree = repository.objects.commit(state.run_commit).tree
+    content = repository.objects.file(tree, state.layout.spec) or b""
+    return parsed(_spec, content, state.layout, f"{state.run_commit[:12]}:{state.layout.spec}")
+
+
+def _spec(content: bytes) -> SpecFields:
+    match json.loads(content):
+        case {"flows": [str(), *_] as flows, "scripted": bool(scripted), "allow_stub": bool(allowed), "settings": {}}:
+            return SpecFields(tuple(map(str, flows)), scripted, allowed)
+    raise ValueError("no spec of a run")
+
+
+def timing(content: bytes) -> Timing:
+    """When a receipt says that its step was executed.
+
+    :raises ValueError: it is no receipt.
+    """
+    match json.loads(content):
+        case {"started_at": str(started), "duration_ms": int(duration)}:
+            return Timing(started, duration)
+    raise ValueError("no receipt")
+
+
+def timings(repository: RepositoryReader, state: RunState) -> list[Timing]:
+    """Of all steps.
+
+    :raises NotFoundError: one has no receipt.
+    :raises GarbledError: what it has is none.
+    """
+    places = [(record.tree, record.execution.receipt) for record in state.steps]
+    found = zip(state.steps, repository.objects.files_of(places), strict=True)
+    return [
+        parsed(timing, existing(content, record, record.execution.receipt), state.layout, _where(record))
+        for record, content in found
+    ]
+
+
+def existing(content: bytes | None, record: StepRecord, path: str) -> bytes:
+    """
+    :raises NotFoundError: the step's commit has no such file.
+    """
+    if content is None:
+        raise NotFoundError(f"{record.commit[:12]} has no {path}", hint=f"git show --stat {record.commit[:12]}")
+    return content
+
+
+def _where(record: StepRecord) -> str:
+    return f"{record.commit[:12]}:{record.execution.receipt}"
+
+
+def limited_until(receipt: JsonValue) -> str | None:
+    """When the usage limit ends that the step met (`EngineOutcome.resets_at`); None: it met none."""
+    outcome = receipt.get("outcome") if isinstance(receipt, dict) else None
+    until = outcome.get("resets_at") if isinstance(outcome, dict) else None
+    return until if isinstance(until, str) else None
+
+
+def decisions_after(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> list[DecisionFields]:
+    """What was decided after a commit, oldest first, also what does not hold any more."""
+    return [entry for entry in _entries(repository, layout, commit_id) if entry is not None]
+
+
+def standing_after(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> DecisionFields | None:
+    """What is to happen after a commit; None when that is not decided, or not any more."""
+    entries = _entries(repository, layout, commit_id)
+    return entries[-1] if entries else None
+
+
+def _entries(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> list[DecisionFields | None]:
+    """Entries of a routing note; None: it takes the decisions before it back."""
+    note = repository.notes(layout.routing_notes).read(commit_id) or b""
+    found: list[DecisionFields | None] = []
+    for packed in folded(note):
+        try:
+            said = json.loads(packed)
+            found.append(None if "superseded_by" in said else _decision(said))
+        except (ValueError, LookupError, TypeError, RecursionError):
+            continue  # what people or accidents put beside them
+    return found
+
+
+def _decision(said: dict[str, JsonValue]) -> DecisionFields:
+    """
+    :raises LookupError: something is missing. TypeError and ValueError: it is something else.
+    """
+    for name in _ALWAYS:
+        said[name]
+    frames, resume = said.get("stack", []), said.get("resume_at")
+    if not isinstance(frames, list):
+        raise TypeError(frames)
+    return DecisionFields(
+        plain=said,
+        to_step=_text(said["to_step"]),
+        reason=str(said["reason"]),
+        resumes=resume is not None,
+        resume_step=_text(_fields(resume)["step"]) if resume is not None else None,
+        stack=tuple(map(_frame, frames)),
+    )
+
+
+def _frame(said: JsonValue) -> FrameFields:
+    fields = _fields(said)
+    back = _fields(fields["back"])
+    return FrameFields(str(fields["kind"]), str(fields["id"]), str(back["flow"]), _text(back["step"]))
+
+
+def _fields(said: JsonValue) -> dict[str, JsonValue]:
+    if not isinstance(said, dict):
+        raise TypeError(said)
+    return said
+
+
+def _text(said: JsonValue) -> str | None:
+    if said is not None and not isinstance(said, str):
+        raise TypeError(said)
+    return said
+
+
+def folded(note: bytes) -> Iterator[str]:
+    """The JSON of each entry of a routing note: each run of indented lines, unfolded."""
+    lines: list[str] = []
+    for line in [*note.decode(errors="replace").split("\n"), ""]:
+        if line.startswith(_INDENT):
+            lines.append(line.removeprefix(_INDENT))
+        elif lines:
+            yield " ".join(lines)
+            lines = []

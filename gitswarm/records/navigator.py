@@ -1,0 +1,35 @@
+"""What a navigator is asked, and what it answers: routing asks, an engine answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from gitswarm.records.receipt import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class RouteQuestion:
+    """What a navigator is asked. `schema` is the JSON schema of its answer."""
+
+    prompt: str
+    schema: Mapping[str, JsonValue]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RouteAnswer:
+    """`value`: JSON, or the text that came instead; None: nothing to say. `cost_usd` in US dollars, None: unknown."""
+
+    value: JsonValue = None
+    tokens: Tokens = field(default_factory=Tokens)
+    cost_usd: float | None = 0.0
+
+
+Ask = Callable[[RouteQuestion], RouteAnswer]
+"""Asks a navigator.
+
+:raises TimeoutError: there was no answer in time.
+"""

@@ -1,0 +1,251 @@
+"""Judges what agents claim by what is known: each step by its own change, and by the next test run on its code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gitswarm.engines.base import StepResult
+from gitswarm.evidence.claims import read_claims
+from gitswarm.evidence.diff_scan import scan
+from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases
+from gitswarm.evidence.test_report import read_report
+from gitswarm.evidence.verdict import Check, Facts, judge, merge_verdicts
+from gitswarm.ledger.layout import KERNEL, RunLayout
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.envelope import Envelope, Handoff
+from gitswarm.records.evidence import CheckOutcome, Evidence, Flag, TestReport, Verdict
+from gitswarm.records.outcome import Result, Status, worse
+from gitswarm.routing.joins import cap_of
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.acceptance import artifact_problems, count_after
+from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.secrets import described
+from gitswarm.runner.stored import envelope_of, evidence_of
+from gitswarm.specs.flow import Join
+
+_REPORT_BYTES = 8_000_000
+_BY_TESTS: frozenset[Flag] = frozenset(
+    {"claimed_pass_but_failed", "claimed_verified_with_failures", "coverage_dropped", "test_count_decreased"}
+)
+"""Flags that a later test run can raise about an earlier step; the others were looked for when it was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutcome:
+    """What an execution resulted in: whoever asks how a step ended reads it here.
+
+    `result`: what the engine returned, without secrets. `envelope`: the handoff, with the status as it was judged.
+    `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
+    that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree.
+    """
+
+    result: StepResult
+    envelope: Envelope
+    evidence: Evidence
+    code_tree: str
+    artifacts: Mapping[str, bytes]
+    present: frozenset[str]
+    is_index_stale: bool = False
+
+    @property
+    def status(self) -> Status:
+        return self.envelope.status
+
+    @property
+    def is_failed(self) -> bool:
+        return self.result.status is Result.FAILED
+
+
+def claimed_envelope(plan: StepPlan, result: StepResult, artifacts: Mapping[str, bytes]) -> Envelope:
+    """The handoff as the agent gave it; UNVERIFIED where it gave none."""
+    keys, handoff = plan.execution.keys, result.handoff
+    if handoff is None:
+        reason = result.error or result.handoff_problem or "the engine returned without a handoff"
+        return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **keys)
+    fields = {name: getattr(handoff, name) for name in type(handoff).model_fields}
+    return Envelope(**fields | {"artifacts": handoff.artifacts or tuple(sorted(artifacts))}, **keys)
+
+
+def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOutcome:
+    """
+    :param claimed: has what is known of the change and its surroundings in its evidence, and the agent's envelope.
+    """
+    report = _report(session, claimed)
+    check = claimed.result.check
+    evidence = claimed.evidence.model_copy(
+        update={
+            "tests": check or CheckOutcome(),
+            "report": report,
+            "verdict": _verdict(session, plan, claimed, _check_of(check, report)),
+            "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), claimed.artifacts),
+            "artifact_problems": tuple(artifact_problems(session, claimed.artifacts)),
+        }
+    )
+    envelope = _capped_by_schema(claimed.envelope, evidence.artifact_problems)
+    envelope = _blocked(plan, evidence, _capped_by_joins(plan, envelope))
+    return replace(claimed, evidence=evidence, envelope=envelope)
+
+
+def _capped_by_schema(envelope: Envelope, problems: Sequence[str]) -> Envelope:
+    """Whoever reads the artifact next would trip over it; the agent cannot have checked it."""
+    if not problems or envelope.status is not Status.VERIFIED:
+        return envelope
+    return envelope.model_copy(
+        update={
+            "status": Status.UNVERIFIED,
+            "concerns": (*envelope.concerns, *problems),
+            "status_reason": f"an artifact does not keep its schema: {problems[0]}",
+        }
+    )
+
+
+def _capped_by_joins(plan: StepPlan, envelope: Envelope) -> Envelope:
+    """A join has at best the status of the worst branch that it joins."""
+    routing, outcome = plan.step.routing, plan.joins
+    cap = cap_of(routing, outcome) if isinstance(routing, Join) and outcome is not None else None
+    if cap is None or outcome is None or worse(envelope.status, cap) is envelope.status:
+        return envelope
+    branches = ", ".join(f"{name} {status}" for name, status in outcome.statuses.items())
+    reason = f"no better than what it joins: {branches}"
+    return envelope.model_copy(update={"status": cap, "status_reason": reason})
+
+
+def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope:
+    """A file with a secret is not in the step's change: the next steps would miss it."""
+    secrets = evidence.secrets
+    if not secrets:
+        return envelope
+    hints = (
+        f'git swarm resume {plan.execution.run_id} -m "read it from the environment"   (the step is executed again)',
+        # A run keeps the rules of the commit that it was started from.
+        "no secret? list the file under secrets.allow_paths in .swarm/config.yaml, commit that and start a new run",
+    )
+    blockers = (*(f"{described(found)}: the file was left out" for found in secrets), *hints)
+    return envelope.model_copy(
+        update={
+            "status": Status.BLOCKED,
+            "blockers": (*envelope.blockers, *blockers),
+            "status_reason": f"{described(secrets[0])} in what it changed",
+        }
+    )
+
+
+def _report(session: Session, outcome: StepOutcome) -> TestReport | None:
+    """What the project's tests reported in a command step: from its output, or from report files that it wrote."""
+    result = outcome.result
+    if result.check is None or result.check.command is None:
+        return None
+    objects = session.repository.objects
+    files: dict[str, bytes] = {}
+    for changed in outcome.evidence.diff.files:
+        if changed.change != "deleted" and changed.path.endswith((".xml", ".json")):
+            content = objects.file(outcome.code_tree, changed.path)
+            if content is not None and len(content) < _REPORT_BYTES:
+                files[changed.path] = content
+    return read_report(result.report_text, files)
+
+
+def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None) -> Verdict | None:
+    """
+    :param now: what this step's own test run found; None for a step that ran none.
+    """
+    before, result = plan.before, outcome.result
+    if plan.choice.engine == KERNEL:
+        return None  # what git-swarm tests itself is a merge with the work of others
+    if result.check is not None and result.check.reason == "no_tests":
+        return _verdict_on_no_tests(session, before, outcome)
+    if plan.station is None:
+        return _verdict_on_tested(session, before, outcome, now) if now is not None else None
+    if outcome.is_failed:
+        return None
+    check, previous = _checks(session, before, outcome.code_tree)
+    facts = Facts(
+        diff=outcome.evidence.diff,
+        cases=_cases(session, before.tip_tree, outcome),
+        check=check,
+        previous=previous,
+        written=_names(session.layout, frozenset(outcome.artifacts)),
+        artifacts=_names(session.layout, outcome.present | frozenset(outcome.artifacts)),
+    )
+    return judge(read_claims(result.handoff or Handoff()), facts)
+
+
+def _verdict_on_no_tests(session: Session, state: RunState, outcome: StepOutcome) -> Verdict | None:
+    """No test ran. Where the run began with some, that is a finding, whoever deleted them; else there is nothing."""
+    base = session.store.code(session.repository.objects.commit(state.base).tree)
+    now = session.store.code(outcome.code_tree)
+    diff = scan(session.repository.diffs, base, now)
+    since = replace(outcome, evidence=outcome.evidence.model_copy(update={"diff": diff}), code_tree=now)
+    verdict = judge(
+        read_claims(Handoff()),
+        Facts(diff=diff, cases=_cases(session, base, since)),
+        only=frozenset({"tests_deleted"}),
+    )
+    return verdict if verdict.flags else None
+
+
+def _names(layout: RunLayout, paths: frozenset[str]) -> frozenset[str]:
+    """Artifacts as people name them: relative to RUN_BASE."""
+    return frozenset(path.removeprefix(f"{layout.base}/") for path in paths)
+
+
+def _cases(session: Session, before: str, outcome: StepOutcome) -> CaseCounts:
+    return compare_cases(_text_changes(session, before, outcome))
+
+
+def _text_changes(session: Session, before: str, outcome: StepOutcome) -> Iterator[TextChange]:
+    objects = session.repository.objects
+    for changed in outcome.evidence.diff.files:
+        is_text = changed.insertions is not None
+        if is_text:
+            old = objects.file(before, changed.old_path or changed.path)
+            new = objects.file(outcome.code_tree, changed.path)
+            yield TextChange(changed.path, _text(old), _text(new), changed.old_path)
+
+
+def _text(content: bytes | None) -> str | None:
+    return content.decode(errors="replace") if content is not None else None
+
+
+def _checks(session: Session, state: RunState, tree: str) -> tuple[Check | None, Check | None]:
+    """The newest test run if it was on exactly this code, and the one before it; else none, and the newest."""
+    runs = _test_runs(session, state)
+    newest = next(runs, None)
+    if newest is None:
+        return None, None
+    record, check = newest
+    if session.store.code(record.tree) != session.store.code(tree):
+        return None, check
+    return check, next((older for _record, older in runs), None)
+
+
+def _test_runs(session: Session, state: RunState) -> Iterator[tuple[StepRecord, Check]]:
+    """What command steps found so far, newest first."""
+    for record in reversed(state.steps):
+        if record.engine == "command":
+            evidence = evidence_of(session, record)
+            if evidence is not None and evidence.tests.command is not None:
+                yield record, Check(evidence.tests, evidence.report)
+
+
+def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, now: Check) -> Verdict | None:
+    """What the run says about those who left this code: the newest step that changed it, and who only read since."""
+    previous = next((check for _record, check in _test_runs(session, state)), None)
+    verdicts = []
+    for record in reversed(state.steps):
+        envelope, evidence = envelope_of(session, record), evidence_of(session, record)
+        if record.engine == "command" or envelope is None or evidence is None:
+            break
+        facts = Facts(diff=evidence.diff, check=now, previous=previous)
+        verdict = judge(read_claims(envelope), facts, only=_BY_TESTS)
+        verdicts.append(verdict.model_copy(update={"about": (f"{record.flow}/{record.step}",)}))
+        if evidence.diff.files:
+            break
+    return merge_verdicts(verdicts) if verdicts and not outcome.evidence.diff.files else None
+
+
+def _check_of(outcome: CheckOutcome | None, report: TestReport | None) -> Check | None:
+    """What a step's own command found; None when it ran none."""
+    return Check(outcome, report) if outcome is not None and outcome.command is not None else None

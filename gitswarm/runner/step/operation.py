@@ -1,0 +1,34 @@
+"""Steps that git-swarm carries out itself: an operation in place of an engine, committed as any other step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gitswarm.engines.kernel import KernelEngine, Operation
+from gitswarm.ledger.state import RunState
+from gitswarm.records.execution import Execution
+from gitswarm.records.routing import Decision
+from gitswarm.records.run_spec import EngineChoice
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.execute import execute_step
+from gitswarm.runner.step.plan import StepPlan
+from gitswarm.specs.flow import Step
+
+_KERNEL = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
+
+
+def operation_plan(session: Session, state: RunState, decision: Decision, execution: Execution) -> StepPlan:
+    return StepPlan(
+        flow=session.specs.flows[execution.flow],
+        step=Step(id=execution.step, station=execution.agent),
+        execution=execution,
+        choice=_KERNEL,
+        session=None,
+        before=state,
+        decision=decision,
+    )
+
+
+def execute_operation(session: Session, place: Workplace, plan: StepPlan, operation: Operation) -> RunState:
+    own = replace(session, engines={**session.engines, _KERNEL.key: KernelEngine(operation)})
+    return execute_step(own, place, plan)

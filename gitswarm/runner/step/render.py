@@ -1,0 +1,142 @@
+"""What is written about a step: events, receipt, the other records, commit message."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from gitswarm.ledger.message import Kind, Message
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.outcome import Result
+from gitswarm.records.receipt import Receipt
+from gitswarm.records.routing import Proposal
+from gitswarm.records.transcript import to_jsonl
+from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
+from gitswarm.runner.step.judge import StepOutcome
+from gitswarm.runner.step.plan import StepPlan
+from gitswarm.specs.flow import Microloop
+
+
+def handoff_events(envelope: Envelope) -> list[Event]:
+    """What an agent observed, assumed and decided, for whoever follows the run (seed 001)."""
+    events = []
+    if envelope.observations:
+        events.append(Event(EventKind.FACTS_UPDATED, {"facts": list(envelope.observations)}))
+    events += [Event(EventKind.ASSUMPTION_RECORDED, item.model_dump(mode="json")) for item in envelope.assumptions]
+    events += [Event(EventKind.DECISION_RECORDED, item.model_dump(mode="json")) for item in envelope.decisions]
+    return events
+
+
+def end_event(plan: StepPlan, outcome: StepOutcome) -> Event:
+    """The last event: the status as it was judged, and the agent's own claim where that was another."""
+    result = outcome.result
+    payload: dict[str, JsonValue] = {
+        "status": result.status.value,
+        "duration_ms": result.duration_ms,
+        "engine": plan.choice.engine,
+        "tokens": result.tokens.total,
+        "cost_usd": result.cost_usd,
+    }
+    if outcome.is_failed:
+        return Event(EventKind.STEP_ERROR, {**payload, "error": result.error or "failed"})
+    payload["handoff_status"] = outcome.status.value
+    if result.handoff is not None and result.handoff.status is not outcome.status:
+        payload["claimed_status"] = result.handoff.status.value
+    return Event(EventKind.STEP_END, payload)
+
+
+def changes_event(outcome: StepOutcome) -> Event:
+    diff = outcome.evidence.diff
+    counts = {"files": len(diff.files), "insertions": diff.insertions, "deletions": diff.deletions}
+    return Event(EventKind.FILE_CHANGES, counts)
+
+
+def _receipt(plan: StepPlan, outcome: StepOutcome) -> Receipt:
+    result = outcome.result
+    receipt = Receipt(
+        engine=plan.choice.engine,
+        mode=plan.choice.mode,
+        provider=plan.choice.provider,
+        model=result.model or plan.choice.model or "none",
+        **plan.execution.keys,
+        started_at=result.started_at,
+        completed_at=result.completed_at,
+        duration_ms=result.duration_ms,
+        status="failed" if result.status is Result.FAILED else "succeeded",
+        tokens=result.tokens,
+        transcript_path=plan.execution.transcript_in_flow(plan.choice.engine),
+        error=result.error,
+        tools_allowed=(plan.session.tools or None) if plan.session else None,
+        station=plan.step.station,
+        transport=plan.choice.mode,
+        cost_usd=result.cost_usd,
+        tool_calls=result.tool_calls,
+        prompt_hash=plan.session.prompt.hash if plan.session else "",
+        commit_before=plan.before.tip,
+        skipped=result.status is Result.SKIPPED,
+        model_rule=plan.session.model.rule if plan.session and plan.choice.mode != "stub" else None,
+        context=plan.session.history.use if plan.session else None,
+        outcome=result.outcome,
+    )
+    routing = plan.step.routing
+    if not isinstance(routing, Microloop) or outcome.is_failed:
+        return receipt
+    earlier: tuple[ExecutedStep, ...] = plan.before.tally.entered.get(plan.flow.id, ())
+    history = (*earlier, Executed(plan.step.id, result.status))
+    state = loop_state(plan.flow, plan.step.id, history)
+    if state is None:
+        return receipt
+    verdict = judge_microloop(routing, state, _fields(outcome.envelope), _fields(receipt))
+    committed = plan.before.executions(plan.flow.id, plan.step.id)
+    loop = receipt_routing(plan.flow, plan.step.id, committed, state, verdict)
+    return receipt.model_copy(update={"routing": loop})
+
+
+def step_records(plan: StepPlan, outcome: StepOutcome) -> dict[str, bytes]:
+    """The files that git-swarm writes about an execution, but for its events: path → content."""
+    execution, proposal = plan.execution, plan.decision.proposal
+    return {
+        **(proposal_file(execution.run_id, proposal) if proposal else {}),
+        execution.receipt: _receipt(plan, outcome).to_json(),
+        execution.envelope: outcome.envelope.to_json(),
+        execution.transcript(plan.choice.engine): to_jsonl(outcome.result.transcript),
+        execution.evidence: outcome.evidence.to_json(),
+    }
+
+
+def proposal_file(run_id: str, proposal: Proposal) -> dict[str, bytes]:
+    """What a navigator proposed, where Wisdom and people find it."""
+    path = f"{RUNS_FOLDER}/{run_id}/{proposal.flow_key}/routing/proposals/{proposal.id}.json"
+    return {path: proposal.to_json()}
+
+
+def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> Message:
+    """
+    :param seq: how many events the step has.
+    """
+    result, envelope = outcome.result, outcome.envelope
+    fork = plan.decision.fork
+    start = fork.commit if fork is not None and plan.step.id in fork.pending else None
+    stack = plan.decision.stack
+    trailers = {
+        "Swarm-Kind": Kind.STEP,
+        **plan.execution.trailers,
+        **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
+        **({"Swarm-Fork": start} if start else {}),
+        **({"Swarm-By": "command"} if plan.out_of_band is not None else {}),
+        "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
+        "Swarm-Model": result.model or plan.choice.model or "none",
+        "Swarm-Status": envelope.status,
+        "Swarm-Result": result.status,
+        "Swarm-Tokens": str(result.tokens.total),
+        "Swarm-Cost-USD": "unknown" if result.cost_usd is None else f"{result.cost_usd:.6f}",
+        "Swarm-Seq": str(seq),
+        **result.trailers,
+    }
+    return Message(f"{plan.execution.name}: {envelope.summary}", envelope.summary, trailers)
+
+
+def _fields(record: Envelope | Receipt) -> dict[str, JsonValue]:
+    fields: dict[str, JsonValue] = record.model_dump(mode="json")
+    return fields

@@ -9,7 +9,32 @@ WORKERS ?= auto
 # What tests need beside Python packages; the only part of the test run that needs a network.
 FETCHED := $(VENV)/sdists/.fetched $(VENV)/git-lfs/.fetched
 
-.PHONY: demo test soak bench check schemas format clean
+PYTEST := $(BIN)/python -m pytest
+SPREAD := -n $(WORKERS) --dist loadscope
+# Folders with unit tests, as in tests/selection.py: so that the others need not be read.
+UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
+
+# What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
+PARTS := kills moments resumes repeats forks routes model crowd sessions rest
+KILLS := tests/test_guarantee_1_kill.py
+REPEATED := tests/test_repeats.py
+FORKS := tests/test_forks_kill.py tests/landing
+ROUTES := tests/test_random_routes.py tests/test_random_views.py
+MODEL := tests/test_model.py
+CROWD := tests/test_guarantee_9_crowd.py tests/test_guarantee_9_parallel.py tests/test_guarantee_2_untouched.py
+SESSIONS := tests/claude
+soak_kills := $(KILLS) -k 'at_any_point and not again'
+soak_moments := $(KILLS) -k 'not at_any_point'
+soak_resumes := $(KILLS) -k 'again_at_any_point'
+soak_repeats := $(REPEATED)
+soak_forks := $(FORKS)
+soak_routes := $(ROUTES)
+soak_model := $(MODEL)
+soak_crowd := $(CROWD)
+soak_sessions := $(SESSIONS)
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(SESSIONS))
+
+.PHONY: demo test unit soak coverage mutants house bench check schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,11 +62,40 @@ $(VENV)/git-lfs/.fetched: tests/fetch_git_lfs.sh $(STAMP)
 	sh tests/fetch_git_lfs.sh $(VENV)/git-lfs
 	touch $@
 
-test: check $(FETCHED)  ## the checks and the tests; long suites as a seeded sample
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not soak'
+ifdef T
+test: $(CLAUDE) $(FETCHED)  ## T=PATH: the tests of a file or a folder, nothing else
+	$(PYTEST) -m 'not soak' $(T)
+else
+test: $(CLAUDE) $(FETCHED)  ## the checks and, at the same time, the tests; long suites as a seeded sample
+	@$(MAKE) --no-print-directory check >$(VENV)/checks.log 2>&1 & checks=$$!; \
+	$(PYTEST) $(SPREAD) -m 'not soak'; tests=$$?; \
+	wait $$checks; checked=$$?; cat $(VENV)/checks.log; \
+	exit $$((tests ? tests : checked))
+endif
 
-soak: check $(FETCHED)  ## the checks and all tests, long suites whole
-	$(BIN)/python -m pytest -n $(WORKERS)
+unit: $(STAMP)  ## the tests that start no process
+	$(PYTEST) $(SPREAD) -m 'unit and not soak' $(UNIT)
+
+soak: $(if $(PART),soak-$(PART),$(addprefix soak-,$(PARTS)))  ## the long suites whole; PART=NAME: one of them
+
+soak-%: $(CLAUDE) $(FETCHED)
+	$(PYTEST) $(SPREAD) -m soak $(soak_$*)
+
+coverage: $(CLAUDE) $(FETCHED)  ## branch coverage of `make test`; the files with most untouched first
+	rm -rf .coverage && mkdir .coverage
+	$(BIN)/coverage run -m pytest $(SPREAD) -m 'not soak'
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report >.coverage/report.txt
+	@head -40 .coverage/report.txt; tail -3 .coverage/report.txt
+
+mutants: $(CLAUDE) $(FETCHED)  ## what the tests catch of 120 seeded mutants; about an hour
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.3,<9'
+	$(BIN)/python -m tests.mutants sample $(VENV)/mutants.json
+	$(BIN)/python -m tests.mutants reach $(VENV)/mutants.json $(VENV)/reach.json
+	$(BIN)/python -m tests.mutants run $(VENV)/mutants.json $(VENV)/reach.json $(VENV)/caught.json
+
+house: $(STAMP)  ## lines, modules, names twice, what one step passes
+	$(BIN)/python -m benchmarks.house
 
 bench: $(CLAUDE)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
 	$(BIN)/python -m benchmarks.step_cost
@@ -59,4 +113,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

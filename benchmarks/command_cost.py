@@ -1,13 +1,15 @@
 """Whole commands against their nearest relative in git, in turns.
 
-    python -m benchmarks.command_cost [--files 100 5000 50000] [--rounds 7]
+    python -m benchmarks.command_cost [--files 100 5000 50000] [--rounds 7] [--reading-only]
 
 `start` and `resume` execute one step and end the run in good order behind it; git only makes or resets a worktree.
+Commands that only read are held against `python -c pass` with the git commands that answer the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
@@ -86,11 +88,82 @@ def measure(folder: Path, files: int, rounds: int) -> Sequence[Pair]:
     return start, resume, rollback
 
 
+@dataclass(slots=True)
+class Reading:
+    """A command that only reads, and what answers the same; of each, CPU and wall milliseconds round by round."""
+
+    name: str
+    ours: Sequence[str]
+    theirs: Sequence[Sequence[str]]
+    our_times: list[tuple[float, float]] = field(default_factory=list)
+    their_times: list[tuple[float, float]] = field(default_factory=list)
+
+    def row(self) -> str:
+        (our_cpu, our_wall), (cpu, wall) = (
+            tuple(statistics.median(column) for column in zip(*times, strict=True))
+            for times in (self.our_times, self.their_times)
+        )
+        ratio = statistics.median(a / b for (a, _), (b, _) in zip(self.our_times, self.their_times, strict=True))
+        return f"| `{self.name}` | {cpu:.0f} | {our_cpu:.0f} | {ratio:.1f} | {wall:.0f} | {our_wall:.0f} |"
+
+
+def spent(project: Checkout, commands: Sequence[Sequence[str]]) -> tuple[float, float]:
+    """CPU milliseconds of processes and of all that they start, and those on the clock."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    for command in commands:
+        subprocess.run(command, cwd=project.root, env=dict(project.env), check=True, stdout=subprocess.DEVNULL)
+    after, ended = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu * 1000, (ended - started) * 1000
+
+
+def measure_reading(folder: Path, steps: int, rounds: int) -> Sequence[Reading]:
+    """On a run of that many steps."""
+    project = make_checkout(folder / "reading", environment(folder / "home"), 100, max_iterations=steps // 2)
+    script = folder / "reading.yaml"
+    script.write_text(SCRIPT, encoding="utf-8")
+    swarm(project, "start", FLOW, "--script", str(script))
+    branch = project.git("for-each-ref", "--format=%(refname:short)", "refs/heads/shadow/")
+    notes = f"--notes=swarm/{branch.removeprefix('shadow/')}/routing"
+    python = [sys.executable, "-c", "pass"]
+    ours = [str(Path(sys.executable).with_name("git-swarm"))]
+    told = "--format=%h %s %(trailers:key=Swarm-Status,valueonly)"
+    status = [
+        ["git", "for-each-ref", "refs/heads/shadow/"],
+        ["git", "log", "-1", notes, told, branch],
+        ["git", "rev-list", "--count", f"main..{branch}"],
+        ["git", "worktree", "list"],
+    ]
+    measured = (
+        Reading("git swarm log", [*ours, "log"], [python, ["git", "log", told, f"main..{branch}"]]),
+        Reading("git swarm status", [*ours, "status"], [python, *status]),
+        Reading("git swarm --version", [*ours, "--version"], [python]),
+        Reading("git swarm -h", [*ours, "-h"], [python]),
+        Reading("TAB: commands", [*ours, "__complete", "st"], [python]),
+        Reading("TAB: runs", [*ours, "__complete", "log", "run-"], [python]),
+        Reading("TAB: options", [*ours, "__complete", "log", "--"], [python]),
+    )
+    for _round in range(rounds):
+        for each in measured:
+            each.their_times.append(spent(project, each.theirs))
+            each.our_times.append(spent(project, [each.ours]))
+    return measured
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, nargs="+", default=[100, 5_000, 50_000])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--reading-only", action="store_true")
     arguments = parser.parse_args()
+    print("| command | pass + git, CPU ms | git-swarm, CPU ms | ratio | pass + git, wall ms | git-swarm, wall ms |")
+    print("|---|---:|---:|---:|---:|---:|")
+    with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder:
+        for each in measure_reading(Path(folder), 200, 3 * arguments.rounds):
+            print(each.row(), flush=True)
+    if arguments.reading_only:
+        return
+    print()
     print("| files | git | ms | git-swarm | ms | ratio |")
     print("|---:|---|---:|---|---:|---:|")
     for files in arguments.files:

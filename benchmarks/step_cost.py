@@ -21,8 +21,7 @@ from gitswarm.engines.base import (
     LOCAL_WORK,
     Capabilities,
     Emit,
-    RouteAnswer,
-    RouteQuestion,
+    RouteTerms,
     StepRequest,
     StepResult,
 )
@@ -30,9 +29,11 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import RoutingMode
-from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec, new_run_id
+from gitswarm.records.run_id import new_run_id
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled
 from gitswarm.runner.begin import NewRun, create_run
 from gitswarm.runner.deciding.route import decide_next
@@ -87,9 +88,9 @@ class ChangeEngine:
         self.steps += 1
         handoff = Handoff(status=Status.UNVERIFIED, summary=f"change {self.steps}", can_further_iteration_help="yes")
         self.own_s = time.perf_counter() - started
-        return StepResult(request.step_id, Result.SUCCEEDED, "changed", handoff=handoff)
+        return StepResult(request.execution.step, Result.SUCCEEDED, "changed", handoff=handoff)
 
-    def route(self, question: RouteQuestion) -> RouteAnswer:  # noqa: ARG002 - the port
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:  # noqa: ARG002 - the port
         """It has no navigator."""
         return RouteAnswer()
 

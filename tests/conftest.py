@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import in_process
+
+pytest_plugins = ("tests.hygiene", "tests.selection", "tests.starts")
 
 GIT_CONFIG = """\
 [user]
@@ -26,7 +34,7 @@ GIT_CONFIG = """\
 
 @dataclass(frozen=True)
 class Project:
-    """A git repository and the product in it, both as real processes.
+    """A git repository and the product in it.
 
     `root` is the user's checkout; `env` the whole environment of every process.
     """
@@ -61,15 +69,20 @@ class Project:
         self.git("commit", "-q", "--allow-empty", "-m", message)
         return self.git("rev-parse", "HEAD")
 
-    def swarm(
-        self, *arguments: str, code: int = 0, cwd: Path | None = None, stdin: str | None = None
+    def swarm(self, *arguments: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """The product as a user calls it, in the process of the test; asserts the exit code."""
+        done = in_process.call(arguments, cwd or self.root, self.env)
+        assert done.code == code, f"exit code {done.code}\n{done.stdout}\n{done.stderr}"
+        return subprocess.CompletedProcess(arguments, done.code, done.stdout, done.stderr)
+
+    def swarm_process(
+        self, *arguments: str, code: int = 0, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """The product as a user calls it; asserts the exit code."""
+        """The same in a process of its own: for what is about processes, signals and what outlives a command."""
         done = subprocess.run(
             self.argv(*arguments),
             cwd=cwd or self.root,
             env=dict(self.env),
-            input=stdin,
             capture_output=True,
             text=True,
             check=False,
@@ -105,10 +118,8 @@ class Project:
         return {name: about for about, name in entries if not name.startswith(".swarm/runs/")}
 
 
-@pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
-    """Environment of a user with an identity and nothing else."""
-    home = tmp_path / "home"
+def environment(home: Path) -> dict[str, str]:
+    """Of a user with an identity and nothing else."""
     home.mkdir()
     (home / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
     return {
@@ -120,15 +131,33 @@ def env(tmp_path: Path) -> dict[str, str]:
         "TZ": "UTC",
         "COLUMNS": "80",
         "PYTHONPATH": str(Path(__file__).parent.parent),
+        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_PROCESS_")},
     }
+
+
+@functools.cache
+def _template() -> Path:
+    """A repository with one commit, made once per process, to be copied."""
+    folder = Path(tempfile.mkdtemp(prefix="template-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = Project(folder / "repo", environment(folder / "home"))
+    made.root.mkdir()
+    made.git("init", "-q")
+    made.commit({"README.md": "# hello\n", "src/app.py": "print('hello')\n"}, "first")
+    return made.root
+
+
+def new_project(root: Path, env: Mapping[str, str]) -> Project:
+    """A small repository with one commit."""
+    shutil.copytree(_template(), root)
+    return Project(root, env)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return environment(tmp_path / "home")
 
 
 @pytest.fixture
 def project(tmp_path: Path, env: dict[str, str]) -> Project:
-    """A small repository with one commit."""
-    root = tmp_path / "repo"
-    root.mkdir()
-    made = Project(root, env)
-    made.git("init", "-q")
-    made.commit({"README.md": "# hello\n", "src/app.py": "print('hello')\n"}, "first")
-    return made
+    return new_project(tmp_path / "repo", env)

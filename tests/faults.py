@@ -34,8 +34,9 @@ import pygit2
 
 from gitswarm.git.as_user import UsersGit
 from gitswarm.git.objects import Objects
-from gitswarm.git.process import Git, RunningGit
+from gitswarm.git.process import Git
 from gitswarm.git.refs import Refs
+from gitswarm.git.running import RunningGit
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.journal import Journal
 from gitswarm.worktree.run_folder import RunFolder
@@ -127,10 +128,11 @@ def install(seam: Seam) -> None:
     for name in ("write_blob", "write_commit", "with_files", "with_subtree", "tree_of_index"):
         seam.wrap(Objects, name, functools.partial(_named, f"Objects.{name}"))
     seam.wrap(Refs, "swap", _swap)
+    seam.wrap(pygit2.transaction.ReferenceTransaction, "set_target", lambda *_a, **_k: "moving a locked ref")
     seam.wrap(Inbox, "delete", lambda *_a: "Inbox.delete")
     seam.wrap(Git, "output", _git)
     seam.wrap(Git, "run", _merge)
-    seam.wrap(Git, "start", _git)
+    seam.wrap(RunningGit, "__init__", lambda _self, *a, **o: _git(*a, **o))
     seam.wrap(UsersGit, "run", _users)
     seam.wrap(RunningGit, "wait", lambda *_a: "RunningGit.wait")
     seam.wrap(RunFolder, "write", lambda *_a: "RunFolder.write")
@@ -189,7 +191,7 @@ def serve() -> None:
     """Orders are JSON lines on stdin; each is answered by the exit code, negative for a signal."""
     import psutil  # noqa: F401, PLC0415 - imported once here, instead of once per order
 
-    import gitswarm.cli.app  # noqa: F401, PLC0415 - as above
+    from gitswarm.cli import app, landing, resume, start, undo  # noqa: F401, PLC0415 - as above
 
     for line in sys.stdin:
         child = os.fork()

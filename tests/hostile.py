@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import Project
-from tests.projects import Answer, ask
+from tests.in_process import Answer
+from tests.projects import ask
 
 FLOW = """\
 id: three

@@ -2,78 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-import pygit2
-from pygit2.enums import ConfigLevel
-
-from gitswarm.cli.app import run
-from tests.conftest import GIT_CONFIG, Project
+from tests import conftest, in_process
+from tests.conftest import Project
 
 
 def new_project(folder: Path) -> Project:
     """As the fixture `project`, in a folder of one's own choice."""
-    home = folder / "home"
-    home.mkdir()
-    (home / ".gitconfig").write_text(GIT_CONFIG, encoding="utf-8")
-    env = {
-        "HOME": str(home),
-        "XDG_STATE_HOME": str(home / "state"),
-        "PATH": os.environ["PATH"],
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "COLUMNS": "80",
-        "PYTHONPATH": str(Path(__file__).parent.parent),
-    }
-    project = Project(folder / "repo", env)
-    project.root.mkdir()
-    project.git("init", "-q")
-    project.commit({"README.md": "# hello\n", "src/app.py": "print('hello')\n"}, "first")
-    return project
+    return conftest.new_project(folder / "repo", conftest.environment(folder / "home"))
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command said, and its exit code."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-
-def ask(project: Project, *arguments: str, cwd: Path | None = None) -> Answer:
-    """A command line in this very process: for what starts no run, half a second cheaper than a process.
-
-    What git itself writes to the terminal (`diff`) is not caught.
-    """
-    search_path: Any = pygit2.settings.search_path
-    users_own = search_path[ConfigLevel.GLOBAL]
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.chdir(cwd or project.root))
-        stack.enter_context(mock.patch.dict(os.environ, project.env, clear=True))
-        stack.callback(search_path.__setitem__, ConfigLevel.GLOBAL, users_own)
-        search_path[ConfigLevel.GLOBAL] = project.env["HOME"]
-        out = stack.enter_context(contextlib.redirect_stdout(_stream()))
-        err = stack.enter_context(contextlib.redirect_stderr(_stream()))
-        code = run(list(arguments))
-    return Answer(code, _text(out), _text(err))
-
-
-def _stream() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
-
-
-def _text(stream: io.TextIOWrapper) -> str:
-    stream.seek(0)
-    return stream.read()
+def ask(project: Project, *arguments: str, cwd: Path | None = None) -> in_process.Answer:
+    """A command line whose exit code the test looks at itself."""
+    return in_process.call(arguments, cwd or project.root, project.env)
 
 
 def only_run(project: Project) -> str:

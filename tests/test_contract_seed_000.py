@@ -23,6 +23,7 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.stub import StubEngine
 from gitswarm.ledger.events import order_problems, read_lines
 from gitswarm.records.event import Event
+from gitswarm.records.execution import Execution as Identity
 from gitswarm.records.policy import Allow
 from gitswarm.resources import bundled
 from gitswarm.specs.compile import Prompt
@@ -616,12 +617,8 @@ def run_engine(engine: Engine, folder: Path, shell: str | None = None) -> tuple[
     (folder / "base").mkdir()
     events: list[Event] = []
     request = StepRequest(
-        run_id="run-20260101-000000-abcdef",
-        flow_key="build",
-        step_id="step_x",
-        iteration=1,
-        execution=0,
-        agent_key="agent",
+        execution=Identity("run-20260101-000000-abcdef", "build", "step_x", 1, "agent"),
+        executed=0,
         mode="stub",
         model="none",
         worktree=folder,
@@ -704,12 +701,8 @@ def test_a_command_that_takes_too_long_fails(tmp_path: Path) -> None:
     request_engine = CommandEngine(None, clock)
     (tmp_path / "base").mkdir()
     request = StepRequest(
-        run_id="run-20260101-000000-abcdef",
-        flow_key="build",
-        step_id="step_x",
-        iteration=1,
-        execution=0,
-        agent_key="command",
+        execution=Identity("run-20260101-000000-abcdef", "build", "step_x", 1, "command"),
+        executed=0,
         mode="local",
         model="none",
         worktree=tmp_path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.forking import (
     trailers,
     with_flow,
 )
+from tests.leaks import token
 from tests.routed import CRITIC, Case, checked, fires_after, flow, quest, step
 from tests.test_guarantee_10_same import Run
 from tests.unseen import unseen
@@ -223,6 +225,20 @@ def test_a_failed_step_does_not_win(project: Project) -> None:
         "both": "VERIFIED",
         "close": "VERIFIED",
     }
+    check_tidy(project, run)
+
+
+def test_a_step_that_is_blocked_for_a_secret_does_not_win(project: Project) -> None:
+    """It says VERIFIED; the others are ended for what it is found to be, and none of them is executed twice."""
+    first = "right], join_strategy: first_complete}}\n  - {id: close"
+    with_flow(project, WRITERS, ("right]}}\n  - {id: close", first))
+    left = {"write": {"left.py": f"KEY = '{token(1)}'\n"}}
+    right = {"write": {"right.txt": "r"}, "delay_ms": 900}
+    run = project.start(json.dumps({"steps": {"left": left, "right": right}}), flow="fan")
+    assert steps(project) == ["begin@1", "left@1", "right@1", "both@1", "close@1"]
+    assert statuses(project)["left"] == "BLOCKED"
+    assert statuses(project)["right"] == "VERIFIED"
+    assert sorted(sibling_refs(project, run)) == ["left", "right"]
     check_tidy(project, run)
 
 

@@ -27,7 +27,7 @@ from tests.waiting import ends_within
 SEED = 2
 SAMPLED_POINTS = 25
 SAMPLED_STUMBLES = 4
-SAMPLED_MOMENTS = 30
+SAMPLED_MOMENTS = 10
 ALL_MOMENTS = 200
 SHARDS = 64
 """Parts that the points are cut into for the soak, so that several processes can share them."""

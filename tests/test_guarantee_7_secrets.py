@@ -376,7 +376,7 @@ def test_steps_beside_each_other(project: Project, station: str) -> None:
 def test_the_log_of_a_run_in_the_background(project: Project) -> None:
     with_flow(project)
     steps = script(write={"fail": f"refused {token(20)}", "run": [f"echo {token(21)}"]})
-    project.swarm("start", "leak", "--script", project.script(steps), "-m", token(22), "--detach")
+    project.swarm_process("start", "leak", "--script", project.script(steps), "-m", token(22), "--detach")
     wait_until(lambda: project.json("status")["state"] == "failed", "the run failed")
     log = project.root / ".git" / "swarm" / "logs" / f"{only_run(project)}.log"
     wait_until(lambda: "failed" in log.read_text("utf-8"), "it said so")
@@ -408,7 +408,7 @@ def test_a_stop_in_the_middle_of_staging_leaves_an_index_that_can_be_read(projec
     )
     (folder / "git").chmod(0o755)
     fatal = Project(project.root, {**project.env, "PATH": f"{folder}{os.pathsep}{project.env['PATH']}"})
-    fatal.swarm("start", "leak", "--script", fatal.script(steps), code=-signal.SIGKILL)
+    fatal.swarm_process("start", "leak", "--script", fatal.script(steps), code=-signal.SIGKILL)
     project.git("fsck", "--full")
     (worktree,) = (project.root.parent / "repo.swarm").iterdir()
     assert project.git("status", "--porcelain", cwd=worktree) == "?? src/fine.py"

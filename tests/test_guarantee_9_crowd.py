@@ -48,7 +48,7 @@ def in_here(project: Project) -> Command:
 
 
 def in_a_process(project: Project) -> Command:
-    return lambda *arguments: project.swarm(*arguments).stdout
+    return lambda *arguments: project.swarm_process(*arguments).stdout
 
 
 def straight(swarm: Command, script: str) -> list[str]:

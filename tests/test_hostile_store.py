@@ -55,6 +55,7 @@ def test_a_stale_lock_that_only_the_run_writes_is_removed(stopped: Stopped, name
 def test_a_stale_lock_that_is_shared_stays_and_is_not_needed(stopped: Stopped, name: str) -> None:
     lock = stopped.git_dir / name
     lock.touch()
+    os.utime(lock, (0, 0))
     assert stopped.ask("resume").code == 0
     assert lock.exists()
     lock.unlink()

@@ -26,7 +26,8 @@ from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.routing import Action, Decision, HumanPolicy, RoutingMode
-from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec, new_run_id
+from gitswarm.records.run_id import new_run_id
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing import driver
 from gitswarm.routing.situation import MAX_DEPTH
@@ -41,6 +42,7 @@ from gitswarm.specs.script import Script
 from gitswarm.worktree.shadow import Placement
 from tests.conftest import Project
 from tests.projects import new_project
+from tests.routed import fires_after, flow, quest, step
 
 STEPS = ("a", "b", "c", "d")
 MOST_STEPS = 400
@@ -293,8 +295,8 @@ def check_places(stage: Stage, state: RunState) -> None:
         )
         assert record.step in known
         assert len(record.stack) <= MAX_DEPTH
-    for name, quest in specs.sidequests.items():
-        assert state.tally.uses("sidequest", name) <= quest.max_uses_per_run
+    for name, known_quest in specs.sidequests.items():
+        assert state.tally.uses("sidequest", name) <= known_quest.max_uses_per_run
 
 
 def check_answers(stage: Stage, state: RunState) -> None:
@@ -311,9 +313,19 @@ def check_answers(stage: Stage, state: RunState) -> None:
 
 
 def _plain(choice: dict[str, Any]) -> dict[str, Any]:
-    """Without what only the place adds: the flow, when it is the same, and the commit that a fork starts from."""
-    fork = choice["fork"]
-    return {**choice, "to_flow": None, "fork": fork and {**fork, "commit": None, "void": None}}
+    """Without what only the place adds: the flow, when it is the same, and where a fork starts that is taken now or
+    when the run is resumed."""
+    later = choice["resume_at"]
+    return {
+        **choice,
+        "to_flow": None,
+        "fork": _placeless(choice["fork"]),
+        "resume_at": later and {**later, "fork": _placeless(later["fork"])},
+    }
+
+
+def _placeless(fork: dict[str, Any] | None) -> dict[str, Any] | None:
+    return fork and {**fork, "commit": None, "void": None}
 
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
@@ -336,6 +348,23 @@ def test_any_story_ends_in_its_graph_and_is_told_alike(template: Project, story:
     with staged(template, story) as stage:
         if stage is not None:
             check(stage)
+
+
+def test_a_run_that_pauses_before_a_fork_would_pause_there_again(template: Project) -> None:
+    forking = flow(
+        "one",
+        step("a", kind="fork", fork_targets=["x", "y"]),
+        step("x"),
+        step("y"),
+        step("b", kind="join", join_from=["x", "y"]),
+    )
+    halting = quest("q1", fires_after("a", "VERIFIED"), returns={"mode": "halt"})
+    story = Story((forking,), (halting,), {"steps": {}}, RoutingMode.ASSIST, HumanPolicy.SUPERVISED)
+    with staged(template, story) as stage:
+        assert stage is not None
+        check(stage)
+        paused = [decision.resume_at for decision in stage.watcher.decided_ if decision.resume_at is not None]
+        assert [way.fork is not None for way in paused] == [True]
 
 
 class Killed(BaseException):

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from gitswarm.cli.graph_view import graph_lines
 from gitswarm.cli.routing_view import entry_lines
 from gitswarm.ledger.history import ends_after, history
+from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import routing_entries, standing_decision
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.begin import start_run
-from gitswarm.runner.overview import overview
 from gitswarm.runner.resume import resume_run
 from tests.cli.test_reading import columns
 from tests.conftest import Project

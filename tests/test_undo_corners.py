@@ -12,7 +12,8 @@ import pytest
 
 from tests.conftest import Project
 from tests.faults import Server
-from tests.projects import Answer, ask, only_run
+from tests.in_process import Answer
+from tests.projects import ask, only_run
 from tests.test_undo import FLOW, SCRIPT, files
 from tests.unseen import unseen_line
 

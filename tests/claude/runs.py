@@ -37,7 +37,7 @@ class Setting:
     options: tuple[str, ...]
 
     def start(self, flow: str, *options: str, code: int = 0) -> Played:
-        self.project.swarm("start", flow, "-m", "the answer", *self.options, *options, code=code)
+        self.project.swarm_process("start", flow, "-m", "the answer", *self.options, *options, code=code)
         return Played(self.project, only_run(self.project))
 
 

@@ -27,6 +27,7 @@ from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.sdk import SdkTransport
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.execution import Execution
 from gitswarm.records.policy import Allow, Deny, Verdict
 from gitswarm.records.receipt import ToolCall
 from gitswarm.records.run_spec import ClaudeSettings
@@ -120,12 +121,8 @@ def request_for(folder: Path, env: Mapping[str, str], **more: Any) -> StepReques
     :param folder: of a stage.
     """
     return StepRequest(
-        run_id="run-20260101-000000-000000",
-        flow_key="one",
-        step_id="work",
-        iteration=1,
-        execution=0,
-        agent_key="code-implementer",
+        execution=Execution("run-20260101-000000-000000", "one", "work", 1, "code-implementer"),
+        executed=0,
         model=MODEL,
         worktree=folder / "worktree",
         run_base=folder / "worktree" / "base",

@@ -15,8 +15,9 @@ from gitswarm.engines.claude.handing_over import Worked, step_result
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited, Usage
 from gitswarm.engines.recorder import Recorder
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.outcome import EngineOutcome, Result, Status, reset_words
+from gitswarm.records.outcome import Result, Status, reset_words
 from tests.claude.stage import MODEL, quick, request_for
 
 LOGIN = (

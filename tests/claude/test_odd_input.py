@@ -12,8 +12,9 @@ from gitswarm.engines.claude.encodable import as_input, encodable
 from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.said import Called
 from gitswarm.errors import StorageError
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import EngineOutcome, Result
+from gitswarm.records.outcome import Result
 from gitswarm.records.transcript import Message, ToolResult, ToolUse
 from tests.claude.stage import Stage, both, engine_of, quick, request_for
 from tests.loopback.api import Reply, Use, say

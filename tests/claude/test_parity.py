@@ -138,7 +138,7 @@ class Runs:
             return setting(folder, mode, FORK_SCRIPT, FILES, self.loopback).start("fan")
         line = setting(folder, mode, LINE_SCRIPT, FILES, self.loopback)
         played = line.start("line", code=5)
-        line.project.swarm("resume", "-m", "blue")
+        line.project.swarm_process("resume", "-m", "blue")
         return played
 
 

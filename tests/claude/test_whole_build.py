@@ -53,7 +53,8 @@ def steps(project: Project) -> list[str]:
     return [entry["step"] for entry in asked(project, "log")]
 
 
-@pytest.mark.parametrize("mode", ["cli", pytest.param("sdk", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("mode", ["cli", "sdk"])
 def test_a_whole_build(mode: str, slugline: Project) -> None:
     before = fingerprint(slugline.root)
 

@@ -15,7 +15,7 @@ import pytest
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.repository import open_repository
-from gitswarm.ledger.reading import find_run, find_step
+from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.state import replay
 from tests.cli.gated import GATE, gated, open_gate, open_nobody_s_gate, read_until, running, start
 from tests.conftest import Project
@@ -134,14 +134,14 @@ def columns(line: str) -> int:
 
 def test_log(shelf: Shelf) -> None:
     table = re.sub(r" (time|0ms) +", r" \1  ", shelf.shown("log", shelf.run))
-    assert re.sub(r"(a second try|CC-1 has to)\b.*…", r"\1…", table) == (
+    assert re.sub(r"(a second try|CC-1 has to|failed)\b.*…", r"\1…", table) == (
         "run-20260101-000000-abcdef  succeeded, 9 steps, 1500 tokens, $0.01\n"
         "#  step              outcome     time  commit    summary\n"
         "1  hello/write       VERIFIED    0ms  11111111  changed a[0] and [b], see [/c]\n"
         "2  hello/critique    UNVERIFIED  0ms  22222222  CC-1 has to…\n"
         "3  hello/write@2     VERIFIED    0ms  33333333  a second try…\n"
         "4  hello/critique@2  VERIFIED    0ms  44444444  no findings\n"
-        "5  hello/test        UNVERIFIED  0ms  55555555  failed (exit code 1): echo 1 f…\n"
+        "5  hello/test        UNVERIFIED  0ms  55555555  failed…\n"
         "6  hello/write@3     VERIFIED    0ms  66666666  a second try…\n"
         "7  hello/critique@3  VERIFIED    0ms  77777777  no findings\n"
         "8  hello/test@2      VERIFIED    0ms  88888888  passed: echo 1 passed\n"
@@ -755,7 +755,7 @@ def test_plain_git_shows_the_run_in_80_columns(shelf: Shelf) -> None:
     )
     lines = [line for line in shown.splitlines() if line]
     assert [line for line in lines if columns(line) > 80] == []
-    assert [re.sub(r"(a second try|CC-1 has to)\b.*…", r"\1…", line) for line in lines] == [
+    assert [re.sub(r"(a second try|CC-1 has to|failed)\b.*…", r"\1…", line) for line in lines] == [
         "run succeeded: the flow is complete ",
         "hello/done: fine VERIFIED",
         "hello/test: passed: echo 1 passed VERIFIED",

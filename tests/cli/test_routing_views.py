@@ -13,8 +13,9 @@ from gitswarm.cli.progress import shorten_line, told_on_the_way
 from gitswarm.cli.routing_view import decision_lines, entry_lines
 from gitswarm.cli.turns import target_text
 from gitswarm.ledger.history import Passage, RunEnd
-from gitswarm.ledger.layout import Execution, RunLayout
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.records.routing import Action, Decision, Superseded
 from tests.cli.test_reading import columns
@@ -51,9 +52,7 @@ def record(number: int, step: str, **more: Any) -> StepRecord:
         "commit": f"{number:040}",
         "tree": "t",
         "parent": "p",
-        "execution": Execution(RUN, "line", step, more.pop("iteration", 1), more.pop("agent", "fixer")),
-        "flow": "line",
-        "step": step,
+        "execution": Execution(RUN.run_id, "line", step, more.pop("iteration", 1), more.pop("agent", "fixer")),
         "engine": "claude-step",
         "mode": "stub",
         "model": "none",

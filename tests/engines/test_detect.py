@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.engines.detect import DetectedCommand, detect_test_command, no_tests_ran
+from tests.tables import table
 
 EVERYTHING = frozenset({"python", "python3", "nox", "tox"})
 NPM_SCRIPT = '{"scripts": {"test": "jest"}}'
@@ -300,13 +301,14 @@ JUDGED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "exit_code", "output", "expected"), JUDGED)
+@table(("command", "exit_code", "output", "expected"), JUDGED)
 def test_that_no_test_ran_is_told_from_the_end_of_the_command(
     command: str, exit_code: int, output: str, *, expected: bool
 ) -> None:
     assert no_tests_ran(command, exit_code, output) is expected
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("options", [[], ["-q"], ["--color=yes"]])
 def test_the_words_of_the_real_pytest_are_known(tmp_path: Path, options: list[str]) -> None:
     done = subprocess.run(

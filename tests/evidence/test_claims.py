@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from gitswarm.evidence.claimed_files import any_means, means, named_files
 from gitswarm.evidence.claims import Claims, read_claims
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
+from tests.tables import table
 
 PASSES = [
     ("all tests pass", None),
@@ -60,18 +60,18 @@ NO_PASSES = [
 ]
 
 
-@pytest.mark.parametrize(("summary", "passed"), PASSES)
+@table(("summary", "passed"), PASSES)
 def test_a_pass_claim_is_heard(summary: str, passed: int | None) -> None:
     (claim,) = read_claims(Handoff(summary=summary)).passes
     assert (claim.passed, claim.all_green) == (passed, True)
 
 
-@pytest.mark.parametrize("summary", NO_PASSES)
+@table("summary", NO_PASSES)
 def test_negations_futures_and_others_claim_no_pass(summary: str) -> None:
     assert read_claims(Handoff(summary=summary)).passes == ()
 
 
-@pytest.mark.parametrize(
+@table(
     "summary",
     [
         "12 tests pass, 2 fail",
@@ -84,7 +84,7 @@ def test_who_admits_failures_does_not_claim_that_all_is_green(summary: str) -> N
     assert [claim.all_green for claim in read_claims(Handoff(summary=summary)).passes] == [False]
 
 
-@pytest.mark.parametrize(
+@table(
     ("summary", "files"),
     [
         ("Implemented discounts", ()),
@@ -103,7 +103,7 @@ def test_a_progress_claim_is_heard(summary: str, files: tuple[str, ...]) -> None
     assert claim.files == files
 
 
-@pytest.mark.parametrize(
+@table(
     "summary",
     [
         "Nothing was changed",
@@ -123,7 +123,7 @@ def test_no_progress_is_heard_where_none_is_claimed(summary: str) -> None:
     assert read_claims(Handoff(summary=summary)).progress == ()
 
 
-@pytest.mark.parametrize(
+@table(
     ("summary", "percents"),
     [
         ("87 % coverage", [87.0]),
@@ -155,7 +155,7 @@ def test_files_are_named_in_prose() -> None:
     assert named_files(text) == ("src/a.py", "b.toml", "Makefile")
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "path", "same"),
     [
         ("x.py", "src/x.py", True),
@@ -183,6 +183,6 @@ def test_no_summary_raises(summary: str) -> None:
     read_claims(Handoff(summary=summary))
 
 
-@pytest.mark.parametrize("unit", ["tests ", "0 ", "added and ", "coverage ", "a/", "1/1 of the ", "%", "no failing "])
+@table("unit", ["tests ", "0 ", "added and ", "coverage ", "a/", "1/1 of the ", "%", "no failing "])
 def test_a_long_summary_is_read_in_a_second(unit: str) -> None:
     read_claims(Handoff(summary=unit * 20_000))

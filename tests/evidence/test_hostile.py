@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gitswarm.evidence.test_report import read_file, read_output
 from tests.evidence.recordings import NAMES, recorded
+from tests.tables import table
 
 FIFTY_MB = 50_000_000
 SECONDS = 4  # 2 on an idle machine
@@ -105,7 +106,7 @@ def test_no_damaged_recording_raises(data: Any) -> None:
     survives(text)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@table("name", NAMES)
 def test_a_recording_may_end_anywhere(name: str) -> None:
     text = recorded(name).decode()
     for end in range(0, len(text), max(1, len(text) // 40)):
@@ -116,7 +117,7 @@ ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&
 FILE_ENTITY = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
 
 
-@pytest.mark.parametrize("declared", [ENTITIES, FILE_ENTITY, "<!DOCTYPE testsuite>"])
+@table("declared", [ENTITIES, FILE_ENTITY, "<!DOCTYPE testsuite>"])
 def test_xml_with_a_document_type_is_no_report(declared: str) -> None:
     xml = f'<?xml version="1.0"?>{declared}<testsuite><testcase name="&a;"/></testsuite>'
     assert read_file(xml.encode()) is None
@@ -147,7 +148,8 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("unit", LARGE.values(), ids=list(LARGE))
+@pytest.mark.soak
+@table("unit", LARGE.values(), ids=list(LARGE))
 def test_fifty_megabytes_are_read_in_seconds(unit: str) -> None:
     text = unit * (FIFTY_MB // len(unit))
     started = time.process_time()
@@ -155,6 +157,7 @@ def test_fifty_megabytes_are_read_in_seconds(unit: str) -> None:
     assert time.process_time() - started < SECONDS
 
 
+@pytest.mark.soak
 def test_a_large_junit_file_is_read_in_seconds() -> None:
     xml = "<testsuite>" + '<testcase name="a"/>' * 99_000 + "</testsuite>"
     started = time.process_time()

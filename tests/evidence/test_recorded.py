@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from gitswarm.evidence.test_report import read_file, read_output, read_report
 from gitswarm.records import evidence as records
 from tests.evidence.recordings import NAMES, recorded
+from tests.tables import table
 
 WHOLE, PARTIAL = False, True
 
@@ -143,25 +142,25 @@ def test_every_recording_is_in_the_table() -> None:
     assert list(RECORDED) == NAMES
 
 
-@pytest.mark.parametrize(("name", "expected"), RECORDED.items(), ids=NAMES)
+@table(("name", "expected"), RECORDED.items(), ids=NAMES)
 def test_a_recording_is_counted(name: str, expected: tuple[str, int, int, int, bool]) -> None:
     found = report(name)
     assert (found.source, found.passed, found.failed, found.skipped, found.partial) == expected
     assert found.total == found.passed + found.failed + found.skipped
 
 
-@pytest.mark.parametrize(("name", "expected"), FAILING.items(), ids=list(FAILING))
+@table(("name", "expected"), FAILING.items(), ids=list(FAILING))
 def test_failing_tests_have_their_names(name: str, expected: tuple[str, ...]) -> None:
     assert report(name).failing == expected
 
 
-@pytest.mark.parametrize("name", NAMES)
+@table("name", NAMES)
 def test_a_report_has_a_signature_when_something_failed(name: str) -> None:
     found = report(name)
     assert (found.error_signature is not None) == (found.failed > 0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "percent"),
     [
         ("pytest-9.2.0/passing-coverage.txt", 50.0),
@@ -175,7 +174,7 @@ def test_coverage_is_the_total_of_the_table(name: str, percent: float | None) ->
     assert report(name).coverage_percent == percent
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "duration"),
     [
         ("pytest-9.2.0/mixed.txt", 90),

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from gitswarm.evidence.formats.signature import Failure, masked, signature
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("first", "second"),
     [
         ("at /tmp/pytest-of-a/x1/shop.py:12: no", "at /home/b/shop.py:99: no"),
@@ -23,7 +22,7 @@ def test_what_changes_from_run_to_run_is_masked(first: str, second: str) -> None
     assert masked(first) == masked(second)
 
 
-@pytest.mark.parametrize(
+@table(
     ("first", "second"),
     [
         ("assert 3 == 4", "assert 2 == 4"),

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from gitswarm.evidence.test_count import CaseCount, TextChange, compare_cases, count_cases, is_test_file
+from tests.tables import table
 
 PYTHON = """\
 def test_a():
@@ -46,14 +45,12 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize(("path", "text", "expected"), COUNTED, ids=[path for path, _, _ in COUNTED])
+@table(("path", "text", "expected"), COUNTED, ids=[path for path, _, _ in COUNTED])
 def test_declared_cases_are_counted(path: str, text: str, expected: int) -> None:
     assert count_cases(path, text) == expected
 
 
-@pytest.mark.parametrize(
-    "path", ["conftest.py", "testing.py", "src/latest.py", "contest.js", "README.md", "tests/a.txt"]
-)
+@table("path", ["conftest.py", "testing.py", "src/latest.py", "contest.js", "README.md", "tests/a.txt"])
 def test_a_file_that_only_sounds_so_is_no_test_file(path: str) -> None:
     assert not is_test_file(path)
 

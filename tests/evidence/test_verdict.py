@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from gitswarm.records import evidence as records
 from gitswarm.records.envelope import FileChange, Handoff
 from gitswarm.records.evidence import ChangedFile, CheckOutcome, DiffSummary, Flag
 from gitswarm.records.outcome import Status
+from tests.tables import table
 
 Recommendation = Literal["TRUST", "VERIFY", "REJECT"]
 V = Status.VERIFIED
@@ -354,12 +354,12 @@ DISHONEST: dict[str, tuple[Handoff, Facts, tuple[Flag, ...], Recommendation]] = 
 }
 
 
-@pytest.mark.parametrize(("handoff", "facts"), HONEST.values(), ids=list(HONEST))
+@table(("handoff", "facts"), HONEST.values(), ids=list(HONEST))
 def test_the_honest_are_trusted(handoff: Handoff, facts: Facts) -> None:
     assert judge(read_claims(handoff), facts) == records.Verdict(recommendation="TRUST", score=1.0)
 
 
-@pytest.mark.parametrize(("handoff", "facts", "flags", "recommendation"), DISHONEST.values(), ids=list(DISHONEST))
+@table(("handoff", "facts", "flags", "recommendation"), DISHONEST.values(), ids=list(DISHONEST))
 def test_the_dishonest_are_found(
     handoff: Handoff, facts: Facts, flags: tuple[Flag, ...], recommendation: Recommendation
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -20,7 +21,8 @@ import pytest
 
 from gitswarm.errors import RunHeldError, SwarmError
 from gitswarm.git import locks as locks_module
-from gitswarm.git.locks import Locks, Owner
+from gitswarm.git.locks import Locks
+from gitswarm.git.owners import Owner
 from tests.conftest import Project
 
 RUN = "run-20260101-000000-abcdef"
@@ -120,6 +122,24 @@ def test_a_run_whose_owner_was_killed_can_be_owned_again(project: Project) -> No
             pass
 
 
+@pytest.mark.parametrize("lets_go", [True, False])
+def test_a_process_that_a_killed_owner_had_just_started_is_waited_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch, *, lets_go: bool
+) -> None:
+    """Until it is another program it has the files of its parent open, and so the parent's lock."""
+    monkeypatch.setattr(locks_module, "_PROBE_WAIT_S", 0.05)
+    monkeypatch.setattr(locks_module, "_CHILD_WAIT_S", 10 if lets_go else 0.05)
+    with owning(project, RUN) as other:
+        other.kill()
+    child = os.open(project.root / f".git/swarm/locks/{RUN}.lock", os.O_RDWR)
+    fcntl.flock(child, fcntl.LOCK_EX)
+    closing = threading.Timer(0.3, os.close, [child])
+    closing.start()
+    with nullcontext() if lets_go else pytest.raises(RunHeldError), locks(project).own_run(RUN, "now"):
+        assert lets_go
+    closing.join()
+
+
 def test_asking_for_the_owner_does_not_keep_a_run_from_being_owned(project: Project) -> None:
     with owning(project, RUN) as other:
         other.leave()
@@ -198,6 +218,22 @@ def test_what_a_killed_owner_left_half_written_is_swept_and_lies_among_our_own_f
         path.touch()
     with locks(project).own_run(RUN, "now"):
         assert (dead.exists(), live.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(("age_s", "branch", "stays"), [(0, None, False), (0, OTHER, True), (-3600, None, True)])
+def test_the_lock_of_a_branch_that_a_killed_owner_did_not_get_to_make_is_swept(
+    project: Project, age_s: int, branch: str | None, *, stays: bool
+) -> None:
+    with owning(project, OTHER) as other:
+        other.kill()
+    if branch is not None:
+        project.git("branch", f"shadow/{branch}")
+    lock = project.root / f".git/refs/heads/shadow/{OTHER}.lock"
+    lock.parent.mkdir(exist_ok=True)
+    lock.touch()
+    os.utime(lock, (0, lock.stat().st_mtime - age_s))
+    with locks(project).own_run(RUN, "now"):
+        assert lock.exists() == stays
 
 
 def test_a_gc_that_runs_is_waited_for(project: Project, tmp_path: Path) -> None:

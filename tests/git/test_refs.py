@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -16,6 +18,7 @@ from gitswarm.git.repository import open_repository
 from tests.conftest import Project
 
 NAME = "refs/swarm/run-20260101-000000-abcdef/next"
+OTHER = "refs/notes/swarm/run-20260101-000000-abcdef/events"
 ROUNDS = 50
 PROCESSES = 4
 
@@ -50,6 +53,16 @@ def test_a_ref_is_deleted(project: Project) -> None:
     refs.swap(NAME, None, old, why="created")
     refs.swap(NAME, old, None, why="done")
     assert refs.read(NAME) is None
+
+
+@pytest.mark.parametrize(("name", "folder"), [(NAME, "refs/swarm"), ("refs/heads/shadow", "refs/heads")])
+def test_a_deleted_ref_leaves_no_empty_folder_of_its_own(project: Project, name: str, folder: str) -> None:
+    (old,) = commits(project, 1)
+    refs = refs_of(project)
+    project.git("pack-refs", "--all")
+    refs.swap(name, None, old, why="created")
+    refs.swap(name, old, None, why="done")
+    assert list((project.root / ".git" / folder).iterdir()) == []
 
 
 @pytest.mark.parametrize(("held", "expected"), [(0, None), (0, 1), (None, 1)])
@@ -101,6 +114,73 @@ def test_a_packed_ref_is_deleted_for_good(project: Project) -> None:
     refs.swap(NAME, None, old, why="created")
     project.git("pack-refs", "--all")
     refs.swap(NAME, old, None, why="done")
+    assert project.git("for-each-ref", NAME) == ""
+
+
+def test_deleting_a_ref_takes_no_other_ref_back(project: Project) -> None:
+    """`git pack-refs` has put a newer value of another ref into packed-refs than the one that libgit2 remembers."""
+    old, new = commits(project, 2)
+    refs = refs_of(project)
+    for name in (NAME, OTHER):
+        refs.swap(name, None, old, why="created")
+    project.git("pack-refs", "--all")
+    assert refs.list("refs/swarm") == [NAME]
+    packed = project.root / ".git" / "packed-refs"
+    known = packed.stat()
+    packed.write_text(packed.read_text().replace(f"{old} {OTHER}", f"{new} {OTHER}"))
+    os.utime(packed, ns=(known.st_atime_ns, known.st_mtime_ns))
+
+    refs.swap(NAME, old, None, why="done")
+
+    assert (
+        project.git("for-each-ref", "--format=%(objectname) %(refname)", "refs/swarm", "refs/notes")
+        == f"{new} {OTHER}"
+    )
+
+
+@dataclass
+class Packing:
+    """`git pack-refs` that packs one ref: it has read the value, and writes it when it ends."""
+
+    git_dir: Path
+    value: str
+
+    @property
+    def lock(self) -> Path:
+        return self.git_dir / "packed-refs.lock"
+
+    def begin(self) -> None:
+        self.lock.touch()
+
+    def end(self) -> None:
+        if self.lock.exists():
+            (self.git_dir / "packed-refs").write_text(f"# pack-refs with: sorted \n{self.value} {NAME}\n")
+            self.lock.unlink()
+
+
+@pytest.mark.parametrize("begins", ["before", "meanwhile"])
+def test_a_ref_that_is_packed_while_it_is_deleted_does_not_come_back(
+    project: Project, monkeypatch: pytest.MonkeyPatch, begins: str
+) -> None:
+    (value,) = commits(project, 1)
+    project.git("config", "core.packedRefsTimeout", "0")
+    refs = refs_of(project)
+    refs.swap(NAME, None, value, why="created")
+    packing = Packing(project.root / ".git", value)
+    unlink = Path.unlink
+
+    def packed_meanwhile(path: Path, *, missing_ok: bool = False) -> None:
+        if path == packing.git_dir / NAME:
+            packing.begin()
+        unlink(path, missing_ok=missing_ok)
+
+    if begins == "before":
+        packing.begin()
+    monkeypatch.setattr(Path, "unlink", packed_meanwhile)
+    monkeypatch.setattr("gitswarm.git.refs.time.sleep", lambda _seconds: packing.end())
+    refs.swap(NAME, value, None, why="done")
+    packing.end()
+
     assert project.git("for-each-ref", NAME) == ""
 
 

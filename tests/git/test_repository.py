@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from gitswarm.errors import NotARepositoryError, NotFoundError, UnsupportedRepositoryError
-from gitswarm.git.repository import LinkedWorktree, Repository, open_repository, refuse_unready
+from gitswarm.git.repository import Repository, open_repository, refuse_unready
+from gitswarm.git.worktrees import LinkedWorktree
 from tests.conftest import Project
 
 
@@ -131,6 +133,18 @@ def test_a_branch_named_shadow_is_in_the_way(project: Project) -> None:
     project.git("branch", "shadow")
     with pytest.raises(UnsupportedRepositoryError, match="a branch named 'shadow'"):
         refuse_unready(opened(project))
+
+
+def test_an_old_git_is_refused_before_a_run(project: Project, tmp_path: Path) -> None:
+    shim = tmp_path / "git"
+    git = shutil.which("git", path=project.env["PATH"])
+    shim.write_text(
+        f'#!/bin/sh\ncase "$*" in *--version) echo git version 2.30.1;; *) exec {git} "$@";; esac\n', encoding="utf-8"
+    )
+    shim.chmod(0o755)
+    found = open_repository(project.root, {**project.env, "PATH": f"{tmp_path}:{project.env['PATH']}"})
+    with pytest.raises(UnsupportedRepositoryError, match=r"^git version 2\.30\.1 is too old: git-swarm needs 2\.38$"):
+        refuse_unready(found)
 
 
 def test_branches_below_shadow_are_not_in_the_way(project: Project) -> None:

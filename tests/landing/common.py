@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
-from tests.projects import Answer, ask
+from tests.in_process import Answer
+from tests.projects import ask
 
 FLOW = """\
 id: mini

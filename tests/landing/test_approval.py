@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.conftest import Project
 from tests.landing.common import TWO_STEPS, WRITES, Run, make_run, ready, refusal, tidy, with_flow
-from tests.projects import ask
+from tests.projects import ask, only_run
 from tests.unseen import unseen_line
 
 
@@ -78,7 +80,9 @@ def test_a_stopped_run_goes_on_behind_it_at_its_next_step(project: Project) -> N
 def test_a_step_that_was_cut_off_still_waits_behind_it(project: Project) -> None:
     """`stop --now` leaves work in the worktree that the next `resume` goes on from."""
     partial = {"run": [unseen_line("echo half > half.txt; kill -TERM $PPID; sleep 60")]}
-    run = make_run(with_flow(project, TWO_STEPS), {"make": {"write": WRITES}, "more": [partial]}, code=5)
+    script = project.script(json.dumps({"steps": {"make": {"write": WRITES}, "more": [partial]}}))
+    with_flow(project, TWO_STEPS).swarm_process("start", "mini", "--allow-stub", "--script", script, code=5)
+    run = Run(project, only_run(project))
     run.approve()
     folder = project.worktree(run.id)
     assert (run.status()["state"], run.status()["next_step"]) == ("paused", "more")

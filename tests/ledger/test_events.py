@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from pydantic import JsonValue
 
 from gitswarm.ledger.events import current, order_problems, payload_problems, read_lines
 from gitswarm.records.event import Event, EventKind, LoggedEvent
+from tests.tables import table
 
 REQUIRED: dict[str, list[str]] = {
     "run_created": ["flows", "backend", "initiator", "stepwise"],
@@ -21,18 +21,18 @@ REQUIRED: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", REQUIRED)
+@table("kind", REQUIRED)
 def test_every_field_of_seed_000_is_required(kind: str) -> None:
     assert payload_problems(Event(EventKind(kind), {})) == [f"{kind}: '{key}' is missing" for key in REQUIRED[kind]]
 
 
-@pytest.mark.parametrize("kind", REQUIRED)
+@table("kind", REQUIRED)
 def test_a_payload_with_every_field_has_no_problem_though_one_is_null(kind: str) -> None:
     payload: dict[str, JsonValue] = dict.fromkeys(REQUIRED[kind])
     assert payload_problems(Event(EventKind(kind), {**payload, "more": 1})) == []
 
 
-@pytest.mark.parametrize("kind", list(EventKind))
+@table("kind", list(EventKind))
 def test_every_kind_has_a_rule(kind: EventKind) -> None:
     assert all(problem.startswith(f"{kind}: ") for problem in payload_problems(Event(kind, {})))
 
@@ -61,7 +61,7 @@ def stream(text: str) -> list[LoggedEvent]:
 STEP = "step_start:a@1 step_end:a@1"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         f"run_created run_started {STEP} run_completed",
@@ -77,7 +77,7 @@ def test_a_sound_stream_has_no_problem(text: str) -> None:
     assert list(order_problems(stream(text))) == []
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "problems"),
     [
         ("", ["run_created is not first", "run_started is missing"]),
@@ -96,7 +96,7 @@ def test_a_breach_of_the_order_is_named(text: str, problems: list[str]) -> None:
     assert list(order_problems(stream(text))) == problems
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "kept"),
     [
         ("run_created run_completed", "run_created run_completed"),
@@ -127,7 +127,7 @@ def test_a_torn_last_line_is_passed_over() -> None:
     assert read_lines(first.to_line() + second.to_line()[:-12]) == [first]
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"null", b"garbled", b"\xff\xfe", b'{"run_id": "x"}'])
+@table("line", [b"", b"{}", b"null", b"garbled", b"\xff\xfe", b'{"run_id": "x"}'])
 def test_a_line_that_is_no_event_is_passed_over(line: bytes) -> None:
     (event,) = stream("run_created")
     assert read_lines(line + b"\n" + event.to_line()) == [event]

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from gitswarm.ledger.journal import Journal, OpenJournal, open_journals
-from gitswarm.ledger.layout import Execution, RunLayout
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import Event, EventKind, LoggedEvent
+from gitswarm.records.execution import Execution
 from gitswarm.records.secrets import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 
 RUN = RunLayout("run-20260101-000000-abcdef")
-EXECUTION = Execution(RUN, "build", "critique_code", 2, "code-critic")
+EXECUTION = Execution(RUN.run_id, "build", "critique_code", 2, "code-critic")
 START = Event(EventKind.TOOL_START, {"tool": "Bash", "input": {"command": "true"}})
 END = Event(EventKind.TOOL_END, {"tool": "Bash", "success": True, "output": "ü"})
 

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gitswarm.git.objects import NewCommit, Person
+from gitswarm.git.commits import NewCommit, Person
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.message import Message, parse_message
 from tests.conftest import Project
+from tests.tables import table
 
 TRAILERS = {"Swarm-Format": "1", "Swarm-Kind": "step", "Swarm-Status": "VERIFIED"}
 WHO = Person("agent", "agent@git-swarm.invalid")
@@ -35,7 +36,7 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize("body", BODIES)
+@table("body", BODIES)
 def test_subject_body_and_trailers_are_read_again(body: str) -> None:
     said = Message("build/fix: done", body, TRAILERS)
     assert parse_message(said.render()) == Message("build/fix: done", body.strip(), TRAILERS)
@@ -74,7 +75,7 @@ def test_any_text_may_be_body_and_value(body: str, value: str) -> None:
     assert found.trailers == {**expected, **TRAILERS}
 
 
-@pytest.mark.parametrize(
+@table(
     ("value", "line"),
     [
         ("one\ntwo", "one two"),
@@ -102,7 +103,7 @@ def test_the_subject_is_the_first_line_of_what_was_said() -> None:
     assert Message("build/fix: one\ntwo", "", TRAILERS).render().splitlines()[0] == "build/fix: one"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "",

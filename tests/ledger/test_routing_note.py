@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
-import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,9 @@ from gitswarm.records.routing import (
     RoutingSource,
     Supersedes,
 )
+from gitswarm.records.text import columns
 from tests.conftest import Project
+from tests.tables import table
 
 WIDTH = 76
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # explaining costs ten seconds
@@ -98,7 +100,7 @@ def test_an_entry_is_a_readable_line_and_its_json_indented_below() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("from_step", "to_step", "line"),
     [
         (None, "implement", "1. start -> implement: loop (deterministic): loop_iteration:1"),
@@ -133,8 +135,9 @@ def test_a_newer_decision_leaves_what_stands_there_as_it_is(first: Decision, sec
 
 @settings(deadline=None, max_examples=200, phases=PHASES)
 @given(decisions())
+@example(DECISION.model_copy(update={"reason": "0" * 37 + "\N{SINHALA SIGN AL-LAKUNA}"}))
 def test_no_line_is_wider_than_a_terminal_shows_in_git_log_but_for_long_words(decision: Decision) -> None:
-    wide = [line for line in render(decision).decode().split("\n") if len(line) > WIDTH]
+    wide = [line for line in render(decision).decode().split("\n") if min(len(line), columns(line)) > WIDTH]
     assert [line for line in wide if " " in line.removeprefix("  ")] == []
 
 
@@ -158,7 +161,7 @@ def test_an_empty_note_has_no_decisions() -> None:
     assert parse(b"") == []
 
 
-@pytest.mark.parametrize("note", [b"1. a -> b: advance\n  {not json\n", b"1. a -> b\n  {}\n"])
+@table("note", [b"1. a -> b: advance\n  {not json\n", b"1. a -> b\n  {}\n"])
 def test_what_only_looks_like_an_entry_is_passed_over_and_told(note: bytes) -> None:
     whole = render(DECISION)
     assert (parse(note), parse(note + whole), is_garbled(note + whole), is_garbled(whole)) == (
@@ -171,3 +174,60 @@ def test_what_only_looks_like_an_entry_is_passed_over_and_told(note: bytes) -> N
 
 def test_a_line_that_a_person_added_is_passed_over() -> None:
     assert parse(b"seen by Ann\n\n" + render(DECISION) + b"\nok\n") == [DECISION]
+
+
+STORED = """\
+1. a -> sq-look-one: detour (navigator:detour): the map is old
+  {"decision": "detour", "to_step": "sq-look-one", "reason": "the map is
+  old", "routing_source": "navigator:detour", "candidate_id": "detour:look",
+  "candidates": [{"candidate_id": "detour:look", "action": "detour",
+  "target": "sq-look-one", "reason": "look: a is PARTIAL", "priority": 50,
+  "source": "detour_catalog", "evidence_pointers": [], "is_default": false},
+  {"candidate_id": "advance:g/x", "action": "advance", "target": "x",
+  "flow": "g", "reason": "f is complete", "priority": 80, "source": "macro",
+  "evidence_pointers": [], "is_default": true}], "loop_state": null,
+  "explanation": {"conditions": [], "eliminated": [], "stall": {"passes": 3,
+  "window": 3, "signature": "work:1", "same_failure": false}, "navigator":
+  {"chosen": "detour:look", "reasoning": "the map is old", "problem": null,
+  "tokens": 7, "cost_usd": null}}, "to_flow": "g", "stack": [{"kind":
+  "sidequest", "id": "look", "opened": 1, "flow": "f", "step": "a", "back":
+  {"decision": "fork", "flow": "f", "step": "x", "candidate_id": "fork:x+y",
+  "reason": "side by side", "fork": {"commit": null, "targets": ["x", "y"],
+  "pending": ["x", "y"], "join": "b", "void": []}, "failed": false},
+  "nodes": []}], "resume_at": {"decision": "terminate", "flow": "f", "step":
+  null, "candidate_id": "terminate", "reason": "a failed", "fork": null,
+  "failed": true}, "why_now": {"trigger": "t", "relevance_to_charter": "r",
+  "analysis": "", "alternatives_considered": [], "expected_outcome": ""},
+  "skip_justification": {"skip_reason": "s", "why_not_needed_for_exit": "w",
+  "replacement_assurance": "r"}, "fork": {"commit": "c", "targets": ["x",
+  "y"], "pending": ["y"], "join": "b", "void": ["v"]}, "join": {"strategy":
+  "all_complete", "is_met": true, "reason": "2 of 2 complete", "worst":
+  "PARTIAL", "statuses": {"x": "VERIFIED", "y": "PARTIAL"}}, "proposal":
+  {"id": "a-1", "flow_key": "f", "after_step": "a", "nodes": [{"id": "n",
+  "station": "s", "objective": "o"}], "why_now": {"trigger": "t",
+  "relevance_to_charter": "r", "analysis": "", "alternatives_considered":
+  [], "expected_outcome": ""}, "reasoning": ""}, "failed": true, "events":
+  [{"kind": "stack_push", "payload": {"frame": "sidequest:look@1", "depth":
+  1}}], "seq": 1, "ts": "2026-01-01T00:00:00.000Z", "flow_key": "f",
+  "from_step": "a", "iteration": 1, "routing_mode": "authoritative",
+  "supersedes": null, "elapsed_us": 12}
+"""
+AUDIT_EVENT = (
+    '{"from_step": "a", "to_step": "sq-look-one", "reason": "the map is old", "loop_state": null, '
+    '"routing_source": "navigator:detour", "decision": "detour", "candidate_id": "detour:look", "to_flow": "g", '
+    '"stack": [{"kind": "sidequest", "id": "look", "opened": 1, "flow": "f", "step": "a", "back": '
+    '{"decision": "fork", "flow": "f", "step": "x", "candidate_id": "fork:x+y", "reason": "side by side", "fork": '
+    '{"commit": null, "targets": ["x", "y"], "pending": ["x", "y"], "join": "b", "void": []}, "failed": false}, '
+    '"nodes": []}], "fork": {"commit": "c", "targets": ["x", "y"], "pending": ["y"], "join": "b", "void": ["v"]}}'
+)
+
+
+def test_a_stored_entry_is_read_and_written_again_byte_for_byte() -> None:
+    (decision,) = parse(STORED.encode())
+    assert render(decision).decode() == STORED
+
+
+def test_the_audit_event_of_a_decision_has_the_part_that_says_where_it_leads() -> None:
+    (decision,) = parse(STORED.encode())
+    assert isinstance(decision, Decision)
+    assert json.dumps(decision.told()) == AUDIT_EVENT

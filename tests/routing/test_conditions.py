@@ -6,7 +6,6 @@ import json
 from typing import Any
 from unittest import mock
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
@@ -14,6 +13,7 @@ from pydantic import JsonValue
 from gitswarm.records.routing import ConditionTrace
 from gitswarm.routing import conditions
 from gitswarm.routing.conditions import condition_problem, evaluate
+from tests.tables import table
 
 CONTEXT: dict[str, JsonValue] = {
     "receipt": {"status": "succeeded", "duration_ms": 40, "tokens": {"total": 900}},
@@ -23,7 +23,7 @@ CONTEXT: dict[str, JsonValue] = {
 }
 
 
-@pytest.mark.parametrize(
+@table(
     ("expression", "value"),
     [
         ("true", True),
@@ -50,7 +50,7 @@ def test_a_condition_is_evaluated_over_receipt_envelope_evidence_and_run(express
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("expression", "error"),
     [
         ("evidence.lint.passed", "no field 'lint'"),
@@ -63,7 +63,7 @@ def test_a_missing_field_is_an_error_in_the_trace_and_not_true(expression: str, 
     )
 
 
-@pytest.mark.parametrize(
+@table(
     "expression",
     [
         "receipt.duration_ms > 'a'",
@@ -88,7 +88,7 @@ def test_an_error_in_the_trace_is_one_line() -> None:
     assert len(trace.error.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@table(
     "expression",
     [
         "evidence.tests.passed",
@@ -103,7 +103,7 @@ def test_a_condition_that_can_work_has_no_problem(expression: str) -> None:
     assert condition_problem(expression) is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("expression", "problem"),
     [
         ("evidence.", "column 10: Syntax error: no viable alternative at input '.'"),
@@ -117,7 +117,7 @@ def test_a_condition_that_can_never_work_says_why(expression: str, problem: str)
     assert condition_problem(expression) == problem
 
 
-@pytest.mark.parametrize("expression", ["", " ", '"unclosed', "1 +", "é", "(", "=="])
+@table("expression", ["", " ", '"unclosed', "1 +", "é", "(", "=="])
 def test_what_is_not_cel_names_the_column(expression: str) -> None:
     problem = condition_problem(expression)
     assert problem is not None

@@ -19,10 +19,11 @@ from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, 
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide, go_on, start
 from gitswarm.routing.loops import Executed
-from gitswarm.routing.options import once_more
+from gitswarm.routing.options import retry
 from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Branch, Flow, Microloop
 from gitswarm.specs.library import Library, load_library
+from tests.tables import table
 
 FLOW = Flow.model_validate(
     {
@@ -91,7 +92,7 @@ def gist(choice: Choice) -> tuple[str, str | None, str, str]:
     return choice.candidate_id, choice.to_step, choice.routing_source.value, choice.reason
 
 
-@pytest.mark.parametrize(
+@table(
     ("executed", "outcome", "expected"),
     [
         pytest.param(
@@ -234,7 +235,7 @@ def test_the_way_into_a_flow_is_its_first_step() -> None:
 
 
 def test_a_resumed_step_is_repeated() -> None:
-    assert gist(go_on(once_more("flow", "write"), (), "resumed after the run failed")) == (
+    assert gist(go_on(retry("flow", "write"), (), "resumed after the run failed")) == (
         "repeat:write",
         "write",
         "deterministic",
@@ -242,7 +243,7 @@ def test_a_resumed_step_is_repeated() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("executed", "outcome", "candidates"),
     [
         pytest.param("write", Outcome(), ["*advance:critique"], id="linear"),
@@ -278,7 +279,7 @@ def test_the_candidates_are_every_way_on_and_one_of_them_is_taken(
     assert marked == candidates
 
 
-@pytest.mark.parametrize(
+@table(
     ("executed", "outcome", "actions"),
     [
         ("write", Outcome(), [Action.ADVANCE]),
@@ -334,7 +335,7 @@ def with_routing(step_id: str, routing: Branch | Microloop) -> Flow:
     return FLOW.model_copy(update={"steps": steps})
 
 
-@pytest.mark.parametrize(
+@table(
     ("executed", "loop_state"),
     [
         ("write critique", LoopState(iteration=1, max_iterations=2)),
@@ -447,6 +448,19 @@ def most_executions(flow: Flow) -> int:
 
 SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # explaining costs ten seconds
+
+
+def test_loops_that_overlap_do_not_begin_each_other_anew() -> None:
+    first = {"kind": "branch", "when": [{"if": "true", "next": "s0"}], "max_iterations": 2}
+    second = {"kind": "branch", "when": [{"if": "true", "next": "s1"}], "max_iterations": 2}
+    steps: list[dict[str, object]] = [{"id": "s0"}, {"id": "s1", "routing": first}, {"id": "s2", "routing": second}]
+    flow = Flow.model_validate({"id": "f", "steps": [{**step, "station": "s"} for step in steps]})
+    executed: list[str] = []
+    choice = start(flow)
+    while choice.to_step is not None and len(executed) < 40:
+        executed.append(choice.to_step)
+        choice = decide(situation(flow, " ".join(executed), Outcome()))
+    assert " ".join(executed) == "s0 s1 s0 s1 s2 s1 s0 s1 s2"
 
 
 @settings(deadline=None, max_examples=200, phases=PHASES, suppress_health_check=SLOW)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
-import pytest
-
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Choice, Fork, HumanPolicy
 from gitswarm.routing.driver import decide, skip
@@ -15,6 +13,7 @@ from gitswarm.routing.loops import Executed
 from gitswarm.routing.situation import Branch, Progress, Rules, Situation
 from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow, Join
+from tests.tables import table
 
 SAID = {
     "V": Branch(Result.SUCCEEDED, Status.VERIFIED, "v"),
@@ -47,14 +46,14 @@ def pair(letters: str) -> dict[str, Branch]:
     return {name: SAID[letter] for name, letter in zip(("left", "right"), letters, strict=True) if letter != "-"}
 
 
-@pytest.mark.parametrize("strategy", MET)
+@table("strategy", MET)
 def test_a_strategy_is_met_by_these_pairs_and_no_others(strategy: str) -> None:
     rule = join(strategy, 2 if strategy == "quorum" else None)
     met = ["".join(letters) for letters in product("BFPSUV", repeat=2) if judge(rule, pair("".join(letters))).is_met]
     assert " ".join(met) == MET[strategy]
 
 
-@pytest.mark.parametrize("strategy", MET)
+@table("strategy", MET)
 def test_a_branch_that_was_not_executed_counts_as_nothing(strategy: str) -> None:
     rule = join(strategy, 2 if strategy == "quorum" else None)
     met = [letters for letters in ("V-", "-V", "--") if judge(rule, pair(letters)).is_met]
@@ -65,7 +64,7 @@ def test_a_quorum_may_be_smaller_than_the_number_of_branches() -> None:
     assert [judge(join("quorum", 1), pair(letters)).is_met for letters in ("VB", "UU")] == [True, False]
 
 
-@pytest.mark.parametrize(
+@table(
     ("letters", "worst"),
     [("VV", "VERIFIED"), ("VU", "UNVERIFIED"), ("UP", "PARTIAL"), ("PB", "BLOCKED"), ("FV", "BLOCKED")],
 )
@@ -83,7 +82,7 @@ def test_the_outcome_says_how_each_branch_ended_and_why() -> None:
     assert (outcome.is_met, outcome.reason) == (False, "all_verified: 0 of 2 VERIFIED")
 
 
-@pytest.mark.parametrize(
+@table(
     ("strategy", "letters", "expected"),
     [
         ("all_complete", "SF", ("right",)),
@@ -97,7 +96,7 @@ def test_what_is_not_good_enough_is_executed_again(strategy: str, letters: str, 
     assert lacking(join(strategy), pair(letters)) == expected
 
 
-@pytest.mark.parametrize(
+@table(
     ("strategy", "policy", "letters", "over"),
     [
         ("all_complete", "wait", "F-", False),
@@ -116,7 +115,7 @@ def test_the_others_are_ended_when_nothing_depends_on_them(
     assert is_over(fork, join(strategy), pair(letters)) is over
 
 
-@pytest.mark.parametrize(
+@table(
     ("strategy", "letters", "cap"),
     [
         ("all_complete", "VV", None),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from pydantic import JsonValue
 
 from gitswarm.records.outcome import Result
@@ -10,6 +9,7 @@ from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState
 from gitswarm.routing.loops import Executed, LoopVerdict, judge_microloop, loop_state, receipt_routing
 from gitswarm.specs.flow import Flow, Microloop
+from tests.tables import table
 
 FLOW = Flow.model_validate(
     {
@@ -49,7 +49,7 @@ def history(text: str) -> list[Executed]:
 LOOP = Microloop(kind="microloop", loop_target="write", max_iterations=3)
 
 
-@pytest.mark.parametrize(
+@table(
     ("iteration", "envelope", "receipt", "verdict"),
     [
         (1, {"status": "VERIFIED"}, {}, LoopVerdict(again=False, reason="status:VERIFIED")),
@@ -92,7 +92,7 @@ def test_a_microloop_ends_on_success_on_no_further_help_and_at_its_maximum(
     assert judge_microloop(LOOP, state, envelope, receipt) == verdict
 
 
-@pytest.mark.parametrize(
+@table(
     ("envelope", "reason"),
     [
         ({"status": "VERIFIED", "can_further_iteration_help": "no"}, "status:VERIFIED"),
@@ -120,7 +120,7 @@ def test_a_field_that_nobody_filled_in_is_no_success() -> None:
     assert judge_microloop(loop, state, {}, {}) == LoopVerdict(again=True, reason="loop_iteration:1")
 
 
-@pytest.mark.parametrize(
+@table(
     ("executed", "iteration"),
     [
         ("before write polish critique", 1),
@@ -149,7 +149,7 @@ def test_leaving_the_outer_loop_starts_it_anew() -> None:
     assert loop_state(FLOW, "test", executed) == LoopState(iteration=1, max_iterations=2)
 
 
-@pytest.mark.parametrize(
+@table(
     ("executed", "iteration"),
     [
         ("before write critique! critique", 1),
@@ -168,7 +168,7 @@ def test_skipped_executions_are_counted() -> None:
     assert state == LoopState(iteration=2, max_iterations=2)
 
 
-@pytest.mark.parametrize("step", ["before", "write", "after"])
+@table("step", ["before", "write", "after"])
 def test_a_step_that_closes_no_loop_has_no_loop_state(step: str) -> None:
     assert loop_state(FLOW, step, history(step)) is None
 
@@ -186,7 +186,7 @@ def test_a_step_may_loop_to_itself() -> None:
     assert loop_state(flow, "b", history("a b b b")) == LoopState(iteration=3, max_iterations=5)
 
 
-@pytest.mark.parametrize(
+@table(
     ("verdict", "decision"),
     [
         (LoopVerdict(again=True, reason="loop_iteration:2"), "loop"),
@@ -199,16 +199,16 @@ def test_the_receipt_counts_iterations_from_zero_and_names_the_decision(verdict:
     expected = ReceiptRouting.model_validate(
         {"loop_iteration": 1, "max_iterations": 3, "decision": decision, "reason": reason}
     )
-    assert receipt_routing(FLOW, "critique", 2, state, verdict) == expected
+    assert receipt_routing(FLOW, "critique", 1, state, verdict) == expected
 
 
 def test_the_receipt_of_a_critic_at_the_end_of_its_flow_says_terminate() -> None:
     flow = FLOW.model_copy(update={"steps": FLOW.steps[:4]})
     state = LoopState(iteration=1, max_iterations=3)
-    said = receipt_routing(flow, "critique", 1, state, LoopVerdict(again=False, reason="status:VERIFIED"))
+    said = receipt_routing(flow, "critique", 0, state, LoopVerdict(again=False, reason="status:VERIFIED"))
     assert said is not None
     assert said.decision == "terminate"
 
 
 def test_the_receipt_of_a_step_without_a_loop_says_nothing() -> None:
-    assert receipt_routing(FLOW, "after", 1, None, None) is None
+    assert receipt_routing(FLOW, "after", 0, None, None) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.git.objects import Person
+from gitswarm.git.commits import Person
 from gitswarm.safety.environment import walled
 from tests.conftest import Project
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
+from tests.tables import table
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "flow", "meant"),
     [
         ("notes.md", "build", RunArtifact("build/notes.md")),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gitswarm.specs.context import Budget, EarlierStep, Priority, Profile, cut, pack_history, priority_of
+from tests.tables import table
 
 CRITIC, SPEC, INFRA = Priority.CRITICAL, Priority.HIGH, Priority.LOW
 
@@ -15,7 +15,7 @@ def step(name: str, priority: Priority = SPEC, length: int = 10) -> EarlierStep:
     return EarlierStep(name, "agent", "VERIFIED", "x" * length, priority)
 
 
-@pytest.mark.parametrize(
+@table(
     ("profile", "window", "budget"),
     [
         ("lean", 200_000, Budget(100_000, 30_000, 5_000)),
@@ -73,9 +73,7 @@ def test_files_are_pointed_to_and_notes_told() -> None:
     assert told == "- a (critic): UNVERIFIED: No.\n  - concern: x\n  - file: build/c.md"
 
 
-@pytest.mark.parametrize(
-    ("category", "priority"), [("critic", 3), ("spec", 2), ("shaping", 1), ("infra", 0), (None, 2)]
-)
+@table(("category", "priority"), [("critic", 3), ("spec", 2), ("shaping", 1), ("infra", 0), (None, 2)])
 def test_a_category_has_its_priority(category: str | None, priority: int) -> None:
     assert priority_of(category) == priority
 

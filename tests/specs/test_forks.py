@@ -10,6 +10,7 @@ from gitswarm.resources import bundled
 from gitswarm.specs.graph import edges, mermaid, worst_executions
 from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.station import Station
+from tests.tables import table
 
 HEAD = "id: fan\nsteps:\n"
 FAN = (
@@ -42,7 +43,7 @@ def test_a_fork_with_its_join_is_sound() -> None:
     assert [flow.following(step.id) for step in flow.steps] == ["both", "both", "both", "close", None]
 
 
-@pytest.mark.parametrize(
+@table(
     ("number", "old", "new", "expected"),
     [
         (0, "right]", "rihgt]", ["3: fork_targets: no step 'rihgt' in this flow (did you mean 'right'?)"]),
@@ -154,7 +155,7 @@ def test_the_edges_of_a_fork_lead_to_each_branch_and_from_there_to_the_join() ->
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("station", "writes"),
     [
         ("code-critic", False),

@@ -7,6 +7,7 @@ import pytest
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.resources import bundled
 from gitswarm.specs.library import Library, load_library
+from tests.tables import table
 
 STATION = "id: {id}\ntitle: T\ncategory: critic\nidentity: nobody\ninvariants: [none]\n"
 
@@ -69,7 +70,7 @@ def test_a_users_station_replaces_a_bundled_one() -> None:
     assert (found.origin, found.station.title) == ("user", "T")
 
 
-@pytest.mark.parametrize(
+@table(
     "name",
     [
         ".swarm/flows/hello.txt",
@@ -82,7 +83,7 @@ def test_a_file_elsewhere_is_no_flow(name: str) -> None:
     assert "hello" not in library(name=name).flow_ids
 
 
-@pytest.mark.parametrize("suffix", ["yaml", "yml", "json"])
+@table("suffix", ["yaml", "yml", "json"])
 def test_a_flow_is_yaml_or_json(suffix: str) -> None:
     text = '{"id": "hello", "steps": [{"id": "a", "station": "code-critic"}]}'
     assert library(text, f".swarm/flows/hello.{suffix}").flow("hello").flow.steps[0].id == "a"
@@ -107,7 +108,7 @@ def test_a_bad_flow_spoils_no_other() -> None:
     assert library("id: [").flow("build").flow.id == "build"
 
 
-@pytest.mark.parametrize(
+@table(
     ("flow", "problems"),
     [
         pytest.param(
@@ -171,7 +172,7 @@ def test_a_flow_that_cannot_run_says_why_with_its_line(flow: str, problems: list
     assert problems_of(flow) == problems
 
 
-@pytest.mark.parametrize(
+@table(
     "flow",
     [
         pytest.param(
@@ -241,7 +242,7 @@ def test_a_station_in_a_file_of_another_name_is_refused() -> None:
     assert caught.value.problems == [".swarm/flows/stations/critic.yaml:1: id 'other' in a file named 'critic'"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("step", "following"),
     [("write", "critique"), ("critique", "test"), ("test", "done"), ("done", None)],
 )
@@ -249,7 +250,7 @@ def test_without_next_the_following_step_is_next(step: str, following: str | Non
     assert library().flow("hello").flow.following(step) == following
 
 
-@pytest.mark.parametrize(
+@table(
     ("step", "body"),
     [
         ("write", frozenset()),

@@ -13,7 +13,10 @@ import yaml
 
 from gitswarm.resources import bundled
 from tests.conftest import Project
-from tests.projects import Answer, ask, new_project
+from tests.in_process import Answer
+from tests.projects import ask, new_project
+
+pytestmark = pytest.mark.processes
 
 FILES = 200
 SEED = 20261121

@@ -21,6 +21,7 @@ from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.model_policy import ModelWish, choose_model
 from gitswarm.specs.template import critics_of, template_id
+from tests.tables import table
 
 GOLDEN = Path(__file__).parent / "golden"
 GOLDEN_STEPS = ("signal/normalize", "plan/author_adr", "build/implement", "build/critique_code", "build/finalize")
@@ -76,7 +77,7 @@ def compiled(name: str, told: Briefing | None = None) -> PromptPlan:
     return compile_prompt(role_of(name), library().fragments, told or briefing())
 
 
-@pytest.mark.parametrize("name", ALL_STEPS)
+@table("name", ALL_STEPS)
 def test_an_agent_is_told_its_teaching_notes_the_criteria_and_the_newest_critique(name: str) -> None:
     role, prompt = role_of(name), compiled(name).prompt
     teaching = role.step.teaching
@@ -95,7 +96,7 @@ def test_an_agent_is_told_its_teaching_notes_the_criteria_and_the_newest_critiqu
     assert "{{" not in prompt.system + prompt.user
 
 
-@pytest.mark.parametrize("name", ALL_STEPS)
+@table("name", ALL_STEPS)
 def test_an_agent_is_told_how_to_hand_over(name: str) -> None:
     role, plan = role_of(name), compiled(name)
     handoff = role.station.handoff
@@ -110,7 +111,7 @@ def list_of(value: object) -> list[object]:
     return value
 
 
-@pytest.mark.parametrize("name", ALL_STEPS)
+@table("name", ALL_STEPS)
 def test_critics_and_their_authors_are_told_of_each_other(name: str) -> None:
     role, system = role_of(name), compiled(name).prompt.system
     author = getattr(role.step.routing, "loop_target", None)
@@ -120,7 +121,7 @@ def test_critics_and_their_authors_are_told_of_each_other(name: str) -> None:
         assert f"the critic of `{author}`" in system
 
 
-@pytest.mark.parametrize("name", GOLDEN_STEPS)
+@table("name", GOLDEN_STEPS)
 def test_a_prompt_is_word_for_word_the_golden_one(name: str) -> None:
     """After a wanted change: GOLDEN=write pytest tests/specs/test_prompts.py"""
     prompt = compiled(name).prompt
@@ -157,7 +158,7 @@ def test_a_compiled_plan_says_who_works_with_what() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "problem"),
     [
         (
@@ -248,7 +249,7 @@ FILE_CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", FILE_CHANGES)
+@table("change", FILE_CHANGES)
 def test_one_change_in_a_file_moves_exactly_the_hashes_of_its_steps(change: str) -> None:
     files, expected = FILE_CHANGES[change]
     assert moved_by(files) == expected
@@ -278,7 +279,7 @@ TOLD_CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", TOLD_CHANGES)
+@table("change", TOLD_CHANGES)
 def test_one_change_in_what_happened_moves_the_hash(change: str) -> None:
     assert compiled(IMPLEMENT, TOLD_CHANGES[change]).prompt.hash != compiled(IMPLEMENT).prompt.hash
 
@@ -294,7 +295,7 @@ def test_the_schema_of_a_handoff_is_json() -> None:
     assert json.loads(json.dumps(compiled(IMPLEMENT).output_schema))["title"] == "Handoff"
 
 
-@pytest.mark.parametrize("text", ["see {{fragment:common/evidence", "see {{}}"])
+@table("text", ["see {{fragment:common/evidence", "see {{}}"])
 def test_a_mark_that_is_not_finished_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="without its"):
         library().fragments.expand(text, {}, "here")

@@ -8,6 +8,7 @@ from gitswarm.errors import SpecError
 from gitswarm.records.outcome import Status
 from gitswarm.specs.script import Script, ScriptEntry, ScriptTokens
 from gitswarm.specs.yaml_source import parse_yaml, validate
+from tests.tables import table
 
 SCRIPT = """\
 default: {status: PARTIAL, summary: fine, tokens: {prompt: 5}}
@@ -25,7 +26,7 @@ def script(text: str = SCRIPT) -> Script:
     return validate(parse_yaml("script.yaml", text), Script)
 
 
-@pytest.mark.parametrize(
+@table(
     ("flow", "step", "execution", "entry"),
     [
         pytest.param(
@@ -68,7 +69,7 @@ def test_a_step_plays_its_entries_in_order(flow: str, step: str, execution: int,
     assert script().entry(flow, step, execution).model_dump() == entry.model_dump()
 
 
-@pytest.mark.parametrize(("flow", "summary"), [("build", "fine"), ("plan", "planned"), ("gate", "anywhere")])
+@table(("flow", "summary"), [("build", "fine"), ("plan", "planned"), ("gate", "anywhere")])
 def test_a_name_with_its_flow_wins_over_the_bare_name(flow: str, summary: str) -> None:
     assert script().entry(flow, "fix", 0).summary == summary
 
@@ -104,7 +105,7 @@ steps:
     assert Script.from_json(frozen).model_dump() == before.model_dump()
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "problem"),
     [
         (
@@ -127,7 +128,7 @@ def test_a_bad_script_names_file_line_and_key(text: str, problem: str) -> None:
     assert caught.value.problems == [f"script.yaml:{problem}"]
 
 
-@pytest.mark.parametrize(("said", "meant"), [("yes", "yes"), ("no", "no"), ("true", "yes"), ('"no"', "no")])
+@table(("said", "meant"), [("yes", "yes"), ("no", "no"), ("true", "yes"), ('"no"', "no")])
 def test_yaml_s_booleans_are_yes_and_no(said: str, meant: str) -> None:
     text = f"default: {{can_further_iteration_help: {said}}}"
     assert script(text).default.can_further_iteration_help == meant

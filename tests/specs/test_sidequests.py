@@ -10,6 +10,7 @@ from gitswarm.errors import SpecError
 from gitswarm.resources import bundled
 from gitswarm.runner.specs import checked_sidequest
 from gitswarm.specs.library import Library, load_library
+from tests.tables import table
 
 SOUND = """\
 id: mine
@@ -47,7 +48,7 @@ def test_an_own_one_is_read() -> None:
     assert (found.returns.mode, found.returns.target) == ("bounce_to", "implement")
 
 
-@pytest.mark.parametrize(
+@table(
     ("old", "new", "problem"),
     [
         ("clarifier", "clarifer", ":7: unknown station 'clarifer' (did you mean 'clarifier'?)"),

@@ -15,6 +15,7 @@ from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
 from gitswarm.specs.flow import Flow, Microloop, Step
 from gitswarm.specs.library import load_library
 from gitswarm.specs.station import Station
+from tests.tables import table
 
 LIBRARY = load_library(bundled("flows"), {})
 STATIONS = {name: LIBRARY.station(name).station for name in LIBRARY.station_ids}
@@ -109,7 +110,7 @@ def authors_in(loop: Step, flow: Flow) -> Iterator[tuple[Step, Station]]:
             yield step, STATIONS[step.station]
 
 
-@pytest.mark.parametrize("name", STATIONS)
+@table("name", STATIONS)
 def test_a_station_is_a_person_with_rules_and_an_honest_end(name: str) -> None:
     station = STATIONS[name]
     sentences = re.split(r"(?<=[.?!])\s+", station.identity.strip())
@@ -123,7 +124,7 @@ def test_a_station_is_a_person_with_rules_and_an_honest_end(name: str) -> None:
     assert {"status", "summary"} <= set(handoff.required)
 
 
-@pytest.mark.parametrize("name", STATIONS)
+@table("name", STATIONS)
 def test_a_station_has_known_tools_and_can_do_with_them_what_it_owes(name: str) -> None:
     station = STATIONS[name]
     assert set(station.tools) <= TOOLS
@@ -135,7 +136,7 @@ ONLY_WITH_A_MATRIX = {"ac_status.json": ("code-implementer",)}
 """Artifacts that a station writes when there is an acceptance matrix, and not otherwise."""
 
 
-@pytest.mark.parametrize("name", STATIONS)
+@table("name", STATIONS)
 def test_a_station_hands_over_every_artifact_that_it_promises(name: str) -> None:
     station = STATIONS[name]
     named = [output for output in station.io.outputs if not isinstance(parse_artifact(output, "any"), CodePattern)]
@@ -151,7 +152,7 @@ def test_no_two_stations_read_like_copies() -> None:
     assert too_close == []
 
 
-@pytest.mark.parametrize(("lender", "borrower"), list(pairwise(STATIONS)))
+@table(("lender", "borrower"), list(pairwise(STATIONS)))
 def test_one_borrowed_rule_and_a_borrowed_half_are_noticed(lender: str, borrower: str) -> None:
     rule = words(max(STATIONS[lender].invariants, key=lambda text: len(words(text))))
     own = said(borrower)
@@ -160,7 +161,7 @@ def test_one_borrowed_rule_and_a_borrowed_half_are_noticed(lender: str, borrower
     assert alike(half, said(lender)) > MOST_ALIKE
 
 
-@pytest.mark.parametrize("name", CRITICS)
+@table("name", CRITICS)
 def test_a_critic_writes_its_critique_and_repairs_nothing(name: str) -> None:
     critic = STATIONS[name]
     assert set(critic.tools) - {"Bash"} == {"Read", "Grep", "Glob", "Write"}
@@ -175,17 +176,17 @@ def test_findings_of_two_critics_cannot_be_confused() -> None:
     assert sorted(set(prefixes)) == sorted(prefixes)
 
 
-@pytest.mark.parametrize(("flow", "step"), STEPS)
+@table(("flow", "step"), STEPS)
 def test_the_station_of_a_step_exists(flow: Flow, step: Step) -> None:
     assert step.is_command or step.station in STATIONS, f"{flow.id}/{step.id}"
 
 
-@pytest.mark.parametrize("flow", [pytest.param(flow, id=flow.id) for flow in CHAIN])
+@table("flow", [pytest.param(flow, id=flow.id) for flow in CHAIN])
 def test_cross_cutting_stations_exist(flow: Flow) -> None:
     assert [name for name in flow.cross_cutting if name not in STATIONS] == []
 
 
-@pytest.mark.parametrize(("flow", "step"), STEPS)
+@table(("flow", "step"), STEPS)
 def test_what_a_step_reads_was_written_before_it(flow: Flow, step: Step) -> None:
     wanted = run_artifacts(step.teaching.inputs, flow)
     if step.station is not None:
@@ -193,7 +194,7 @@ def test_what_a_step_reads_was_written_before_it(flow: Flow, step: Step) -> None
     assert {artifact.path for artifact in wanted - readable_in(step, flow)} == set()
 
 
-@pytest.mark.parametrize("name", STATIONS)
+@table("name", STATIONS)
 def test_what_a_station_reads_of_a_named_flow_is_written_there(name: str) -> None:
     there = {path for flow in CHAIN for step in flow.steps for path in written_by(step, flow)}
     flows = {flow.id for flow in CHAIN}
@@ -201,21 +202,21 @@ def test_what_a_station_reads_of_a_named_flow_is_written_there(name: str) -> Non
     assert [read for read in named if RunArtifact(read) not in there] == []
 
 
-@pytest.mark.parametrize(("flow", "step", "station"), STATION_STEPS)
+@table(("flow", "step", "station"), STATION_STEPS)
 def test_a_step_and_its_station_agree_on_what_goes_in_and_out(flow: Flow, step: Step, station: Station) -> None:
     asked = run_artifacts(step.teaching.inputs, flow)
     assert run_artifacts(step.teaching.outputs, flow) == run_artifacts(station.io.outputs, flow)
     assert {artifact.path for artifact in run_artifacts(station.io.inputs, flow) - asked} == set()
 
 
-@pytest.mark.parametrize(("flow", "step"), LOOPS)
+@table(("flow", "step"), LOOPS)
 def test_a_critic_reads_its_authors_work_first(flow: Flow, step: Step) -> None:
     assert isinstance(step.routing, Microloop)
     author = flow.step(step.routing.loop_target)
     assert parse_artifact(step.teaching.inputs[0], flow.id) in written_by(author, flow)
 
 
-@pytest.mark.parametrize(("flow", "loop"), LOOPS)
+@table(("flow", "loop"), LOOPS)
 def test_everybody_whom_a_critic_sends_back_answers_its_findings(flow: Flow, loop: Step) -> None:
     assert loop.station is not None
     critic = STATIONS[loop.station]

@@ -7,6 +7,7 @@ import pytest
 from gitswarm.errors import SpecError
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.yaml_source import did_you_mean, parse_yaml, validate
+from tests.tables import table
 
 FLOW = """\
 id: hello
@@ -53,7 +54,7 @@ def test_a_place_that_is_not_there_has_the_line_of_what_is_around_it() -> None:
     assert parse_yaml("hello.yaml", FLOW).line_of(("steps", 1, "objective")) == 6
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "problem"),
     [
         pytest.param("id: [a\nsteps: b", "hello.yaml:2: not valid YAML: ", id="unclosed"),
@@ -78,7 +79,7 @@ def test_text_that_is_not_yaml_is_one_problem_with_its_line(text: str, problem: 
     assert (line.startswith(problem), "\n" in line) == (True, False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "problem"),
     [
         ("id: a\nid: b", "hello.yaml:2: the key 'id' stands here a second time"),
@@ -91,13 +92,13 @@ def test_a_key_that_stands_twice_is_a_problem(text: str, problem: str) -> None:
     assert caught.value.problems == [problem]
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n- b\n", "word", "12"])
+@table("text", ["", "# nothing\n", "- a\n- b\n", "word", "12"])
 def test_a_document_that_is_no_mapping_says_which_keys_are_expected(text: str) -> None:
     keys = "id, title, charter, cross_cutting, on_complete, on_failure, utility, steps"
     assert problems_of(text) == [f"hello.yaml:1: expected a mapping with {keys}"]
 
 
-@pytest.mark.parametrize(
+@table(
     ("old", "new", "problem"),
     [
         pytest.param(
@@ -171,7 +172,7 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("word", "said"),
     [
         ("bulid", " (did you mean 'build'?)"),

@@ -12,10 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gitswarm.git.objects import Person
+from gitswarm.git.commits import Person
 from gitswarm.git.repository import Repository, open_repository
+from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import events_path
 from gitswarm.ledger.verify.finding import Finding, Report
 from gitswarm.ledger.verify.link import link_name
 from gitswarm.ledger.verify.run import verify_run

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger import layout
+from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.reading import all_runs
 from gitswarm.ledger.verify.run import verify_run
 from tests.conftest import Project
 from tests.forking import AUDITS, WRITERS, with_flow

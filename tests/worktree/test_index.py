@@ -9,6 +9,7 @@ import pytest
 from gitswarm.errors import GitFailedError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import open_repository
+from gitswarm.git.running import RunningGit
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.shadow import Shadow, add_shadow
@@ -77,6 +78,6 @@ def test_leaving_the_index_waits_until_it_is_written(project: Project, shadow: S
 
 
 def test_an_index_that_cannot_be_written_in_the_background_is_told_when_it_is_waited_for(shadow: Shadow) -> None:
-    running = shadow.git.start("read-tree", "--reset", "0" * 40)
+    running = RunningGit(shadow.git, "read-tree", "--reset", "0" * 40)
     with pytest.raises(GitFailedError, match="read-tree failed"):
         running.wait()

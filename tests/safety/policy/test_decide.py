@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from pydantic import JsonValue
 
 from gitswarm.engines.claude import profile
@@ -16,6 +15,7 @@ from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
 from gitswarm.safety.policy.scope import Ground, Role, Scope, make_scope
 from gitswarm.safety.policy.state import MARKERS
 from tests.safety.policy.conftest import RUN_BASE
+from tests.tables import table
 
 
 def _rule(verdict: Verdict) -> str:
@@ -23,7 +23,7 @@ def _rule(verdict: Verdict) -> str:
     return verdict.rule if isinstance(verdict, Deny) else type(verdict).__name__.lower()
 
 
-@pytest.mark.parametrize(
+@table(
     ("tool", "given", "wanted"),
     [
         ("Read", {"file_path": "src/a.py"}, "allow"),
@@ -97,7 +97,7 @@ def test_a_tool_is_judged_by_the_paths_in_its_input(
     assert _rule(decide(tool, {key: placed(value) for key, value in given.items()}, writer)) == wanted
 
 
-@pytest.mark.parametrize("place", ["", "WORKTREE/"])
+@table("place", ["", "WORKTREE/"])
 def test_run_base_is_put_in_for_its_name(place: str, writer: Scope) -> None:
     spelled = f"{place}RUN_BASE/build/notes.md".replace("WORKTREE", str(writer.worktree))
     given: dict[str, JsonValue] = {"file_path": spelled, "content": "x"}
@@ -108,7 +108,7 @@ def test_run_base_is_put_in_for_its_name(place: str, writer: Scope) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("tool", "wanted"),
     [
         ("Read", "allow"),
@@ -132,7 +132,7 @@ def test_the_stations_tools_are_named_instead(writer: Scope) -> None:
     assert verdict.instead == "the station's tools: Read, Write"
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "wanted"),
     [
         ("pytest -q", "allow"),
@@ -153,7 +153,7 @@ def test_a_reader_builds_and_looks_and_writes_its_artifacts(command: str, wanted
     assert _rule(decide("Bash", {"command": command}, reader)) == wanted
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "wanted"),
     [
         ("cd src && touch ../a", "allow"),
@@ -194,7 +194,7 @@ def test_folders_and_values_are_followed(command: str, wanted: str, writer: Scop
     assert _rule(decide("Bash", {"command": command}, writer)) == wanted
 
 
-@pytest.mark.parametrize(
+@table(
     ("command", "wanted"),
     [
         ("git st", "allow"),
@@ -243,7 +243,7 @@ def test_git_reads_and_changes_files_but_moves_nothing(command: str, wanted: str
     assert _rule(decide("Bash", {"command": command}, writer)) == wanted
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         "git push " + "x" * 90_000,
@@ -271,7 +271,6 @@ def test_git_reads_and_changes_files_but_moves_nothing(command: str, wanted: str
         "\\\n" * 20_000 + "ls",
         "'" + "x" * 90_000,
     ],
-    ids=range(24),
 )
 def test_any_text_gets_its_verdict_in_bounded_time(text: str, writer: Scope) -> None:
     assert isinstance(decide("Bash", {"command": text}, writer), (Allow, Deny))
@@ -303,7 +302,7 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "verdict"),
     [
         ("cd /tmp/x || exit 1; echo x > y", Allow),
@@ -322,7 +321,7 @@ def test_the_markers_are_those_of_sessions_and_steps() -> None:
     assert frozenset({profile.MARKER, session.MARKER, session.SIBLING_MARKER}) == MARKERS
 
 
-@pytest.mark.parametrize("variable", FOLDERS_OF_AGENTS)
+@table("variable", FOLDERS_OF_AGENTS)
 def test_conversations_that_an_agent_keeps_elsewhere_are_not_read(variable: str, writer: Scope) -> None:
     scope = replace(writer, variables={variable: "/srv/agent"})
     asked = [

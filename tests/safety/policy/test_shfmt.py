@@ -17,6 +17,9 @@ from gitswarm.safety.policy.state import first_shell
 from gitswarm.safety.policy.values import Command
 from tests.safety.policy.hostile import HOSTILE, READ_ONLY
 from tests.safety.policy.ordinary import ORDINARY
+from tests.tables import table
+
+pytestmark = pytest.mark.processes
 
 _REFUSED_WHOLE = ("unparsed", "too-complex")
 _ALL = tuple(each for rule, many in HOSTILE.items() for each in many if rule not in _REFUSED_WHOLE)
@@ -99,7 +102,7 @@ def _ours(text: str) -> set[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.parametrize("table", [_ALL, READ_ONLY, ORDINARY], ids=["hostile", "read-only", "ordinary"])
+@table("table", [_ALL, READ_ONLY, ORDINARY], ids=["hostile", "read-only", "ordinary"])
 def test_every_plain_command_that_shfmt_finds_is_found(table: Sequence[str]) -> None:
     lines = [line for line in table if "\0" not in line and "\r" not in line]
 

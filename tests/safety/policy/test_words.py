@@ -6,12 +6,15 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitswarm.safety.policy.shell import Budget, commands
 from gitswarm.safety.policy.state import first_shell
 from gitswarm.safety.policy.values import Command, Word
+
+pytestmark = pytest.mark.processes
 
 _PIECES = st.sampled_from(
     [

@@ -15,6 +15,7 @@ from gitswarm.records.secrets import SecretFound, SecretRules
 from gitswarm.safety.redact.redactor import Redactor
 from tests.safety.redact.corpus import FORMS, SAID, SHAPED, Dice, Planted, harmless, planted
 from tests.safety.redact.ordinary import ORDINARY, SURVIVING
+from tests.tables import table
 
 REDACTOR = Redactor(SecretRules(), {})
 PLANTED = planted(500)
@@ -25,7 +26,7 @@ def test_forty_kinds_are_planted_in_four_forms() -> None:
     assert (len(kinds) >= 40, len(PLANTED) >= 500, len(FORMS)) == (True, True, 4)
 
 
-@pytest.mark.parametrize("kind", sorted({item.kind for item in PLANTED}))
+@table("kind", sorted({item.kind for item in PLANTED}))
 def test_a_planted_secret_is_gone(kind: str) -> None:
     left = [item for item in PLANTED if item.kind == kind and _shows(REDACTOR.scrub(item.text), item)]
     assert left == []
@@ -120,7 +121,7 @@ def test_documented_examples_may_go_from_texts_and_are_no_finding_in_code() -> N
 VALUE = "v4lue-Of_The.Env/7"
 
 
-@pytest.mark.parametrize(
+@table(
     "text",
     [
         f"it is {VALUE}!",
@@ -136,7 +137,7 @@ def test_the_value_of_a_secret_variable_is_found_in_every_form(text: str) -> Non
     assert len(scrubbed) < len("it is [REDACTED:environment]!") + 4
 
 
-@pytest.mark.parametrize(
+@table(
     ("name", "value"),
     [
         ("SSH_KEY_PATH", "/home/me/.ssh/id_ed25519"),
@@ -154,7 +155,7 @@ def test_the_value_of_an_ordinary_variable_stays(name: str, value: str) -> None:
     assert Redactor(SecretRules(), {name: value}).scrub(text) == text
 
 
-@pytest.mark.parametrize(
+@table(
     ("env", "profile", "key"),
     [
         ({"ANTHROPIC_API_KEY": "sk-ant-dummy"}, {}, "sk-ant-dummy"),
@@ -174,7 +175,7 @@ def test_the_key_of_an_engine_is_taken_out_whatever_it_looks_like(
     assert redactor.scrub(f"it is {key[:-1]} here") == f"it is {key[:-1]} here"
 
 
-@pytest.mark.parametrize(
+@table(
     ("env", "profile", "text"),
     [
         ({"ANTHROPIC_API_KEY": "dummy"}, {}, "a dummy key"),
@@ -220,14 +221,14 @@ def test_what_the_file_held_before_is_not_new() -> None:
     assert found == [SecretFound(path="a.ini", line=3, kind="npm-token")]
 
 
-@pytest.mark.parametrize("kind", sorted(set(SHAPED) - {"unknown-service"}))
+@table("kind", sorted(set(SHAPED) - {"unknown-service"}))
 def test_a_known_shape_is_a_finding_in_code(kind: str) -> None:
     secret = SHAPED[kind](Dice(9))
     found = REDACTOR.find_in_code("src/a.py", f"import os\nKEY = '''{secret}'''\n".encode(), None)
     assert {item.line for item in found} == {2}
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         'password = "hunter2"',
@@ -263,7 +264,8 @@ def test_a_value_is_known_by_its_key_in_json() -> None:
     assert REDACTOR.scrub_json(value) == {"client_secret": "[REDACTED:password]", "secret": "see the vault"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.soak
+@table(
     "piece",
     [
         *("password=", "://", "://a:", "eyJ", "eyJ.", "sk-", "-----BEGIN PRIVATE KEY-----", "login ", "curl -u "),
@@ -279,12 +281,12 @@ def test_a_hostile_line_takes_no_longer_than_its_length(piece: str) -> None:
     assert time.process_time() - started < 15
 
 
-@pytest.mark.parametrize("line", ORDINARY)
+@table("line", ORDINARY)
 def test_an_ordinary_line_is_no_finding_in_code(line: str) -> None:
     assert REDACTOR.find_in_code("src/a.py", f"{line}\n".encode(), None) == []
 
 
-@pytest.mark.parametrize("line", SURVIVING)
+@table("line", SURVIVING)
 def test_an_identifier_stays_in_texts(line: str) -> None:
     assert REDACTOR.scrub(line) == line
 
@@ -313,7 +315,7 @@ def test_a_header_with_user_and_password_is_a_finding_in_code() -> None:
     assert sum(bool(REDACTOR.find_in_code("a.sh", line.encode(), None)) for line in lines) >= 95
 
 
-@pytest.mark.parametrize(
+@table(
     "line",
     [
         'password = "Summer2024"',
@@ -328,7 +330,7 @@ def test_a_weak_password_is_gone_from_texts(line: str) -> None:
     assert "[REDACTED:password]" in REDACTOR.scrub(line)
 
 
-@pytest.mark.parametrize(
+@table(
     ("line", "stored"),
     [
         ('password="Tr0ub4dor&3"', 'password="[REDACTED:password]"'),

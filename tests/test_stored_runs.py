@@ -1,0 +1,38 @@
+"""Runs that an earlier version stored are read, verified and resumed as that version did it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpus.ask import Corpus, answers, resumed
+
+FOLDER = Path(__file__).parent / "corpus"
+FORMAT_1: dict[str, Any] = json.loads(gzip.decompress((FOLDER / "format-1.json.gz").read_bytes()))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return _unpacked(tmp_path_factory.mktemp("stored") / "format-1")
+
+
+def _unpacked(folder: Path) -> Corpus:
+    return Corpus.unpacked((FOLDER / "format-1.tar.gz").read_bytes(), folder)
+
+
+def test_the_stored_runs_are_those_that_answers_are_known_of(stored: Corpus) -> None:
+    assert stored.runs() == sorted(FORMAT_1)
+
+
+@pytest.mark.parametrize("run", sorted(FORMAT_1))
+def test_a_stored_run_reads_and_verifies_as_it_did(stored: Corpus, run: str) -> None:
+    assert answers(stored, run) == {name: said for name, said in FORMAT_1[run].items() if name != "resumed"}
+
+
+@pytest.mark.parametrize("run", sorted(FORMAT_1))
+def test_a_stored_run_is_resumed_to_the_same_end(tmp_path: Path, run: str) -> None:
+    assert resumed(_unpacked(tmp_path / "copy"), run) == FORMAT_1[run]["resumed"]

@@ -9,12 +9,27 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.cyaml import CParser  # type: ignore[attr-defined]  # its stub does not re-export it
+from yaml.resolver import Resolver
 
 from gitswarm.errors import SpecError
 
 _MOST_VALUES = 50_000
+
 Location = tuple[int | str, ...]
 ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class _Loader(Composer, CParser, SafeConstructor, Resolver):
+    """libyaml scans and parses, Python composes: libyaml's own composer crashes on what is nested too deeply."""
+
+    def __init__(self, text: str) -> None:
+        CParser.__init__(self, text)
+        Composer.__init__(self)
+        SafeConstructor.__init__(self)
+        Resolver.__init__(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +55,7 @@ def parse_yaml(name: str, text: str) -> YamlSource:
     :raises SpecError: the text is not YAML, or a key stands twice in one mapping.
     """
     try:
-        loader = yaml.SafeLoader(text)
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return YamlSource(name, None, {})
@@ -52,6 +67,8 @@ def parse_yaml(name: str, text: str) -> YamlSource:
         raise _not_yaml(name, mark.line + 1 if mark else 1, str(error.problem or error)) from error
     except yaml.reader.ReaderError as error:
         raise _not_yaml(name, text.count("\n", 0, error.position) + 1, str(error.reason)) from error
+    except UnicodeEncodeError as error:
+        raise _not_yaml(name, text.count("\n", 0, error.start) + 1, "half a character (a lone surrogate)") from error
     except RecursionError as error:
         raise _not_yaml(name, 1, "nested too deeply") from error
 
@@ -65,7 +82,7 @@ class _Reader:
     """Notes the line of every key and item, and finds what YAML allows but a file of ours may not have."""
 
     name: str
-    loader: yaml.SafeLoader
+    loader: SafeConstructor
     lines: dict[Location, int] = field(default_factory=dict)
     visited: int = 0
 

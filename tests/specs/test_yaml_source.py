@@ -69,7 +69,10 @@ def test_a_place_that_is_not_there_has_the_line_of_what_is_around_it() -> None:
         pytest.param("id: a\nwhen: 2020-13-45", "hello.yaml:2: not valid YAML: ", id="impossible date"),
         pytest.param("id: a\nn: !!int one", "hello.yaml:2: not valid YAML: ", id="not a number"),
         pytest.param("id: a\nsteps: &me [*me]", "hello.yaml:2: not valid YAML: ", id="a list in itself"),
-        pytest.param("[" * 2000 + "]" * 2000, "hello.yaml:1: not valid YAML: ", id="too deep"),
+        pytest.param("[" * 2000 + "]" * 2000, "hello.yaml:1: not valid YAML: nested", id="too deep"),
+        pytest.param("[" * 200_000, "hello.yaml:1: not valid YAML: nested", id="far too deep"),
+        pytest.param("- " * 5000, "hello.yaml:1: not valid YAML: nested", id="lists in lists"),
+        pytest.param("id: a\nname: \ud800", "hello.yaml:2: not valid YAML: half a character", id="lone surrogate"),
     ],
 )
 def test_text_that_is_not_yaml_is_one_problem_with_its_line(text: str, problem: str) -> None:

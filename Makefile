@@ -9,8 +9,10 @@ WORKERS ?= auto
 # What tests need beside Python packages; the only part of the test run that needs a network.
 FETCHED := $(VENV)/sdists/.fetched $(VENV)/git-lfs/.fetched
 
-PYTEST := $(BIN)/python -m pytest
-SPREAD := -n $(WORKERS) --dist loadscope
+# Tests make and flush 100,000s of small files: in memory, where 8 GB of it are free.
+MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 2>/dev/null && echo /dev/shm)
+PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY) )$(BIN)/python -m pytest
+SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # Folders with unit tests, as in tests/selection.py: so that the others need not be read.
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
@@ -83,7 +85,7 @@ soak-%: $(CLAUDE) $(FETCHED)
 
 coverage: $(CLAUDE) $(FETCHED)  ## branch coverage of `make test`; the files with most untouched first
 	rm -rf .coverage && mkdir .coverage
-	$(BIN)/coverage run -m pytest $(SPREAD) -m 'not soak'
+	$(if $(MEMORY),TMPDIR=$(MEMORY) )$(BIN)/coverage run -m pytest $(SPREAD) -m 'not soak'
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report >.coverage/report.txt
 	@head -40 .coverage/report.txt; tail -3 .coverage/report.txt

@@ -1,12 +1,15 @@
 """What the tests catch: a seeded sample of mutants, each against the tests that reach it.
 
-    python -m tests.mutants sample mutants.json             # which mutants: the same before and after a change
+    python -m tests.mutants sample mutants.json             # which mutants: the same for the same seed
     python -m tests.mutants reach mutants.json reach.json    # the whole suite, in a copy that notes what tests enter
     python -m tests.mutants run mutants.json reach.json result.json
 
 cosmic-ray makes the mutants: conditions, comparisons, constants and exceptions, the same number in each of `ROOMS`.
 A test reaches a mutant when it, or a fixture of its module, enters the mutated function. Of those tests the cheapest
 run first, until `--seconds` of what they took are spent. A mutant is caught when one fails, or does not end.
+
+To compare the suites of two versions, sample in both with `--same-as` the other's checkout: the same mutants, of
+functions that have the same text in both.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count
@@ -71,19 +74,32 @@ class Reach:
     seconds: float
 
 
-def sample(size: int, seed: int) -> list[Mutant]:
-    """The same number from each room; what only says types is left out."""
+Identity = tuple[str, str, str, int]
+"""Module, text of the function, operator, and the how manieth place of that operator in the function."""
+
+
+def sample(size: int, seed: int, other: Path | None = None) -> list[Mutant]:
+    """The same number from each room; what only says types is left out.
+
+    :param other: another version's checkout, whose functions are compared; None: all functions are taken.
+    """
     chosen: list[Mutant] = []
     for room in ROOMS:
-        paths = sorted((ROOT / "gitswarm" / room).rglob("*.py"))
-        mutants = [each for path in paths for each in _mutants(path)]
-        chosen += random.Random(f"{seed}/{room}").sample(mutants, size // len(ROOMS))
+        mutants = _in_room(ROOT, room)
+        shared = mutants if other is None else sorted(mutants.keys() & _in_room(other, room).keys())
+        drawn = random.Random(f"{seed}/{room}").sample(list(shared), size // len(ROOMS))
+        chosen += (mutants[each] for each in drawn)
     return chosen
 
 
-def _mutants(path: Path) -> Iterator[Mutant]:
+def _in_room(root: Path, room: str) -> dict[Identity, Mutant]:
+    paths = sorted((root / "gitswarm" / room).rglob("*.py"))
+    return {identity: mutant for path in paths for identity, mutant in _mutants(root, path)}
+
+
+def _mutants(root: Path, path: Path) -> Iterator[tuple[Identity, Mutant]]:
     text = path.read_text(encoding="utf-8")
-    module = path.relative_to(ROOT).as_posix()
+    module = path.relative_to(root).as_posix()
     parsed = ast.parse(text)
     functions = [node for node in ast.walk(parsed) if isinstance(node, ast.FunctionDef)]
     types = [
@@ -93,14 +109,19 @@ def _mutants(path: Path) -> Iterator[Mutant]:
         if isinstance(each, ast.expr)
     ]
     nodes = list(_nodes(get_ast(text)))
+    seen: Counter[tuple[str, str]] = Counter()
     for name in sorted(filter(OPERATORS.fullmatch, operator_names())):
         operator = get_operator(name)()
         places = [start for node in nodes for start, _end in operator.mutation_positions(node)]
         for occurrence, (line, column) in enumerate(places):
             inside = [each for each in functions if each.body[0].lineno <= line <= (each.end_lineno or 0)]
-            entry = _entry(max(inside, key=lambda each: each.lineno)) if inside else None
-            if entry is not None and not any(_holds(each, line, column) for each in types):
-                yield Mutant(module, name, occurrence, line, entry)
+            function = max(inside, key=lambda each: each.lineno) if inside else None
+            entry = _entry(function) if function else None
+            if function is None or entry is None or any(_holds(each, line, column) for each in types):
+                continue
+            body = ast.get_source_segment(text, function) or ""
+            yield (module, body, name, seen[body, name]), Mutant(module, name, occurrence, line, entry)
+            seen[body, name] += 1
 
 
 def _nodes(tree: object) -> Iterator[object]:
@@ -264,10 +285,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--workers", default="2")
+    parser.add_argument("--same-as", type=Path, metavar="CHECKOUT")
     given = parser.parse_args()
     mutants_file, *rest = given.files
     if given.action == "sample":
-        mutants_file.write_text(json.dumps([asdict(each) for each in sample(given.size, given.seed)], indent=1))
+        mutants_file.write_text(
+            json.dumps([asdict(each) for each in sample(given.size, given.seed, given.same_as)], indent=1)
+        )
         return
     mutants = [Mutant(**each) for each in json.loads(mutants_file.read_text())]
     if given.action == "reach":

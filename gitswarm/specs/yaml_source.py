@@ -56,7 +56,7 @@ def parse_yaml(name: str, text: str) -> YamlSource:
     """
     try:
         loader = _Loader(text)
-        node = loader.get_single_node()
+        node = _root(loader, text)
         if node is None:
             return YamlSource(name, None, {})
         reader = _Reader(name, loader)
@@ -71,6 +71,15 @@ def parse_yaml(name: str, text: str) -> YamlSource:
         raise _not_yaml(name, text.count("\n", 0, error.start) + 1, "half a character (a lone surrogate)") from error
     except RecursionError as error:
         raise _not_yaml(name, 1, "nested too deeply") from error
+
+
+def _root(loader: _Loader, text: str) -> yaml.Node | None:
+    """The document; Python's scanner says more exactly than libyaml what is wrong with it, and where."""
+    try:
+        return loader.get_single_node()
+    except yaml.MarkedYAMLError:
+        yaml.SafeLoader(text).get_single_node()
+        raise
 
 
 def _not_yaml(name: str, line: int, what: str) -> SpecError:

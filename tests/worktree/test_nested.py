@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,7 @@ def test_one_that_is_gone_is_not_found_any_more(tmp_path: Path) -> None:
     make(tmp_path, "a/.git")
     finder = NestedFinder(tmp_path)
     assert finder.find(now_of(tmp_path) + LATER_NS) == ["a"]
+    time.sleep(0.05)  # the clock of a file system ticks every 4 to 10 ms
     (tmp_path / "a/.git").rmdir()
     assert finder.find(now_of(tmp_path) + LATER_NS) == []
 

@@ -189,7 +189,7 @@ def _outside_problem(place: Place, shown: str, scope: Scope) -> Deny | None:
         return deny("key-file", shown)
     if any(place.path.is_relative_to(folder) for folder in scope.temp) and not _is_ours(place.path, scope):
         return deny("git-internals", shown) if ".git" in place.whole.parts else None
-    if place.path.is_relative_to("/dev"):
+    if place.path.is_relative_to("/dev") and not place.path.is_relative_to("/dev/shm"):  # noqa: S108 - no device
         return deny("disk", shown)
     if place.path.parent == scope.home and _STARTUP.fullmatch(place.path.name):
         return deny("shell-startup", shown)

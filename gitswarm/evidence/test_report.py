@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from gitswarm.evidence.formats import cargo, go, jest, junit, nextest, pytest_text, tap
 from gitswarm.evidence.formats.reading import Plain, Tally, plain
+from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import TestReport
 
 FILE_BYTES = 50_000_000
@@ -24,6 +26,16 @@ _TERMINAL: tuple[Reader, ...] = (
     go.read,
     tap.read,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """What a test command left: its counts, and its tests by name."""
+
+    __test__: ClassVar[bool] = False
+
+    report: TestReport
+    results: CaseResults
 
 
 def read_output(text: str) -> TestReport | None:
@@ -47,14 +59,50 @@ def read_report(output: str, files: Mapping[str, bytes]) -> TestReport | None:
 
     :param files: path → content. Only files that this command wrote: an agent may have left others.
     """
+    found = read_run(output, files)
+    return found.report if found else None
+
+
+def read_run(output: str, files: Mapping[str, bytes], roots: Collection[str] = ()) -> TestRun | None:
+    """The report of one command, and every test that it names.
+
+    A file that pytest or node wrote anew at every call holds only the last: when the output shows more calls than
+    there are files, and more executed tests, the output's counts hold, and the names are not `complete`.
+
+    :param files: path → content. Only files that this command wrote: an agent may have left others.
+    :param roots: absolute folders, without a slash at their end, below which paths of tests are made relative.
+    """
     spoken = _tally(output)
     written = [tally for _, content in sorted(files.items()) if (tally := _file(content))]
     if not written:
-        return spoken.report() if spoken else None
+        return TestRun(spoken.report(), _relative(spoken.results(), roots)) if spoken else None
     total = written[0].plus(written[1:])
-    if total.coverage_percent is None and spoken is not None:
-        total = replace(total, coverage_percent=spoken.coverage_percent)
-    return total.report()
+    report, results = total.report(), total.results()
+    if spoken is not None and spoken.runs > len(written) and _executed(spoken) > _executed(total):
+        report, results = spoken.report(), results.model_copy(update={"complete": False})
+    if report.coverage_percent is None and spoken is not None:
+        report = report.model_copy(update={"coverage_percent": spoken.coverage_percent})
+    return TestRun(report, _relative(results, roots))
+
+
+def _executed(tally: Tally) -> int:
+    return tally.passed + tally.failed
+
+
+def _relative(results: CaseResults, roots: Collection[str]) -> CaseResults:
+    """Jest and vitest name files by their whole path, which is another one in another checkout."""
+    starts = tuple(f"{root}/" for root in sorted(roots, key=len, reverse=True) if root)
+    if not starts or not any(case.file and case.file.startswith("/") for case in results.cases):
+        return results
+    cases = (_below(case, starts) for case in results.cases)
+    return CaseResults.of(results.source, cases, complete=results.complete)
+
+
+def _below(case: CaseResult, starts: tuple[str, ...]) -> CaseResult:
+    start = next((start for start in starts if (case.file or "").startswith(start)), "")
+    if not start:
+        return case
+    return CaseResult(case.name.removeprefix(start), case.outcome, (case.file or "").removeprefix(start))
 
 
 def _file(content: bytes) -> Tally | None:

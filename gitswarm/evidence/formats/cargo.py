@@ -13,6 +13,7 @@ from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import objects
 from gitswarm.evidence.formats.reading import Plain, Tally, count, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
 
 _RESULT = re.compile(
@@ -29,6 +30,22 @@ _DIED = re.compile(
 )
 _THREAD = re.compile(r"^(?:thread '|stack backtrace:|note: run with)")
 
+_TEST = re.compile(
+    r"\n(?: *Running (?:unittests (?P<unit>[^\s(]{1,500})|(?P<file>[^\s(]{1,500})) \((?P<binary>[^)\n]{1,1000})\)"
+    r"| *Doc-tests (?P<crate>[^\n]{1,200})"
+    r"|test (?P<test>[^\n]{1,1000}?)(?: - should panic)? \.\.\. (?P<result>ok|FAILED|ignored)(?:, [^\n]{0,500})?)"
+    r"(?=\n)"
+)
+_HASH = re.compile(r"-[0-9a-f]{16}(?:\.exe)?$")
+_LINE_OF = re.compile(r" \(line [0-9]+\)| - compile(?: fail)?$")
+_OUTCOMES: dict[str, CaseOutcome] = {
+    "ok": "passed",
+    "FAILED": "failed",
+    "ignored": "skipped",
+    "failed": "failed",
+    "timeout": "failed",
+}
+
 
 def read(plain: Plain) -> Tally | None:
     text = plain.text
@@ -42,7 +59,9 @@ def read(plain: Plain) -> Tally | None:
         parts.append(_died(text))
     parts.append(_not_compiled(text, broken))
     ends_at = max(match.end() for match in (*results, *broken)) if results or broken else len(text)
-    tally = Tally("cargo", failures=_failures(text), coverage_percent=total_coverage(text), ends_at=ends_at)
+    tally = Tally(
+        "cargo", failures=_failures(text), cases=_cases(text), coverage_percent=total_coverage(text), ends_at=ends_at
+    )
     return replace(tally, partial=plain.cut).plus(parts)
 
 
@@ -51,10 +70,13 @@ def read_json(plain: Plain) -> Tally | None:
     source: ReportSource = "cargo"
     suites: list[Tally] = []
     failures: list[Failure] = []
+    cases: list[CaseResult] = []
     started, ends_at = 0, 0
     for event, end in objects(plain.whole, '"event"'):
         if event.get("type") == "test" and event.get("event") in ("failed", "timeout"):
             failures.append(_failed_event(event))
+        if event.get("type") == "test" and (outcome := _OUTCOMES.get(str(event.get("event")))):
+            cases.append(CaseResult(_LINE_OF.sub("", str(event.get("name", "")).replace("$", " ", 1)), outcome))
         if event.get("type") != "suite":
             continue
         source, ends_at = "nextest" if "nextest" in event else source, end
@@ -67,7 +89,9 @@ def read_json(plain: Plain) -> Tally | None:
     if started > len(suites):
         suites.append(Tally(source, failed=1, partial=True))
         failures.append(Failure(source, "the test run did not finish"))
-    return Tally(source, failures=tuple(failures), partial=plain.whole_cut, ends_at=ends_at).plus(suites)
+    return Tally(source, failures=tuple(failures), cases=tuple(cases), partial=plain.whole_cut, ends_at=ends_at).plus(
+        suites
+    )
 
 
 def _ran(result: re.Match[str]) -> Tally:
@@ -81,6 +105,23 @@ def _failures(text: str) -> tuple[Failure, ...]:
     return tuple(Failure(name, said.get(name, "")) for name in names)
 
 
+def _cases(text: str) -> tuple[CaseResult, ...]:
+    """`tests/shop.rs sums::right` of an integration test, `shop sums::right` of a unit test in the crate `shop`; a
+    documentation test without its line. The file is the package's, which in a workspace is not the repository's."""
+    cases, where, file = [], "", None
+    for match in _TEST.finditer(text):
+        if match["test"]:
+            name = _LINE_OF.sub("", match["test"])
+            cases.append(CaseResult(f"{where} {name}".strip(), _OUTCOMES[match["result"]], file))
+        elif match["crate"]:
+            where, file = f"doc {match['crate'].strip()}", None
+        elif match["unit"]:
+            where, file = _HASH.sub("", match["binary"].replace("\\", "/").rsplit("/", 1)[-1]), None
+        else:
+            where = file = match["file"]
+    return tuple(cases)
+
+
 def _message(output: str) -> str:
     return "\n".join(line for line in output.splitlines() if line.strip() and not _THREAD.match(line.strip()))
 
@@ -89,7 +130,8 @@ def _not_compiled(text: str, broken: list[re.Match[str]]) -> Tally:
     error = _COMPILER_ERROR.search(text)
     why = error[0].strip() if error else ""
     failures = tuple({match[1]: Failure(match[1], why) for match in broken}.values())
-    return Tally("cargo", failed=len(failures), failures=failures)
+    cases = tuple(CaseResult(failure.name, "error") for failure in failures)
+    return Tally("cargo", failed=len(failures), failures=failures, cases=cases)
 
 
 def _died(text: str) -> Tally:

@@ -14,6 +14,7 @@ from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import objects
 from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds
 from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _LINE = re.compile(
     r"\n(?: *--- (?P<result>PASS|FAIL|SKIP): (?P<test>[^ \n]{1,500}) \([0-9.]{1,20}s\)"
@@ -26,6 +27,7 @@ _PANIC = re.compile(r"\npanic: ([^\n]{1,300})")
 _BUILD_ERROR = re.compile(r"\n[^\s:]{1,300}\.go:[0-9]{1,9}:[0-9]{1,9}: ([^\n]{1,300})")
 _NO_TESTS = ("[no test files]", "[no tests to run]")
 _ACTIONS = {"pass": "PASS", "fail": "FAIL", "skip": "SKIP"}
+_OUTCOMES: dict[str, CaseOutcome] = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 _SAID_CHARS = 500
 
 
@@ -41,14 +43,17 @@ class _Package:
         above_all, above_broken = _parents(self.results), _parents(broken)
         counted = [test for test in self.results if test not in above_all or test in broken - above_broken]
         failures = [Failure(f"{name}.{test}", self.said.get(test, "")) for test in counted if test in broken]
+        cases = [CaseResult(f"{name}.{test}", _OUTCOMES[self.results[test]]) for test in counted]
         if failed and not failures:
             failures.append(Failure(name, why))
+            cases.append(CaseResult(name, "error"))
         return Tally(
             "go",
             passed=sum(self.results[test] == "PASS" for test in counted),
             failed=len(failures),
             skipped=sum(self.results[test] == "SKIP" for test in counted),
             failures=tuple(failures),
+            cases=tuple(cases),
         )
 
 
@@ -132,7 +137,8 @@ def _not_built(text: str) -> Tally:
     reasons = _Reasons.of(text)
     lines = (match for match in _LINE.finditer(text) if match["status"] == "FAIL" and "failed]" in match["note"])
     failures = tuple(Failure(match["package"], reasons.why(match["note"])) for match in lines)
-    return Tally("go", failed=len(failures), failures=failures)
+    cases = tuple(CaseResult(failure.name, "error") for failure in failures)
+    return Tally("go", failed=len(failures), failures=failures, cases=cases)
 
 
 def _said_verbose(text: str) -> dict[str, str]:

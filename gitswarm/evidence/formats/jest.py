@@ -12,8 +12,10 @@ from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import document, objects
 from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
 
+_TITLES = 50
 _KINDS = {"passed": "passed", "failed": "failed", "skipped": "skipped", "todo": "skipped", "pending": "skipped"}
 _ITEM = re.compile(r"([0-9]{1,9}) (passed|failed|skipped|todo|pending)\b")
 
@@ -128,6 +130,14 @@ def _suite(source: ReportSource, suite: Mapping[str, object]) -> Tally:
     ]
     if suite.get("status") == "failed" and not failures:
         failures.append(Failure(str(suite.get("name", "")), str(suite.get("message", ""))[:300]))
+    path = str(suite.get("name", ""))
+    cases = tuple(
+        CaseResult(" > ".join((path, *_titles(test))), outcome, path)
+        for test in tests
+        if (outcome := _outcome(test)) is not None
+    )
+    if suite.get("status") == "failed" and not any(case.outcome == "failed" for case in cases):
+        cases = (*cases, CaseResult(path, "error", path))
     begin, end = suite.get("startTime"), suite.get("endTime")
     timed = isinstance(begin, (int, float)) and isinstance(end, (int, float))
     return Tally(
@@ -136,8 +146,23 @@ def _suite(source: ReportSource, suite: Mapping[str, object]) -> Tally:
         failed=len(failures),
         skipped=kinds.count("skipped"),
         failures=tuple(failures),
+        cases=cases,
         duration_ms=_between(begin, end) if timed else None,
     )
+
+
+def _titles(test: Mapping[str, object]) -> tuple[str, ...]:
+    above = test.get("ancestorTitles")
+    titles = above if isinstance(above, list) else []
+    return (*(str(title) for title in titles[:_TITLES]), str(test.get("title", test.get("fullName", ""))))
+
+
+def _outcome(test: Mapping[str, object]) -> CaseOutcome | None:
+    """`failing`: jest says `passed` of a test that failed as `test.failing` wants it."""
+    kind = _KINDS.get(str(test.get("status")))
+    if kind == "passed":
+        return "xfailed" if test.get("failing") is True else "passed"
+    return "failed" if kind == "failed" else "skipped" if kind == "skipped" else None
 
 
 def _between(begin: object, end: object) -> int | None:

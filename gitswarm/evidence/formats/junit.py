@@ -8,11 +8,12 @@ have none. Captured output is dropped and messages are cut on the way, because t
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Collection, Iterator
 from dataclasses import replace
-from io import StringIO
 
-from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds
+from gitswarm.evidence.formats.reading import SCRIPTS, Plain, Tally, milliseconds
 from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 XML_CHARS = 8_000_000
 _ELEMENTS = 100_000
@@ -22,6 +23,8 @@ _KNOWN = frozenset(
     {"testsuites", "testsuite", "testcase", "failure", "error", "skipped", "rerunFailure", "flakyFailure"}
 )
 _CHUNK = 1 << 16
+_EXPECTED = frozenset({"pytest.xfail", "todo"})
+"""Kinds of `skipped` that stand beside a failure which is expected."""
 
 
 class _TooMuchError(ValueError):
@@ -94,20 +97,87 @@ def _parsed(text: str) -> ET.Element | None:
 
 
 def _cases(root: ET.Element) -> Tally:
-    from junitparser import Error, JUnitXml, Skipped  # noqa: PLC0415 - 67 ms
+    from junitparser import Error, Skipped, TestCase  # noqa: PLC0415 - 67 ms
     from junitparser import Failure as Failed  # noqa: PLC0415
 
-    report = JUnitXml.fromfile(StringIO(), parse_func=lambda _: ET.ElementTree(root))
+    modules = frozenset(filter(None, (case.get("file") for case in root.iter("testcase"))))
     passed = skipped = 0
-    failures = []
-    for case in (case for suite in report for case in suite):
+    failures, cases = [], []
+    for element, suites in _walk(root, (root.get("name", ""),) if root.tag == "testsuite" else ()):
+        case = TestCase.fromelem(element)  # type: ignore[no-untyped-call]
         results = case.result
+        left_out = next((result for result in results if isinstance(result, Skipped)), None)
         broken = next((result for result in results if isinstance(result, (Failed, Error))), None)
-        if broken is not None:
+        outcome: CaseOutcome = "passed"
+        if left_out is not None and (broken is None or left_out.type in _EXPECTED):
+            skipped += 1
+            outcome = _left_out(left_out.type, failed=broken is not None)
+        elif broken is not None:
             why = str(broken.message or broken.text or "")
             failures.append(Failure(".".join(part for part in (case.classname, case.name) if part), why))
-        elif any(isinstance(result, Skipped) for result in results):
-            skipped += 1
+            outcome = "error" if isinstance(broken, Error) else "failed"
         else:
             passed += 1
-    return Tally("junit", passed=passed, failed=len(failures), skipped=skipped, failures=tuple(failures))
+        cases.append(_named(element, suites, modules, outcome))
+    return Tally(
+        "junit", passed=passed, failed=len(failures), skipped=skipped, failures=tuple(failures), cases=tuple(cases)
+    )
+
+
+def _walk(suite: ET.Element, names: tuple[str, ...]) -> Iterator[tuple[ET.Element, tuple[str, ...]]]:
+    """Each test case, and the names of the suites around it; node writes some into no suite at all."""
+    for child in suite:
+        if child.tag == "testcase":
+            yield child, names
+        elif child.tag == "testsuite":
+            yield from _walk(child, (*names, child.get("name", "")))
+
+
+def _left_out(kind: str | None, *, failed: bool) -> CaseOutcome:
+    """Node runs a test that is `todo`, and says so of its failure only."""
+    return "xfailed" if kind == "pytest.xfail" or (kind == "todo" and failed) else "skipped"
+
+
+def _named(case: ET.Element, suites: tuple[str, ...], modules: Collection[str], outcome: CaseOutcome) -> CaseResult:
+    name, owner, file = case.get("name", ""), case.get("classname", ""), case.get("file") or None
+    if "pytest" in suites:
+        return _pytest_item(name, owner, file, modules, outcome)
+    if owner.endswith(SCRIPTS):
+        return CaseResult(f"{owner} > {name}", outcome, owner)  # vitest
+    if owner == "test" and (name.endswith(SCRIPTS) and "/" in name):
+        return CaseResult(name, "error", name)  # a file that node could not load
+    if owner in {"", "test"}:
+        path = " > ".join((*filter(None, suites), name))
+        return CaseResult(f"{file} > {path}" if file else path, outcome, file)
+    return CaseResult(f"{owner} {name}" if "::" in f"{owner}{name}" else f"{owner}.{name}", outcome, file)
+
+
+def _pytest_item(
+    name: str, owner: str, file: str | None, modules: Collection[str], outcome: CaseOutcome
+) -> CaseResult:
+    """`tests/test_a.py::TestX::test_y[1]` of class name `tests.test_a.TestX`. `file` is where the function stands,
+    which for an inherited test is another module; without it (family xunit2) a class is what is written so."""
+    if not owner:  # what could not be collected is named by its module
+        module = file or f"{name.replace('.', '/')}.py"
+        return CaseResult(module, outcome, module)
+    module = file if file is not None and _within(owner, file) else _longest(owner, modules)
+    classes = owner[len(_dotted(module)) :].strip(".")
+    return CaseResult("::".join(filter(None, (module, *classes.split("."), name))), outcome, module)
+
+
+def _dotted(module: str) -> str:
+    return module.removesuffix(".py").replace("/", ".")
+
+
+def _within(owner: str, module: str) -> bool:
+    return f"{owner}.".startswith(f"{_dotted(module)}.")
+
+
+def _longest(owner: str, modules: Collection[str]) -> str:
+    parts = owner.split(".")
+    for end in range(len(parts), 0, -1):
+        path = "/".join(parts[:end]) + ".py"
+        if path in modules:
+            return path
+    end = next((at for at, part in enumerate(parts) if at and part[:1].isupper()), len(parts))
+    return "/".join(parts[:end]) + ".py"

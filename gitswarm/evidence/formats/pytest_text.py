@@ -12,6 +12,7 @@ from collections import Counter
 from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _SUMMARY = re.compile(
     r"\n(?:=+ )?(no tests ran|[0-9]{1,9} (?:subtests )?[a-z]+(?:, [0-9]{1,9} (?:subtests )?[a-z]+){0,12})"
@@ -38,6 +39,24 @@ _TITLE = re.compile(
 )
 _DIED = re.compile(r"(?:\nINTERNALERROR> (?=\w{0,60}(?:Error|Exception)\b)|Fatal Python error: )[^\n]{0,200}")
 _BROKEN_OFF = re.compile(r"\n!{2,} [^\n]{1,300} !{2,}(?=\n)")
+_RESULTS: dict[str, CaseOutcome] = {
+    "PASSED": "passed",
+    "FAILED": "failed",
+    "ERROR": "error",
+    "SKIPPED": "skipped",
+    "XFAIL": "xfailed",
+    "XPASS": "xpassed",
+}
+_VERBOSE = re.compile(
+    r"\n(?:(?P<name>[^\s:][^\n]{0,2000}?::[^\n]{1,2000}?) (?P<result>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+    r"(?: \([^\n]{0,500}\))? *(?:\[ *[0-9]{1,3}%\]| *)"
+    r"|\[gw[0-9]{1,4}\] (?:\[ *[0-9]{1,3}%\] )?(?P<result_of>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
+    r" (?P<named>[^\s:][^\n]{0,2000}?) *)(?=\n)"
+)
+_SHORT_LINE = re.compile(
+    r"\n(?:SUB(?=FAILED[\[(]))?(PASSED|FAILED|ERROR|XFAIL|XPASS)(?:\[[^\n]{0,200}?\]|\([^\n]{0,200}?\))?"
+    r" ([^ \n][^\n]{0,2000})"
+)
 _SEPARATORS = 20  # " - " may stand inside a parameter; nobody writes this many
 
 
@@ -54,7 +73,7 @@ def read(plain: Plain) -> Tally | None:
     if last_session >= begin:
         sessions.append(_unfinished(text[last_session:]))
         begin = len(text)
-    return Tally("pytest", coverage_percent=total_coverage(text), ends_at=begin).plus(sessions)
+    return Tally("pytest", coverage_percent=total_coverage(text), runs=len(sessions), ends_at=begin).plus(sessions)
 
 
 def _finished(session: str, summary: re.Match[str]) -> Tally:
@@ -69,6 +88,7 @@ def _finished(session: str, summary: re.Match[str]) -> Tally:
         failed=counted["failed"],
         skipped=counted["skipped"],
         failures=failures[: counted["failed"] or 1],
+        cases=_cases(session),
         duration_ms=milliseconds(summary[2]),
         partial=bool(died or _BROKEN_OFF.search(session)),
     )
@@ -77,7 +97,22 @@ def _finished(session: str, summary: re.Match[str]) -> Tally:
 def _unfinished(session: str) -> Tally:
     died = _DIED.search(session)
     failure = Failure("pytest", died[0].strip() if died else "the test run did not finish")
-    return Tally("pytest", failed=1, failures=(failure,), partial=True)
+    return Tally("pytest", failed=1, failures=(failure,), cases=_cases(session), partial=True)
+
+
+def _cases(session: str) -> tuple[CaseResult, ...]:
+    """The lines of `-v`, and from the short summary what they do not tell: files that could not be collected, failed
+    subtests. Without `-v` the summary names all tests only with `-rA`."""
+    short = _SHORT.search(session)
+    told = [
+        (match["name"] or match["named"], match["result"] or match["result_of"])
+        for match in _VERBOSE.finditer(session, 0, short.start() + 1 if short else len(session))
+    ]
+    if short is not None:
+        known = set(told)
+        summed = ((_named(match[2]).name, match[1]) for match in _SHORT_LINE.finditer(session, short.end() - 1))
+        told += [pair for pair in summed if pair not in known]
+    return tuple(CaseResult(name, _RESULTS[result], name.partition("::")[0]) for name, result in told)
 
 
 def _counted(summary: str) -> Counter[str] | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from gitswarm.evidence.formats.signature import Failure, signature
+from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import ReportSource, TestReport
 from gitswarm.records.text import shorten
 
@@ -16,6 +17,9 @@ TEXT_CHARS = 2_000_000
 
 WHOLE_CHARS = 16_000_000
 """As much is read of machine formats, which are faster to read and worthless without their middle."""
+
+SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte")
+"""Ends of names of files that JavaScript's tools take for tests."""
 
 _HEAD_CHARS = 500_000
 _FAILING_NAMES = 50
@@ -42,6 +46,8 @@ class Plain:
 class Tally:
     """What one reader counted. The report counts no fewer as failed than there are `failures`.
 
+    `cases` has one entry per result that is named, the same name as often as it was reported.
+    `runs`: how often the tool was called, where its output tells.
     `ends_at` is where in the text the last summary ends: of several formats in one output that of the
     outermost tool ends last.
     """
@@ -51,13 +57,15 @@ class Tally:
     failed: int = 0
     skipped: int = 0
     failures: tuple[Failure, ...] = ()
+    cases: tuple[CaseResult, ...] = ()
     duration_ms: int | None = None
     coverage_percent: float | None = None
     partial: bool = False
+    runs: int = 1
     ends_at: int = field(default=0, compare=False)
 
     def plus(self, others: Iterable[Tally]) -> Tally:
-        """The sum; coverage is that of the first that has any, `source` and `ends_at` stay."""
+        """The sum; coverage is that of the first that has any; `source`, `runs` and `ends_at` stay."""
         every = (self, *others)
         durations = [each.duration_ms for each in every if each.duration_ms is not None]
         covered = (each.coverage_percent for each in every if each.coverage_percent is not None)
@@ -67,6 +75,7 @@ class Tally:
             failed=sum(each.failed for each in every),
             skipped=sum(each.skipped for each in every),
             failures=tuple(failure for each in every for failure in each.failures),
+            cases=tuple(case for each in every for case in each.cases),
             duration_ms=sum(durations) if durations else None,
             coverage_percent=next(covered, None),
             partial=any(each.partial for each in every),
@@ -87,6 +96,13 @@ class Tally:
             duration_ms=self.duration_ms,
             partial=self.partial,
         )
+
+    def results(self) -> CaseResults:
+        """All names; those of the failures only, from text that does not tell the others."""
+        executed = sum(case.is_executed for case in self.cases)
+        complete = not self.partial and executed >= self.passed + max(self.failed, len(self.failures))
+        cases = self.cases or tuple(CaseResult(failure.name, "failed") for failure in self.failures)
+        return CaseResults.of(self.source, cases, complete=complete)
 
 
 def plain(text: str) -> Plain:

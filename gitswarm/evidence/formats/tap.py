@@ -13,8 +13,9 @@ import re
 from dataclasses import dataclass, field
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
+from gitswarm.evidence.formats.reading import SCRIPTS, Plain, Tally, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
+from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _LINE = re.compile(
     r"\n(?P<indent> *)(?:(?P<failed>not )?ok\b(?: +(?P<id>[0-9]{1,9}))?(?: +-)?(?P<name>[^\n]{0,1000})"
@@ -33,10 +34,13 @@ _DURATION = re.compile(r"\n# duration_ms ([0-9]{1,12}(?:\.[0-9]{1,9})?)")
 class _Count:
     """Results whose parent has not come yet, by indentation, and what is counted so far.
 
-    `braces`: parents come first, as vitest writes them, and end with one.
+    `braces`: parents come first, as vitest writes them, and end with one; `around` are those that are open.
+    `cases` are by indentation too, for a parent that comes last gives its name to them.
     """
 
     open: list[tuple[int, bool]] = field(default_factory=list)
+    cases: dict[int, list[CaseResult]] = field(default_factory=dict)
+    around: list[tuple[int, str]] = field(default_factory=list)
     passed: int = 0
     skipped: int = 0
     failures: list[Failure] = field(default_factory=list)
@@ -67,9 +71,11 @@ def read(plain: Plain) -> Tally | None:
         failed=len(counting.failures),
         skipped=counting.skipped,
         failures=tuple(counting.failures),
+        cases=tuple(case for depth in sorted(counting.cases) for case in counting.cases[depth]),
         duration_ms=milliseconds(duration[1], "ms") if duration else None,
         coverage_percent=total_coverage(text),
         partial=plain.cut or counting.plan is None,
+        runs=max(1, len(_VERSION.findall(text))),
         ends_at=ends_at,
     )
 
@@ -85,7 +91,10 @@ def _result(counting: _Count, match: re.Match[str], text: str) -> None:
     counting.top += depth == 0
     counting.open.append((depth, failed or any(children)))
     if name.rstrip().endswith("{"):
+        counting.around = [(at, title) for at, title in counting.around if at < depth]
+        counting.around.append((depth, _title(match)))
         return
+    _take_in(counting, depth, _title(match))
     if children and (any(children) or not failed):
         return
     if failed:
@@ -94,10 +103,37 @@ def _result(counting: _Count, match: re.Match[str], text: str) -> None:
         counting.skipped += 1
     else:
         counting.passed += 1
+    outcome = _outcome(directive, failed=bool(match["failed"]), braces=counting.braces)
+    above = [title for at, title in counting.around if at < depth]
+    title = _title(match)
+    if title.startswith("/") and title.endswith(SCRIPTS):  # a whole file, as node calls one that it could not load
+        case = CaseResult(title, "error" if outcome == "failed" else outcome, title)
+    else:
+        case = CaseResult(" > ".join((*above, title)), outcome)
+    counting.cases.setdefault(depth, []).append(case)
+
+
+def _take_in(counting: _Count, depth: int, parent: str) -> None:
+    """Cases that stand deeper get their parent's name."""
+    if counting.braces:
+        return
+    for deeper in [at for at in counting.cases if at > depth]:
+        inner = counting.cases.pop(deeper)
+        renamed = (case._replace(name=f"{parent} > {case.name}") for case in inner)
+        counting.cases.setdefault(depth, []).extend(renamed)
+
+
+def _outcome(directive: re.Match[str] | None, *, failed: bool, braces: bool) -> CaseOutcome:
+    """What is TODO was run and may fail; vitest, whose tests stand in braces, does not run it."""
+    if directive is None:
+        return "failed" if failed else "passed"
+    if braces or directive[1].lower() == "skip":
+        return "skipped"
+    return "xfailed" if failed else "xpassed"
 
 
 def _title(match: re.Match[str]) -> str:
-    said = _COMMENT.split(match["name"], maxsplit=1)[0].strip().replace("\\#", "#")
+    said = _COMMENT.split(match["name"].rstrip().removesuffix("{"), maxsplit=1)[0].strip().replace("\\#", "#")
     return said or f"test {match['id'] or '?'}"
 
 

@@ -1,0 +1,40 @@
+"""A test as its file declares it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+Mark = Literal["", "skip", "skipif", "xfail"]
+"""`skipif`: under a condition that the text does not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTest:
+    """`name` is qualified inside of its file (`TestX::test_y`). `body` is equal for tests that do the same, whatever
+    they are called, marked and laid out. `line` counts from 1."""
+
+    name: str
+    line: int
+    body: str
+    compares: bool
+    mark: Mark = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TestSource:
+    """`by_syntax`: read by a parser, not by patterns."""
+
+    __test__ = False
+
+    tests: tuple[DeclaredTest, ...] = ()
+    by_syntax: bool = False
+
+    @property
+    def compares(self) -> bool:
+        return any(test.compares for test in self.tests)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

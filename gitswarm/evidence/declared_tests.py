@@ -1,0 +1,290 @@
+"""Tests as a file declares them: their names, bodies, marks, and whether they compare anything.
+
+Python is read by its syntax tree (`python_tests`). Other languages, and Python that does not parse, are read by
+patterns: a body ends with the bracket that closes it, in Ruby and Python with the indentation. That is coarser:
+macros, generated titles and brackets in regular expressions are not understood, and every call that is spelled like
+an assertion counts as one, unless its operands are literals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Literal
+
+from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest
+from gitswarm.evidence.python_tests import read_python
+from gitswarm.evidence.test_count import is_test_file
+
+TEXT_CHARS = 2_000_000
+"""Of a longer file the beginning is read."""
+
+_MOST_TESTS = 20_000
+_MOST_BLOCKS = 100
+_BODY_CHARS = 100_000
+
+
+def read_tests(path: str, text: str | None) -> TestSource:
+    """What a file of this name and text declares; nothing for what is no test file. Never raises."""
+    suffix = PurePosixPath(path).suffix[1:]
+    language = _LANGUAGES.get(suffix)
+    if not text or language is None or (suffix != "rs" and not is_test_file(path)):
+        return TestSource()
+    text = text[:TEXT_CHARS]
+    if suffix == "py" and (parsed := read_python(text)) is not None:
+        return TestSource(parsed, by_syntax=True)
+    return TestSource(tuple(_declared(language, text)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Language:
+    """
+    :ivar case: begins a test; group `name`, and `mark` where a mark is part of it.
+    :ivar compares: an assertion.
+    :ivar void: an assertion that compares nothing; taken out before `compares` is looked for.
+    :ivar skips: a mark in the body, or in the lines above.
+    :ivar ends: how a body ends.
+    """
+
+    case: re.Pattern[str]
+    compares: re.Pattern[str]
+    void: re.Pattern[str] = re.compile(r"(?!)")
+    skips: re.Pattern[str] = re.compile(r"(?!)")
+    fails: re.Pattern[str] = re.compile(r"(?!)")
+    ends: Literal["bracket", "indent"] = "bracket"
+    comment: str = "//"
+
+
+_NAME = r"(?P<name>[A-Za-z_$][\w$]{0,200})"
+_QUOTED = r"(?P<quote>[\"'`])(?P<name>(?:\\.|(?!(?P=quote))[^\\\n]){0,500})(?P=quote)"
+_LITERAL = r"(?:true|false|True|False|null|nil|None|-?[0-9.]{1,20}|\"[^\"\n]{0,80}\"|'[^'\n]{0,80}')"
+
+_SCRIPT = _Language(
+    case=re.compile(
+        rf"^[ \t]{{0,80}}(?:await )?(?P<mark>x|f)?(?:test|it)(?P<how>(?:\.\w{{1,20}}(?:\([^\n]{{0,400}}?\))?){{0,4}})"
+        rf"(?:<[^\n>]{{0,100}}>)?\s?\(\s*{_QUOTED}",
+        re.MULTILINE,
+    ),
+    compares=re.compile(
+        r"\bexpect\w*\s*[.(]|\bassert\w*\s*[.(]|\.should\b|\bt\.(?:is|not|true|false|ok|equal|deepEqual|like|throws|same|match|fail)\w*\("
+    ),
+    void=re.compile(
+        rf"\bexpect\(\s*{_LITERAL}\s*\)(?:\.not)?\.\w{{1,30}}\(\s*{_LITERAL}?\s*\)|\bassert(?:\.\w{{1,20}})?\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"
+    ),
+    skips=re.compile(
+        r"\.(?:skip|todo)\b|\bskip\s*:\s*(?:true|['\"])|\bt\.skip\(|^\{?\s*(?:this|ctx|context)\.skip\("
+    ),
+    fails=re.compile(r"\.(?:failing|fails)\b"),
+)
+_GO = _Language(
+    case=re.compile(r"^func (?P<name>(?:Test|Fuzz|Example)\w{0,200})\(", re.MULTILINE),
+    compares=re.compile(
+        r"\b\w{1,20}\.(?:Error|Errorf|Fatal|Fatalf|Fail|FailNow)\(|\bpanic\("
+        r"|\b(?:assert|require|is|qt|check|must|expect|cmp|c)\w*\.\w+\(|\b(?:assert|require|check|expect|must)\w*\("
+    ),
+    void=re.compile(rf"\b(?:assert|require)\.\w{{1,30}}\(\s*\w{{1,20}},\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"),
+    skips=re.compile(r"\b\w{1,20}\.Skip(?:f|Now)?\("),
+)
+_RUST = _Language(
+    case=re.compile(
+        r"^[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]{0,300}\n"
+        r"(?P<mark>(?:[ \t]{0,80}(?:#\[|//)[^\n]{0,300}\n){0,20})[ \t]{0,80}(?:pub(?:\([a-z]{1,10}\))? )?"
+        r"(?:async )?fn " + _NAME,
+        re.MULTILINE,
+    ),
+    compares=re.compile(
+        r"\bassert\w*!|\bpanic!|\bunreachable!|should_panic|\.unwrap\w*\(|\.expect\w*\(|\?;|\bprop_assert|\bassert\w*\(|\bcheck\w*\("
+    ),
+    void=re.compile(rf"\bassert\w*!\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"),
+    skips=re.compile(r"#\[ignore\b"),
+)
+_JVM = _Language(
+    case=re.compile(
+        r"^[ \t]{0,80}@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b(?P<mark>[^{;]{0,600}?)"
+        r"(?<![@\w])(?P<name>[A-Za-z_$][\w$]{0,200}|`[^`\n]{1,200}`)\s*\(",
+        re.MULTILINE,
+    ),
+    compares=re.compile(
+        r"\b(?:assert|verify|expect|should|fail|check)\w*\s*[({.]|\bexpected\s*=|\bshould\w*\b|\bthen\w*\("
+    ),
+    void=re.compile(rf"\bassert\w*\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"),
+    skips=re.compile(r"@(?:Disabled|Ignore)\b"),
+)
+_DOTNET = _Language(
+    case=re.compile(
+        r"^[ \t]{0,80}\[(?:Fact|Theory|Test|TestCase|TestMethod|DataTestMethod)\b(?P<mark>[^{;]{0,600}?)\b"
+        + _NAME
+        + r"\s*\(",
+        re.MULTILINE,
+    ),
+    compares=re.compile(r"\bAssert\w*\.|\bShould\w*|\bVerify\w*\(|\bExpect\w*\("),
+    void=re.compile(rf"\bAssert\.\w{{1,30}}\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"),
+    skips=re.compile(r"\bSkip\s*=|\[Ignore\b|\.Skip\("),
+)
+_RUBY = _Language(
+    case=re.compile(
+        rf"^(?P<indent>[ \t]{{0,80}})(?:(?P<mark>x)?(?:it|specify|example|test)(?: |\()\s?{_QUOTED}"
+        r"|def (?P<method>test_\w{0,200}))",
+        re.MULTILINE,
+    ),
+    compares=re.compile(r"\bexpect\b|\b(?:assert|refute|flunk)\w*|\.(?:must|wont)_|\bshould\b|\bis_expected\b"),
+    void=re.compile(
+        rf"\bassert\w*[ (]\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)?$|\bexpect\({_LITERAL}\)\.to\b[^\n]{{0,80}}",
+        re.MULTILINE,
+    ),
+    skips=re.compile(r"^\s*(?:skip|pending)\b", re.MULTILINE),
+    ends="indent",
+    comment="#",
+)
+_PHP = _Language(
+    case=re.compile(r"^[ \t]{0,80}(?:(?:final|public|static) ){0,3}function (?P<name>test\w{0,200})\(", re.MULTILINE),
+    compares=re.compile(r"(?:->|::)\s*(?:assert|expect|should)\w*\(|\bexpect\("),
+    void=re.compile(rf"(?:->|::)assert\w*\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"),
+    skips=re.compile(r"markTest(?:Skipped|Incomplete)\("),
+)
+_C = _Language(
+    case=re.compile(
+        r"^[ \t]{0,80}(?:TEST(?:_F|_P|_CASE|_CASE_METHOD)?|TYPED_TEST|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST) ?\("
+        r"(?P<name>[^)\n]{1,300})\)",
+        re.MULTILINE,
+    ),
+    compares=re.compile(r"\b(?:EXPECT|ASSERT|REQUIRE|CHECK|BOOST|FAIL|TEST_ASSERT)\w*|\bck_assert|\bassert\w*\("),
+    void=re.compile(rf"\b(?:EXPECT|ASSERT|REQUIRE|CHECK)\w*\(\s*{_LITERAL}\s*(?:,\s*{_LITERAL}\s*)?\)"),
+    skips=re.compile(r"\bDISABLED_|\bGTEST_SKIP\(|\[\.\]"),
+)
+_BATS = _Language(
+    case=re.compile(rf"^[ \t]{{0,80}}@test\s{{1,9}}{_QUOTED}", re.MULTILINE),
+    compares=re.compile(r"\[|\brun\b|\bassert|\bgrep\b|\btest\b|\bdiff\b|\bcmp\b"),
+    skips=re.compile(r"^\s*skip\b", re.MULTILINE),
+    comment="#",
+)
+_PYTHON = _Language(
+    case=re.compile(r"^(?P<indent>[ \t]{0,80})(?:async )?def (?P<name>test\w{0,200})\(", re.MULTILINE),
+    compares=re.compile(r"\bassert\b|\.assert\w*\(|\braises\(|\bassert\w*\(|\b(?:check|expect)\w*\("),
+    void=re.compile(rf"\bassert {_LITERAL}(?=\s)"),
+    skips=re.compile(r"\bskip\w*\("),
+    fails=re.compile(r"\bxfail\b|\bexpectedFailure\b"),
+    ends="indent",
+    comment="#",
+)
+_LANGUAGES = {
+    "py": _PYTHON,
+    **dict.fromkeys(("js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts"), _SCRIPT),
+    "go": _GO,
+    "rs": _RUST,
+    **dict.fromkeys(("java", "kt", "groovy"), _JVM),
+    "cs": _DOTNET,
+    "rb": _RUBY,
+    "php": _PHP,
+    **dict.fromkeys(("c", "cc", "cpp", "cxx"), _C),
+    "bats": _BATS,
+}
+_BLOCK = re.compile(r"^[ \t]{0,80}(?P<kind>x|f)?describe(?P<how>(?:\.\w{1,20}){0,3})\(", re.MULTILINE)
+_TOKEN = re.compile(
+    r"(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\\n])*\"|`(?:\\.|[^`\\])*`|'(?:\\.|[^'\\\n])*')"
+    r"|(?P<open>[({\[])|(?P<close>[)}\]])|(?P<blank>\s+)|(?P<other>.)",
+    re.DOTALL,
+)
+_LIFETIME = re.compile(r"'(?!(?:\\[^\n]{1,10}|[^\\\n])')")
+_COMMENT_LINE = re.compile(r"^\s*#[^\n]*$", re.MULTILINE)
+
+
+def _declared(language: _Language, text: str) -> Iterator[DeclaredTest]:
+    blocks = _blocks(text) if language is _SCRIPT else ()
+    found = list(islice(language.case.finditer(text), _MOST_TESTS))
+    is_focused = any(block.focused for block in blocks) or any(_is_only(match) for match in found)
+    ends = [*(match.start() for match in found[1:]), len(text)][: len(found)]
+    line, at = 1, 0
+    for match, end in zip(found, ends, strict=True):
+        begin = match.start()
+        line, at = line + text.count("\n", at, begin), begin
+        test = _test(language, text[match.end() : min(end, match.end() + _BODY_CHARS)], match, line)
+        inside = [block for block in blocks if block.begin < begin < block.end]
+        left_out = any(block.skipped for block in inside)
+        unfocused = is_focused and not _is_only(match) and not any(block.focused for block in inside)
+        yield replace(test, mark="skip") if left_out or unfocused else test
+
+
+def _is_only(match: re.Match[str]) -> bool:
+    """`test.only`, `fit`: the others of its file do not run."""
+    groups = match.groupdict()
+    return ".only" in (groups.get("how") or "") or groups.get("mark") == "f"
+
+
+def _test(language: _Language, following: str, match: re.Match[str], line: int) -> DeclaredTest:
+    groups = match.groupdict()
+    name = groups.get("name") or groups.get("method") or "?"
+    body, raw = _body(language, following, match)
+    head = f"{groups.get('mark') or ''} {groups.get('how') or ''}"
+    live = language.void.sub("", body)
+    compares = bool(language.compares.search(live) or language.compares.search(head) or "utput:" in raw)
+    return DeclaredTest(
+        name.strip("`"), line, digest(re.sub(r"\s", "", body)), compares, _mark(language, head, name, body)
+    )
+
+
+def _mark(language: _Language, head: str, name: str, body: str) -> Mark:
+    if language.fails.search(head):
+        return "xfail"
+    if head.strip().startswith("x") or language.skips.search(head) or language.skips.search(name):
+        return "skip"
+    found = language.skips.search(body)
+    if not found:
+        return ""
+    before = body[: found.start()].strip(" \t\n{(=>,:")
+    return "skipif" if ";" in before or "\n" in before.strip() or "if" in before else "skip"
+
+
+def _body(language: _Language, following: str, match: re.Match[str]) -> tuple[str, str]:
+    """Of a test, from the text behind its head: without comments, and as it stands."""
+    if language.ends == "indent":
+        raw = _indented(following, len(match["indent"]))
+        return _COMMENT_LINE.sub("", raw), raw
+    if language is _RUST:
+        following = _LIFETIME.sub("_", following)
+    is_call = language is _SCRIPT  # its head ends within the parentheses
+    depth, end = int(is_call or match[0].endswith("(")), len(following)
+    parts: list[str] = []
+    for token in _TOKEN.finditer(following):
+        kind = token.lastgroup
+        if kind == "comment" and language.comment == "//":
+            continue
+        depth += (kind == "open") - (kind == "close")
+        if kind == "close" and depth <= 0 and (token[0] == "}" or is_call):
+            end = token.end()
+            break
+        parts.append(" " if kind == "blank" else token[0])
+    return "".join(parts), following[:end]
+
+
+def _indented(following: str, indent: int) -> str:
+    """The lines below that are indented deeper."""
+    lines = []
+    for row in following.split("\n")[1:]:
+        if row.strip() and len(row) - len(row.lstrip()) <= indent:
+            break
+        lines.append(row)
+    return "\n".join(lines).strip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    begin: int
+    end: int
+    skipped: bool
+    focused: bool
+
+
+def _blocks(text: str) -> tuple[_Block, ...]:
+    """Describe blocks that skip what is in them, or everything else."""
+    found: list[_Block] = []
+    for match in _BLOCK.finditer(text):
+        kind, how = match["kind"], match["how"]
+        skipped, focused = kind == "x" or ".skip" in how, kind == "f" or ".only" in how
+        if (skipped or focused) and len(found) < _MOST_BLOCKS:
+            _, raw = _body(_SCRIPT, text[match.end() : match.end() + _BODY_CHARS], match)
+            found.append(_Block(match.start(), match.end() + len(raw), skipped, focused))
+    return tuple(found)

@@ -1,0 +1,362 @@
+"""Tests of a Python file, by its syntax tree.
+
+A test compares when a statement of it that can be reached is one of: an `assert` whose outcome the text does not
+decide; a `with` of `raises`, `warns` and the like; a call `self.assert…`, `mock.assert_…`, `pytest.fail`; a call of
+something named assert…, check…, expect…, verify…; a raised exception; a call or a fixture of the same file that does
+one of these; a bare call of what the tests' own modules define. Not counted: what stands behind an unconditional
+`return` or below `if False`, and what a handler swallows.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gitswarm.evidence.declarations import DeclaredTest, Mark, digest
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_ASSERTING = re.compile(
+    r"^_{0,2}(?:[aA]ssert\w*|(?:check|expect|verify|should|ensure|compare)(?=_|[A-Z]|$)"
+    r"|(?:fail|failIf|failUnless\w*|raises|warns|deprecated_call|debug_assert\w*)$)"
+)
+_OF_VALUES = re.compile(
+    r"^assert(?:_|_?(?:[Nn]ot_?)?(?:[Ee]quals?|[Ii]s|[Ii]n|[Tt]rue|[Ff]alse|[Ii]s_?[Nn]one|[Aa]lmost_?[Ee]quals?)"
+    r"|Is(?:Not|NotNone|None)|(?:Greater|Less)(?:Equal)?|(?:List|Dict|Set|Tuple|Sequence|Count|MultiLine)Equal)$"
+)
+"""Assertions about the values they are given; others may get literals and look at something else."""
+
+_SWALLOWING = frozenset({"AssertionError", "Exception", "BaseException"})
+_OF_TESTS = re.compile(r"(?:^|\.)(?:tests?|testing|conftest|helpers?)(?:\.|$)|(?:^|\.)test_|_test(?:\.|$)")
+_SKIPS: dict[str, Mark] = {
+    "skip": "skip",
+    "skipif": "skipif",
+    "skipIf": "skipif",
+    "skipUnless": "skipif",
+    "xfail": "xfail",
+    "expectedFailure": "xfail",
+    "importorskip": "skipif",
+    "skipTest": "skip",
+    "SkipTest": "skip",
+}
+_WORST: tuple[Mark, ...] = ("skip", "xfail", "skipif", "")
+_HELP_DEPTH = 4
+
+
+def parse(text: str) -> ast.Module | None:
+    """The syntax tree; None of what does not parse, or is nested too deeply."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the file's own strings and comparisons
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def read_python(text: str) -> tuple[DeclaredTest, ...] | None:
+    """Tests in the order of the file, the last of a name only; None of what cannot be parsed."""
+    tree = parse(text)
+    if tree is None:
+        return None
+    try:
+        module = _Module.of(tree)
+        found = {test.name: test for test in _tests(module, tree.body, "", _module_mark(module))}
+    except RecursionError:
+        return None
+    return tuple(sorted(found.values(), key=lambda test: test.line))
+
+
+@dataclass(slots=True)
+class _Module:
+    """Functions and marks that the rest of the file refers to."""
+
+    tree: ast.Module
+    functions: dict[str, Function] = field(default_factory=dict)
+    assigned: dict[str, ast.expr] = field(default_factory=dict)
+    imported: set[str] = field(default_factory=set)
+    known: dict[str, bool] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tree: ast.Module) -> _Module:
+        module = cls(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, Function):
+                module.functions.setdefault(node.name, node)
+            elif isinstance(node, ast.ImportFrom) and (node.level or _OF_TESTS.search(node.module or "")):
+                module.imported.update(alias.asname or alias.name for alias in node.names)
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                module.assigned[statement.targets[0].id] = statement.value
+        return module
+
+
+def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -> Iterator[DeclaredTest]:
+    for node in body:
+        if isinstance(node, Function) and node.name.startswith("test"):
+            marks = (mark, *(_mark_of(module, each) for each in node.decorator_list), _skipped_inside(node))
+            yield DeclaredTest(
+                f"{prefix}{node.name}",
+                node.lineno,
+                _normal_form(node),
+                _compares(module, node),
+                min(marks, key=_WORST.index),
+            )
+        elif isinstance(node, ast.ClassDef):
+            marks = (
+                mark,
+                *(_mark_of(module, each) for each in node.decorator_list),
+                *_marks_within(module, node.body),
+            )
+            yield from _tests(module, node.body, f"{prefix}{node.name}::", min(marks, key=_WORST.index))
+        elif isinstance(node, ast.If | ast.Try | ast.With) and not prefix:
+            for part in (node.body, getattr(node, "orelse", [])):
+                if not (isinstance(node, ast.If) and _decided(node.test) is (part is not node.body)):
+                    yield from _tests(module, part, prefix, mark)
+
+
+def _normal_form(node: Function) -> str:
+    """Of arguments, statements and parameters; without name, docstring, marks and layout."""
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    kept = [each for each in node.decorator_list if _last(each) == "parametrize"]
+    parts = [ast.dump(node.args), *(ast.dump(each) for each in kept), *(ast.dump(each) for each in body)]
+    return digest("\n".join(parts))
+
+
+# marks
+
+
+def _module_mark(module: _Module) -> Mark:
+    return min((*_marks_within(module, module.tree.body), _skipped_at_top(module.tree.body)), key=_WORST.index)
+
+
+def _marks_within(module: _Module, body: Sequence[ast.stmt]) -> Iterator[Mark]:
+    """`pytestmark = …`, `__test__ = False`."""
+    yield ""
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            if node.targets[0].id == "pytestmark":
+                listed = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
+                yield from (_mark_of(module, each) for each in listed)
+            elif node.targets[0].id == "__test__" and _decided(node.value) is False:
+                yield "skip"
+
+
+def _mark_of(module: _Module, decorator: ast.expr) -> Mark:
+    if isinstance(decorator, ast.Name) and decorator.id in module.assigned:
+        decorator = module.assigned[decorator.id]
+    name = _last(decorator)
+    mark = _SKIPS.get(name)
+    if mark == "skipif":
+        return _by_condition(name, decorator)
+    if mark is not None:
+        return mark
+    if name == "parametrize":
+        inner = (_SKIPS.get(node.attr, "") for node in ast.walk(decorator) if isinstance(node, ast.Attribute))
+        return min(inner, key=_WORST.index, default="")
+    return "skipif" if name.lower().startswith(("skip", "requires", "needs")) else ""
+
+
+def _by_condition(name: str, decorator: ast.expr) -> Mark:
+    """`skipif(True)` is a skip, `skipif(False)` nothing."""
+    condition = decorator.args[0] if isinstance(decorator, ast.Call) and decorator.args else None
+    decided = _decided(condition) if condition is not None and not _is_text(condition) else None
+    if decided is None:
+        return "skipif"
+    return "skip" if decided is (name != "skipUnless") else ""
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _skipped_inside(node: Function) -> Mark:
+    return _skipped_at_top(node.body)
+
+
+def _skipped_at_top(body: Sequence[ast.stmt]) -> Mark:
+    """A skip among the statements that are always reached; below a condition it is the condition's."""
+    for statement in body:
+        if isinstance(statement, ast.Return):
+            return ""
+        call = statement.value if isinstance(statement, ast.Expr | ast.Assign) else None
+        if isinstance(statement, ast.Raise):
+            call = statement.exc
+        name = _last(call)
+        if name in _SKIPS and isinstance(call, ast.Call | ast.Name | ast.Attribute):
+            owner = _dotted(call).rpartition(".")[0]
+            if owner in {"pytest", "self", "unittest", ""}:
+                return _SKIPS[name]
+        if isinstance(statement, ast.If) and _decided(statement.test) is not False:
+            inner = _skipped_at_top(statement.body)
+            if inner:
+                return inner if _decided(statement.test) or inner == "xfail" else "skipif"
+    return ""
+
+
+# comparisons
+
+
+def _compares(module: _Module, node: Function) -> bool:
+    fixtures = [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
+    helped = any(_helper_compares(module, name, 0, node) for name in fixtures)
+    return helped or any(_does_compare(module, each, 0, node) for each in _live(node.body))
+
+
+def _live(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Every statement that can be reached, also inside of others."""
+    for statement in body:
+        yield statement
+        for block in _blocks(statement):
+            yield from _live(block)
+        if isinstance(statement, ast.Return | ast.Raise):
+            return
+
+
+def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """What stands in a statement, without branches that are never taken or swallow what fails in them."""
+    body, otherwise = getattr(statement, "body", []), getattr(statement, "orelse", [])
+    if isinstance(statement, ast.If | ast.While):
+        decided = _decided(statement.test)
+        yield from (block for block, kept in ((body, decided is not False), (otherwise, decided is not True)) if kept)
+    elif isinstance(statement, ast.Try | ast.TryStar):
+        yield from () if any(_swallows(handler) for handler in statement.handlers) else (body,)
+        yield from (handler.body for handler in statement.handlers)
+        yield from (otherwise, statement.finalbody)
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        yield from () if any(_suppresses(item.context_expr) for item in statement.items) else (body,)
+    elif isinstance(statement, ast.Match):
+        yield from (case.body for case in statement.cases)
+    else:
+        yield from (body, otherwise)
+
+
+def _does_compare(module: _Module, node: ast.AST, depth: int, inside: Function) -> bool:
+    if isinstance(node, ast.Assert):
+        return _decided(node.test) is None
+    if isinstance(node, ast.Raise):
+        return _last(node.exc) not in _SKIPS if node.exc is not None else True
+    return _calls_test_code(module, node) or any(_call_compares(module, call, depth, inside) for call in _calls(node))
+
+
+def _calls_test_code(module: _Module, node: ast.AST) -> bool:
+    """A statement that is nothing but a call of a function from the tests' own modules."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    call = value.value if isinstance(value, ast.Await) else value
+    return isinstance(call, ast.Call) and _dotted(call.func).partition(".")[0] in module.imported
+
+
+def _calls(statement: ast.AST) -> Iterator[ast.Call]:
+    """Calls of the statement's own expressions, not of the statements in it."""
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            continue
+        for node in ast.walk(child):
+            if isinstance(node, ast.Call):
+                yield node
+
+
+def _call_compares(module: _Module, call: ast.Call, depth: int, inside: Function) -> bool:
+    name = _last(call.func)
+    if name in module.functions and depth < _HELP_DEPTH and not isinstance(call.func, ast.Attribute):
+        return _helper_compares(module, name, depth, inside)
+    if name in module.functions and _dotted(call.func).startswith(("self.", "cls.")) and depth < _HELP_DEPTH:
+        return _helper_compares(module, name, depth, inside)
+    if not _ASSERTING.match(name):
+        return False
+    return not (_OF_VALUES.match(name) and call.args and _is_void(call.args))
+
+
+def _is_void(operands: Sequence[ast.expr]) -> bool:
+    """`assertTrue(True)`, `assertEqual(1, 1)`, `assertEqual(x, x)`."""
+    if all(_decided_value(each) is not None for each in operands):
+        return True
+    same = len(operands) > 1 and ast.dump(operands[0]) == ast.dump(operands[1])
+    return same and not any(isinstance(node, ast.Call) for node in ast.walk(operands[0]))
+
+
+def _helper_compares(module: _Module, name: str, depth: int, inside: Function) -> bool:
+    helper = module.functions.get(name)
+    if helper is None or helper is inside:
+        return False
+    if name not in module.known:
+        module.known[name] = False  # while it is looked at: it may call itself
+        module.known[name] = any(_does_compare(module, each, depth + 1, helper) for each in _live(helper.body))
+    return module.known[name]
+
+
+def _swallows(handler: ast.ExceptHandler) -> bool:
+    """A handler that catches failed assertions and neither raises nor fails."""
+    caught = [handler.type] if not isinstance(handler.type, ast.Tuple) else handler.type.elts
+    catches = any(each is None or _last(each) in _SWALLOWING for each in caught)
+    loud = any(
+        isinstance(node, ast.Raise | ast.Assert)
+        or (isinstance(node, ast.Call) and _ASSERTING.match(_last(node.func)))
+        for node in ast.walk(handler)
+    )
+    return catches and not loud
+
+
+def _suppresses(context: ast.expr) -> bool:
+    if not isinstance(context, ast.Call) or _last(context.func) != "suppress":
+        return False
+    return any(_last(each) in _SWALLOWING for each in context.args)
+
+
+# what the text decides
+
+
+def _decided(test: ast.expr) -> bool | None:
+    """The truth of an expression that is the same whatever the code does; None if it depends on something."""
+    if isinstance(test, ast.Tuple):
+        return bool(test.elts)  # `assert (x == 1, "a message")`
+    value = _decided_value(test)
+    return None if value is None else bool(value[0])
+
+
+def _decided_value(node: ast.expr) -> tuple[object] | None:
+    """A constant, or what is made of constants only; `x == x` and `x or True` too."""
+    if isinstance(node, ast.Constant):
+        return (node.value,)
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return (node.elts,) if all(_decided_value(each) is not None for each in node.elts) else None
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return _decided_comparison(node)
+    return _decided_logic(node)
+
+
+def _decided_logic(node: ast.expr) -> tuple[object] | None:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = _decided(node.operand)
+        return None if inner is None else (not inner,)
+    if isinstance(node, ast.BoolOp):
+        stops = isinstance(node.op, ast.Or)
+        parts = [_decided(each) for each in node.values]
+        if stops in parts:
+            return (stops,)
+        return None if None in parts else (not stops,)
+    return None
+
+
+def _decided_comparison(node: ast.Compare) -> tuple[object] | None:
+    left, right, how = node.left, node.comparators[0], node.ops[0]
+    if ast.dump(left) == ast.dump(right) and not any(isinstance(each, ast.Call) for each in ast.walk(left)):
+        return (isinstance(how, ast.Eq | ast.Is | ast.LtE | ast.GtE),)
+    known = isinstance(left, ast.Constant) and isinstance(right, ast.Constant)
+    return (isinstance(how, ast.NotEq | ast.IsNot),) if known else None
+
+
+def _dotted(node: ast.expr | None) -> str:
+    """`pytest.mark.skip` of `pytest.mark.skip(reason="…")`; of other expressions what stands last in them."""
+    if isinstance(node, ast.Call):
+        return _dotted(node.func)
+    if isinstance(node, ast.Attribute):
+        inner = _dotted(node.value)
+        return f"{inner}.{node.attr}" if inner else node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _last(node: ast.expr | None) -> str:
+    return _dotted(node).rpartition(".")[2]

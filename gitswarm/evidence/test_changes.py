@@ -1,0 +1,309 @@
+"""What a change does to tests, by its text alone.
+
+A test is followed by its name in the same file, also when git sees a rename, else by its body anywhere in the change.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from gitswarm.evidence.case_names import own_name
+from gitswarm.evidence.declarations import DeclaredTest, TestSource
+from gitswarm.evidence.declared_tests import read_tests
+from gitswarm.evidence.path_roles import decides_about_tests, role_of
+from gitswarm.evidence.python_tests import parse
+from gitswarm.evidence.test_count import TextChange
+from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
+from gitswarm.records.text import shorten
+
+_FACT_COLUMNS = 200
+_LISTED = 3
+_COLLECTED = re.compile(r"^(?:test_.*|.*_test|tests?)\.py$")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class FileTests:
+    """The tests of one changed file, before and after."""
+
+    change: TextChange
+    before: TestSource
+    after: TestSource
+
+    @property
+    def old_path(self) -> str:
+        return self.change.old_path or self.change.path
+
+    @property
+    def is_gone(self) -> bool:
+        """No test file stands there any more: deleted, or renamed to what is none."""
+        path = self.change.path
+        stands = self.change.after is not None and (role_of(path) in _TEST_ROLES or path.endswith(".rs"))
+        return bool(self.before.tests) and not stands
+
+
+_TEST_ROLES = frozenset({"test", "mixed", "harness"})
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTest:
+    """A test before the change, and what stands for it after; `after` None: neither its name nor its body."""
+
+    old_path: str
+    before: DeclaredTest
+    new_path: str
+    after: DeclaredTest | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.old_path}::{self.before.name}"
+
+    @property
+    def is_changed(self) -> bool:
+        """Something else is done or expected, or it is marked otherwise; not when it was only renamed or moved."""
+        return self.after is None or (self.after.body, self.after.mark) != (self.before.body, self.before.mark)
+
+    @property
+    def is_weaker(self) -> bool:
+        return self.after is not None and self.before.compares and not self.after.compares
+
+
+@dataclass(frozen=True, slots=True)
+class TestChanges:
+    """
+    :ivar files: changed files that declare tests, before or after.
+    :ivar followed: every test of before.
+    :ivar added: tests that are new by name and by body, with their path.
+    :ivar harness: changes of files that decide which tests run and what counts as passed.
+    """
+
+    __test__ = False
+
+    files: tuple[FileTests, ...]
+    followed: tuple[FollowedTest, ...]
+    added: tuple[tuple[str, DeclaredTest], ...]
+    harness: tuple[TextChange, ...]
+
+    @property
+    def old_files(self) -> tuple[str, ...]:
+        """Files whose base versions are put on the final product to run the old tests: touched test files, and
+        harness that was there. Tests that stand in product files, as in Rust, cannot be told from it."""
+        tests = {path for path in self.touched if role_of(path) == "test"}
+        return tuple(sorted(tests | {each.old_path or each.path for each in self.harness if each.before is not None}))
+
+    @property
+    def new_harness(self) -> tuple[str, ...]:
+        """Harness files that the change added: they are taken out for that run."""
+        return tuple(each.path for each in self.harness if each.before is None or each.old_path)
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """Test files of before of which a test was changed or went, or whose other code was changed."""
+        changed = {test.old_path for test in self.followed if test.is_changed}
+        others = {
+            each.old_path
+            for each in self.files
+            if each.before.tests and role_of(each.old_path) == "test" and not is_extension(each)
+        }
+        return frozenset(changed | others)
+
+    @property
+    def calls_for_base(self) -> bool:
+        """Whether existing tests or the harness are touched, so that the base has to be run too."""
+        return bool(self.touched or self.harness)
+
+
+def read_changes(changes: Iterable[TextChange]) -> TestChanges:
+    """:param changes: the files of a diff that are text; a rename is one change with both names."""
+    every = tuple(changes)
+    read = (
+        FileTests(each, read_tests(each.old_path or each.path, each.before), read_tests(each.path, each.after))
+        for each in every
+    )
+    files = tuple(each for each in read if each.before.tests or each.after.tests)
+    followed, taken = _follow(files)
+    added = tuple(
+        (each.change.path, test)
+        for each in files
+        if not each.is_gone
+        for test in each.after.tests
+        if (each.change.path, test.name) not in taken
+    )
+    harness = tuple(each for each in every if _is_harness(each))
+    return TestChanges(files, followed, added, harness)
+
+
+def _is_harness(change: TextChange) -> bool:
+    old = change.old_path or change.path
+    if old != change.path:
+        sides = ((old, change.before, None), (change.path, None, change.after))
+        return any(decides_about_tests(*side) for side in sides)
+    return decides_about_tests(change.path, change.before, change.after)
+
+
+def _follow(files: Sequence[FileTests]) -> tuple[tuple[FollowedTest, ...], set[tuple[str, str]]]:
+    """Every test of before with its successor, and the tests of after that are one."""
+    taken: set[tuple[str, str]] = set()
+    by_name: dict[tuple[str, str], DeclaredTest] = {}
+    for each in files:
+        after = {} if each.is_gone else {test.name: test for test in each.after.tests}
+        for test in each.before.tests:
+            if test.name in after:
+                by_name[each.old_path, test.name] = after[test.name]
+                taken.add((each.change.path, test.name))
+    moved: defaultdict[str, list[tuple[str, DeclaredTest]]] = defaultdict(list)
+    for each in files:
+        for test in () if each.is_gone else each.after.tests:
+            if (each.change.path, test.name) not in taken:
+                moved[test.body].append((each.change.path, test))
+    followed = []
+    for each in files:
+        for test in each.before.tests:
+            same = by_name.get((each.old_path, test.name))
+            path, found = (each.change.path, same) if same else (each.change.path, None)
+            if found is None and moved[test.body]:
+                path, found = _nearest(moved[test.body], each.change.path)
+                taken.add((path, found.name))
+            followed.append(FollowedTest(each.old_path, test, path, found))
+    return tuple(followed), taken
+
+
+def _nearest(candidates: list[tuple[str, DeclaredTest]], path: str) -> tuple[str, DeclaredTest]:
+    at = next((at for at, (where, _) in enumerate(candidates) if where == path), 0)
+    return candidates.pop(at)
+
+
+def judge_change(changes: Iterable[TextChange], removed: Collection[RemovedTest] = ()) -> tuple[ProofFinding, ...]:
+    """Findings about a step from its diff alone.
+
+    Blocking: a test file gone whose tests stand nowhere else; a test file left without any comparison; skip or xfail
+    added to a test. Warnings: tests that are gone from a file that still compares, that compare nothing any more, or
+    are skipped under a condition; whatever the handoff declares as removed.
+    """
+    found = read_changes(changes)
+    gone = {each.old_path for each in found.files if each.is_gone}
+    silent = {
+        each.old_path for each in found.files if not each.is_gone and each.before.compares and not each.after.compares
+    }
+    lost = [test for test in found.followed if test.after is None]
+    declared = [test for test in lost if is_declared(test.name, removed)]
+    undeclared = [test for test in lost if test not in declared]
+    weaker = [test for test in found.followed if test.is_weaker]
+    silenced = [test for test in (*weaker, *undeclared) if test.old_path in silent]
+    reports: tuple[tuple[ProofFlag, bool, str, list[FollowedTest]], ...] = (
+        ("tests_deleted", True, "in a file that is gone", [each for each in undeclared if each.old_path in gone]),
+        ("tests_weakened", True, "left without any comparison", silenced),
+        ("tests_weakened", True, "skip or xfail added", [each for each in found.followed if _is_marked(each)]),
+        ("tests_deleted", False, "gone", [each for each in undeclared if each.old_path not in gone | silent]),
+        ("tests_deleted", False, "declared as removed", declared),
+        ("tests_weakened", False, "compares nothing any more", [each for each in weaker if each not in silenced]),
+        ("tests_weakened", False, "skipped under a condition", [each for each in found.followed if _is_held(each)]),
+        ("tests_deleted", False, "in a file that no longer is collected", _uncollected(found)),
+    )
+    return tuple(_report(flag, what, tests, blocking=blocking) for flag, blocking, what, tests in reports if tests)
+
+
+def is_declared(name: str, removed: Collection[RemovedTest]) -> bool:
+    """Whether a handoff names this test, by its whole name, its own, or its file's."""
+    path, _, inner = name.partition("::")
+    own = own_name(name)
+    return any(each.name in {name, inner, own, path} or name.endswith(f"::{each.name}") for each in removed)
+
+
+def _is_marked(test: FollowedTest) -> bool:
+    return test.after is not None and test.after.mark in {"skip", "xfail"} and test.before.mark in {"", "skipif"}
+
+
+def _is_held(test: FollowedTest) -> bool:
+    return test.after is not None and test.after.mark == "skipif" and not test.before.mark
+
+
+def _uncollected(changes: TestChanges) -> list[FollowedTest]:
+    """Pytest's own names of test files; a project may have others, so that the report has to tell."""
+
+    def leaves(test: FollowedTest) -> bool:
+        old, new = PurePosixPath(test.old_path).name, PurePosixPath(test.new_path).name
+        return old.endswith(".py") and bool(_COLLECTED.match(old)) and not _COLLECTED.match(new)
+
+    return [test for test in changes.followed if test.after is not None and leaves(test)]
+
+
+def _report(flag: ProofFlag, what: str, tests: Sequence[FollowedTest], *, blocking: bool) -> ProofFinding:
+    names = tuple(sorted(dict.fromkeys(test.name for test in tests)))
+    listed = ", ".join(f"{test.before.name} ({test.old_path}:{test.before.line})" for test in tests[:_LISTED])
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ProofFinding(
+        flag=flag, blocking=blocking, names=names, fact=shorten(f"{what}: {listed}{more}", _FACT_COLUMNS)
+    )
+
+
+def is_extension(file: FileTests) -> bool:
+    """Whether only whole tests and imports were added to a test file, and no import takes a name it had."""
+    before, after = file.change.before or "", file.change.after or ""
+    if file.is_gone or file.old_path != file.change.path:
+        return False
+    if not file.before.by_syntax:
+        return _is_addition(before, after) and _kept_as_they_are(file)
+    old, new = parse(before), parse(after)
+    return old is not None and new is not None and _extends(old.body, new.body, frozenset(_WORD.findall(before)))
+
+
+def _extends(before: Sequence[ast.stmt], after: Sequence[ast.stmt], known: frozenset[str]) -> bool:
+    """`before` stands in `after` in its order, and the rest are new tests and imports."""
+    waiting = list(before)
+    for statement in after:
+        if (waiting and ast.dump(waiting[0]) == ast.dump(statement)) or (
+            waiting and _is_longer_class(waiting[0], statement, known)
+        ):
+            waiting.pop(0)
+        elif not _is_new_test(statement, known):
+            return False
+    return not waiting
+
+
+def _is_longer_class(before: ast.stmt, after: ast.stmt, known: frozenset[str]) -> bool:
+    if not (isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef)):
+        return False
+    heads = [
+        ast.dump(ast.ClassDef(each.name, each.bases, each.keywords, [], each.decorator_list))
+        for each in (before, after)
+    ]
+    return heads[0] == heads[1] and _extends(before.body, after.body, known)
+
+
+def _is_new_test(statement: ast.stmt, known: frozenset[str]) -> bool:
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        bound = {(alias.asname or alias.name).partition(".")[0] for alias in statement.names}
+        return not bound & known and "*" not in bound
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return statement.name.startswith("test") and statement.name not in known
+    if isinstance(statement, ast.ClassDef) and statement.name not in known:
+        return all(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Expr) for each in statement.body)
+    return False
+
+
+def _is_addition(before: str, after: str) -> bool:
+    """Every line of before stands in after, in its order."""
+    rows = iter(after.splitlines())
+    return all(line in rows for line in before.splitlines())
+
+
+def _kept_as_they_are(file: FileTests) -> bool:
+    after = {test.name: test for test in file.after.tests}
+    return all(
+        (found := after.get(test.name)) is not None and (found.body, found.mark) == (test.body, test.mark)
+        for test in file.before.tests
+    )
+
+
+def changed_lines(before: str, after: str, begin: int, end: int | None) -> Iterator[str]:
+    """Lines of the lines `begin` to `end` (from 1) of one text that the other does not have."""
+    other = Counter(line.strip() for line in after.splitlines())
+    for line in before.splitlines()[begin - 1 : end]:
+        if line.strip() and not other[line.strip()]:
+            yield line.strip()

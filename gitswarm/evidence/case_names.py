@@ -39,10 +39,10 @@ def own_name(name: str) -> str:
     return without.replace("#", ".").rpartition(".")[2] or name
 
 
-def go_parts(name: str) -> tuple[str, str] | None:
-    """Package and top-level test of `go test`; None for a package that did not build."""
+def go_parts(name: str) -> tuple[str, str, str] | None:
+    """Package, top-level test and subtests of `go test`; None for a package that did not build."""
     found = _GO.match(name)
-    return (found["package"], found["test"]) if found and found["package"] else None
+    return (found["package"], found["test"], found["inner"] or "") if found and found["package"] else None
 
 
 def titles(case: CaseResult) -> tuple[str, ...]:

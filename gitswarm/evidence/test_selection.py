@@ -75,8 +75,8 @@ def _go(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults
     if None in parts or "-args" in given:
         return None
     found = [part for part in parts if part is not None]
-    packages = sorted({package for package, _ in found})
-    tests = "|".join(sorted({test for _, test in found}))
+    packages = sorted({package for package, _, _ in found})
+    tests = "|".join(sorted({test for _, test, _ in found}))
     options: list[str] = []
     for word, before in zip(given, ("", *given[:-1]), strict=True):
         is_package = not word.startswith("-") and ("/" in word or word in {".", "..."})

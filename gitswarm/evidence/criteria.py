@@ -1,0 +1,159 @@
+"""Acceptance criteria against the tests that they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+from gitswarm.evidence.case_names import own_name
+from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
+from gitswarm.evidence.test_changes import TestChanges
+from gitswarm.records.case_results import CaseResult, CaseResults
+
+_SEGMENTS = re.compile(r"::| > |[/. ]")
+
+CriterionProof = Literal["proven", "claimed", "untested", "failing"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCriterion:
+    """`names` are the results that it stands on; `reason` is one line."""
+
+    id: str
+    proof: CriterionProof
+    reason: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_blocking(self) -> bool:
+        return self.proof in {"untested", "failing"}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCriterion:
+    """A criterion, or a requirement where only requirements have names."""
+
+    id: str
+    test_cases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaFacts:
+    """
+    :ivar final: results on the final tree; None: no test ran, or the tool names none.
+    :ivar base: on the base; None: not made.
+    :ivar changes: of the tests, from the base to the final tree.
+    :ivar has_tests: the project has any test.
+    """
+
+    final: CaseResults | None
+    base: CaseResults | None
+    changes: TestChanges
+    has_tests: bool
+
+
+def judge_criteria(criteria: Iterable[NamedCriterion], facts: CriteriaFacts) -> tuple[JudgedCriterion, ...]:
+    """*proven*: every named test passed, and one of them is new and compares, or was red at the base. *claimed*:
+    there are no names to check, or all were green before. *untested*: none is named, or one did not run. *failing*.
+    """
+    return tuple(_judge(each, facts) for each in criteria)
+
+
+def criteria_names(
+    criteria: Iterable[NamedCriterion], final: CaseResults | None, near: Collection[str]
+) -> frozenset[str]:
+    """Results that criteria stand on: a failure of one of them is never excused."""
+    if final is None:
+        return frozenset()
+    return frozenset(
+        case.name for each in criteria for name in each.test_cases for case in resolve(name, final, near)
+    )
+
+
+def resolve(name: str, results: CaseResults, near: Collection[str]) -> tuple[CaseResult, ...]:
+    """The results of this name: the very same, else by the last segment without parameters, and of these those in the
+    file that the name tells, else in the files that are `near`, else all.
+
+    :param near: paths of the files that the run changed.
+    """
+    exact = tuple(case for case in results.cases if case.name == name)
+    if exact:
+        return exact
+    wanted = own_name(name)
+    found = [
+        case for case in results.cases if not is_whole_file(case) and wanted in {own_name(case.name), title_of(case)}
+    ]
+    if len({_declared(case) for case in found}) <= 1:
+        return tuple(found)
+    told = [case for case in found if _agrees(name, case)]
+    found = told or found
+    nearest = [case for case in found if place(case) in near]
+    return tuple(nearest or found)
+
+
+def _declared(case: CaseResult) -> tuple[str, str]:
+    return place(case), declared_name(case)
+
+
+def _agrees(name: str, case: CaseResult) -> bool:
+    """Whether the segments before the last one, a class or a file, stand in the result's name too."""
+    *before, _own = _SEGMENTS.split(name.replace(".py", ""))
+    return bool(before) and set(filter(None, before)) <= set(_SEGMENTS.split(case.name.replace(".py", "")))
+
+
+def _judge(criterion: NamedCriterion, facts: CriteriaFacts) -> JudgedCriterion:
+    if not facts.has_tests:
+        return JudgedCriterion(criterion.id, "claimed", "the project has no tests")
+    if not criterion.test_cases:
+        return JudgedCriterion(criterion.id, "untested", "it names no test")
+    if facts.final is None or not (facts.final.complete or facts.final.cases):
+        return JudgedCriterion(criterion.id, "claimed", "the test tool names no tests")
+    near = frozenset(each.change.path for each in facts.changes.files)
+    resolved = [(name, resolve(name, facts.final, near)) for name in criterion.test_cases]
+    names = tuple(case.name for _, cases in resolved for case in cases)
+    proof, reason = _outcome(resolved, facts, complete=facts.final.complete)
+    return JudgedCriterion(criterion.id, proof, reason, names)
+
+
+def _outcome(
+    resolved: Sequence[tuple[str, tuple[CaseResult, ...]]], facts: CriteriaFacts, *, complete: bool
+) -> tuple[CriterionProof, str]:
+    cases = [case for _, found in resolved for case in found]
+    failing = [case.name for case in cases if case.is_red]
+    if failing:
+        return "failing", f"{failing[0]} failed"
+    why = next((why for name, found in resolved if (why := _not_passed(name, found))), "")
+    if why:
+        unknown = not complete and all(case.is_green for case in cases)
+        return "claimed" if unknown else "untested", why
+    shown = next((case.name for case in cases if _is_evidence(case, facts)), None)
+    if shown is not None:
+        return "proven", f"{shown} passed"
+    return "claimed", "its tests passed at the base already, or compare nothing"
+
+
+def _not_passed(name: str, cases: Sequence[CaseResult]) -> str:
+    if not cases:
+        return f"no test is called {name}"
+    left_out = next((case for case in cases if not case.is_green), None)
+    return f"{left_out.name} is {left_out.outcome}" if left_out is not None else ""
+
+
+def _is_evidence(case: CaseResult, facts: CriteriaFacts) -> bool:
+    """New, with a comparison; or red at the base. What was renamed or only moved is not new; new parameters are."""
+    before = facts.base.named() if facts.base is not None else {}
+    if case.name in before:
+        return before[case.name].is_red
+    added = list(facts.changes.added)
+    if facts.base is not None and facts.base.complete:
+        kept = (each for each in facts.changes.followed if each.after is not None and each.is_changed)
+        added += [(each.new_path, each.after) for each in kept if each.after and each.after.name == each.before.name]
+    return any(test.compares and _is_of(case, path, test.name) for path, test in added)
+
+
+def _is_of(case: CaseResult, path: str, name: str) -> bool:
+    same_file = case.file is None or path == case.file or path.endswith(f"/{PurePosixPath(case.file)}")
+    return same_file and own_name(name) in {own_name(case.name), title_of(case)}

@@ -1,0 +1,199 @@
+"""The runs that are compared, and the ways from a result to its declaration."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Literal, TypeVar
+
+from gitswarm.evidence.case_names import go_parts, own_name, path_within
+from gitswarm.evidence.test_changes import FollowedTest, TestChanges
+from gitswarm.evidence.test_count import TextChange
+from gitswarm.records.case_results import CaseResult, CaseResults
+from gitswarm.records.evidence import TestReport
+from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
+from gitswarm.records.text import shorten
+
+Found = TypeVar("Found")
+
+_FACT_COLUMNS = 300
+_LISTED = 3
+
+Missing = Literal["not needed", "not possible", "no time"]
+"""Why a run was not made. `not possible`: the runner takes no files, or it could not be set up."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRun:
+    """One run of the test command on one tree.
+
+    :ivar failed: it ended as a failure; a known end for "nothing to run" is none.
+    :ivar report: None: it could not be read.
+    :ivar masked_output: equal for equal output, whenever and wherever it was printed.
+    """
+
+    failed: bool
+    report: TestReport | None = None
+    results: CaseResults | None = None
+    masked_output: str = ""
+
+    @property
+    def executed(self) -> int:
+        return self.report.passed + self.report.failed if self.report else 0
+
+    @property
+    def ran_nothing(self) -> bool:
+        """No test was executed; a file that cannot be loaded is none."""
+        if self.results is not None and self.results.complete:
+            return not any(case.is_executed and not is_whole_file(case) for case in self.results.cases)
+        return self.report is not None and not self.executed
+
+    @property
+    def is_red(self) -> bool:
+        return self.failed or (self.report is not None and self.report.failed > 0)
+
+    @property
+    def names_all(self) -> bool:
+        return self.results is not None and self.results.complete
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is known when a run is judged.
+
+    :ivar final: on the final tree; None: it was skipped, or never made.
+    :ivar base: on the base; a reason where it was not made.
+    :ivar old_on_new: the base versions of touched test and harness files on the final product.
+    :ivar alone: failing tests of the final run, run again alone; None: not done.
+    :ivar changes: texts from the base to the final tree.
+    :ivar removed: tests that handoffs declare as removed.
+    :ivar criteria: names of results that criteria stand on.
+    :ivar has_base_tests: the base has test files.
+    """
+
+    final: SuiteRun | None
+    base: SuiteRun | Missing = "not needed"
+    old_on_new: CaseResults | Missing = "not needed"
+    alone: CaseResults | None = None
+    changes: Sequence[TextChange] = ()
+    removed: Sequence[RemovedTest] = ()
+    criteria: frozenset[str] = frozenset()
+    has_base_tests: bool = True
+
+
+def is_whole_file(case: CaseResult) -> bool:
+    """A test file that could not be loaded, or was skipped as a whole."""
+    return case.name == case.file
+
+
+@dataclass(slots=True)
+class Judged:
+    """A proof with its lookups. `base` None: there is none."""
+
+    proof: Proof
+    changes: TestChanges
+    final: SuiteRun
+    base: SuiteRun | None = field(init=False)
+    old: dict[str, CaseResult] | None = field(init=False)
+    cases: dict[str, CaseResult] = field(init=False)
+    base_by_key: dict[tuple[str, str], list[CaseResult]] = field(init=False)
+    titles: dict[str, list[CaseResult]] = field(init=False)
+    by_key: dict[tuple[str, str], list[CaseResult]] = field(init=False)
+    touched: frozenset[str] = field(init=False)
+    renamed: dict[str, str] = field(init=False)
+    by_declared: dict[tuple[str, str], FollowedTest] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.base = self.proof.base if isinstance(self.proof.base, SuiteRun) else None
+        old = self.proof.old_on_new
+        self.old = old.named() if isinstance(old, CaseResults) else None
+        self.cases = self.final.results.named() if self.final.results else {}
+        self.by_key, self.base_by_key = defaultdict(list), defaultdict(list)
+        for case in self.base.results.cases if self.base is not None and self.base.results is not None else ():
+            self.base_by_key[place(case), declared_name(case)].append(case)
+        self.titles = defaultdict(list)
+        for case in self.cases.values():
+            self.by_key[place(case), declared_name(case)].append(case)
+            for title in {title_of(case), own_name(case.name)}:
+                self.titles[title].append(case)
+        self.touched = self.changes.touched
+        self.renamed = {
+            each.old_path: each.path for each in self.proof.changes if each.old_path and each.after is not None
+        }
+        self.by_declared = {(test.old_path, test.before.name): test for test in self.changes.followed}
+
+    def followed(self, case: CaseResult) -> FollowedTest | None:
+        """The declaration of a base result in a changed file; None in a file that did not change."""
+        return declaration_of(case, self.by_declared)
+
+
+def place(case: CaseResult) -> str:
+    """Where a test stands: its file, else its Go package or Rust binary, else nowhere."""
+    if case.file is not None:
+        return case.file
+    if parts := go_parts(case.name):
+        return parts[0]
+    return case.name.partition(" ")[0] if "::" in case.name and " " in case.name else ""
+
+
+def declared_name(case: CaseResult) -> str:
+    """What a file calls the test: `TestX::test_y` for pytest, else its own name."""
+    if case.file is not None and case.file.endswith(".py"):
+        return path_within(case).partition("[")[0]
+    return own_name(case.name)
+
+
+def declaration_of(case: CaseResult, declared: Mapping[tuple[str, str], Found]) -> Found | None:
+    """By file and name; without a file by a name that only one changed file has, in the folder of its package."""
+    name = declared_name(case)
+    if case.file is not None and (case.file, name) in declared:
+        return declared[case.file, name]
+    if case.file is not None and case.file.endswith(".py"):
+        return None
+    own = [key for key in declared if key[1] == name and may_stand_in(case, key[0])]
+    return declared[own[0]] if len(own) == 1 else None
+
+
+def may_stand_in(case: CaseResult, path: str) -> bool:
+    """Cargo tells the path within a crate, go only a package, nextest and libtest neither."""
+    if case.file is not None:
+        return path == case.file or path.endswith(f"/{case.file}")
+    if parts := go_parts(case.name):
+        folder = PurePosixPath(path).parent.as_posix()
+        return path.endswith(".go") and (folder == "." or parts[0] == folder or parts[0].endswith(f"/{folder}"))
+    return True
+
+
+def finding(flag: ProofFlag, names: Sequence[str], fact: str, *, blocking: bool = False) -> ProofFinding:
+    return ProofFinding(
+        flag=flag, blocking=blocking, names=tuple(dict.fromkeys(names)), fact=shorten(fact, _FACT_COLUMNS)
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
+
+
+def title_of(case: CaseResult) -> str:
+    """What a JavaScript test is called inside of its blocks, else its own name."""
+    return case.name.rpartition(" > ")[2] if " > " in case.name else own_name(case.name)
+
+
+def red_cases(run: SuiteRun) -> list[CaseResult]:
+    return [case for case in run.results.cases if case.is_red] if run.results else []
+
+
+def own_tests(changes: TestChanges) -> dict[tuple[str, str], bool]:
+    """Tests that the run added or changed, by path and name: the base tells nothing about them."""
+    added = {(path, test.name): True for path, test in changes.added}
+    changed = {(test.new_path, test.after.name): True for test in changes.followed if test.after and test.is_changed}
+    return added | changed
+
+
+def is_own(case: CaseResult, own: Mapping[tuple[str, str], bool]) -> bool:
+    if is_whole_file(case):
+        return any(path == case.file for path, _ in own)
+    return bool(declaration_of(case, own))

@@ -1,0 +1,222 @@
+"""What became of the tests of the base: kept, weakened, lost, reshaped, removed on purpose."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+
+from gitswarm.evidence.case_names import go_parts, own_name, path_within
+from gitswarm.evidence.declarations import DeclaredTest
+from gitswarm.evidence.removal import removed_subjects, subject_of
+from gitswarm.evidence.suite_run import Judged, declared_name, finding, is_whole_file, listed, place
+from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
+from gitswarm.records.case_results import CaseResult
+from gitswarm.records.proof import ProofFinding
+
+_LISTED = 3
+
+
+def judge_base_tests(judged: Judged) -> Iterator[ProofFinding]:
+    base = judged.base
+    if base is None or base.results is None:
+        return
+    lost: list[CaseResult] = []
+    weakened: list[tuple[CaseResult, str]] = []
+    changed: list[CaseResult] = []
+    for case in base.results.cases:
+        if not case.is_executed or case.outcome == "xfailed" or is_whole_file(case):
+            continue
+        successors = _successors(judged, case)
+        if not successors:
+            lost.append(case)
+        elif why := _weaker(judged, case, successors):
+            weakened.append((case, why))
+        elif case.is_green and judged.old is not None and _old_fails(judged, case):
+            changed.append(case)
+    if weakened:
+        yield finding(
+            "tests_weakened", [case.name for case, _ in weakened], f"now {_reasons(weakened)}", blocking=True
+        )
+    if lost and judged.final.names_all:
+        yield from _lost(judged, lost)
+    if changed:
+        yield finding("expectation_changed", [case.name for case in changed], _both_lines(judged, changed))
+
+
+def _successors(judged: Judged, case: CaseResult) -> list[CaseResult]:
+    """Results that stand for a base test: of its name, its name after a rename, its body; its file, if that is
+    broken or skipped as a whole."""
+    if case.name in judged.cases:
+        return [judged.cases[case.name]]
+    file = case.file
+    if file is not None and (new := judged.renamed.get(file)):
+        name = new + case.name.removeprefix(file)
+        if name in judged.cases:
+            return [judged.cases[name]]
+        file = new
+    test = judged.followed(case)
+    if test is not None and test.after is not None:
+        found = [
+            each
+            for each in judged.by_key[_new_place(case, test), _named_as(case, test.after)]
+            if _parameters(each) == _parameters(case)
+        ]
+        if found:
+            return found
+    whole = judged.cases.get(file or "")
+    return [whole] if whole is not None else _other_parameters(judged, case, test)
+
+
+def _other_parameters(judged: Judged, case: CaseResult, test: FollowedTest | None) -> list[CaseResult]:
+    """Of a test that is as it was: names made of addresses, dates or random numbers are others in every run."""
+    if test is not None and test.is_changed:
+        return []
+    key = (place(case), declared_name(case))
+    before, after = judged.base_by_key[key], judged.by_key[key]
+    return after if 0 < sum(each.is_executed for each in before) <= sum(each.is_executed for each in after) else []
+
+
+def _new_place(case: CaseResult, test: FollowedTest) -> str:
+    return test.new_path if case.file is not None else place(case)
+
+
+def _named_as(case: CaseResult, test: DeclaredTest) -> str:
+    return test.name if case.file is not None and case.file.endswith(".py") else own_name(test.name)
+
+
+def _parameters(case: CaseResult) -> str:
+    if case.file is not None and case.file.endswith(".py"):
+        return path_within(case).partition("[")[2]
+    parts = go_parts(case.name)
+    return parts[2] if parts else ""
+
+
+def _weaker(judged: Judged, case: CaseResult, successors: Sequence[CaseResult]) -> str:
+    """Why the successor shows less than the base test did; empty when it does not. A test that was red has only to
+    be there and to be executed."""
+    outcomes = {each.outcome for each in successors}
+    if outcomes <= {"skipped"}:
+        return "skipped"
+    if case.is_green and outcomes <= {"skipped", "xfailed"}:
+        return "xfail"
+    test = judged.followed(case)
+    if test is not None and test.is_weaker:
+        return "without a comparison"
+    if test is not None and test.after is not None and test.after.mark == "xfail" and test.before.mark != "xfail":
+        return "xfail"
+    return ""
+
+
+def _reasons(weakened: Sequence[tuple[CaseResult, str]]) -> str:
+    shown = ", ".join(f"{why}: {case.name}" for case, why in weakened[:_LISTED])
+    return shown + (f" and {len(weakened) - _LISTED} more" if len(weakened) > _LISTED else "")
+
+
+def _old_fails(judged: Judged, case: CaseResult) -> bool:
+    found = judged.old.get(case.name) if judged.old is not None else None
+    if found is None and judged.old is not None and case.file is not None:
+        found = judged.old.get(case.file)  # the old file does not load on the new product
+    return found is not None and found.is_red
+
+
+def _lost(judged: Judged, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
+    places = _Places(judged)
+    reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_made_by_product(judged, case)]
+    apart = {case.name for case in reshaped}
+    left = [case for case in lost if case.name not in apart]
+    excused = _removed_with_subject(judged, left)
+    missing = [case.name for case in left if case.name not in excused]
+    if missing:
+        yield finding("tests_deleted", missing, f"ran on the base and are gone: {listed(missing)}", blocking=True)
+    if excused:
+        shown = ", ".join(f"{name} with {subject}" for name, subject in list(excused.items())[:_LISTED])
+        yield finding("removed_on_purpose", list(excused), f"removed with what they tested: {shown}")
+    if reshaped:
+        names = [case.name for case in reshaped]
+        yield finding(
+            "tests_reshaped", names, f"under other names, or made of what the product has no more: {listed(names)}"
+        )
+
+
+class _Places:
+    """How many tests each place executed, at the base and now."""
+
+    def __init__(self, judged: Judged) -> None:
+        base = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
+        self.before = _executed(base)
+        self.after = _executed(judged.cases.values())
+        self.files = {each.old_path: each for each in judged.changes.files}
+        self.touched_before = sum(self.before[path] for path in self.files)
+        afters = {each.change.path for each in judged.changes.files if each.after.compares}
+        self.touched_after = sum(self.after[path] for path in afters)
+
+
+def _is_reshaped(judged: Judged, case: CaseResult, places: _Places) -> bool:
+    """The old test passes on the new product, and its file executes no fewer tests that compare; where the file is
+    gone, all touched test files together."""
+    old = judged.old.get(case.name) if judged.old is not None else None
+    if old is None or not (old.is_green or not case.is_green):
+        return False
+    before = place(case)
+    file = places.files.get(before)
+    if file is not None and (file.is_gone or not file.after.tests):
+        return places.touched_after >= places.touched_before
+    if file is not None and not file.after.compares:
+        return False
+    return places.after[judged.renamed.get(before, before)] >= places.before[before]
+
+
+def _is_made_by_product(judged: Judged, case: CaseResult) -> bool:
+    """Parameters of a test that is as it was, with the harness as it was, and that runs with others."""
+    test = judged.followed(case)
+    untouched = not judged.changes.harness and place(case) not in judged.touched
+    others = judged.by_key[place(case), declared_name(case)]
+    return untouched and (test is None or not test.is_changed) and any(each.is_executed for each in others)
+
+
+def _executed(cases: Collection[CaseResult]) -> Counter[str]:
+    return Counter(place(case) for case in cases if case.is_executed and not is_whole_file(case))
+
+
+def _removed_with_subject(judged: Judged, lost: Sequence[CaseResult]) -> dict[str, str]:
+    """Declared as removed, and a file or definition that they name is gone too: name → what is gone."""
+    if not judged.proof.removed:
+        return {}
+    subjects = removed_subjects(judged.proof.changes)
+    texts = {each.old_path: each for each in judged.changes.files}
+    found = {}
+    for case in lost:
+        test = judged.followed(case)
+        if test is None or not is_declared(case.name, judged.proof.removed):
+            continue
+        file = texts[test.old_path]
+        starts = [each.line for each in file.before.tests]
+        if subject := subject_of(test, file.change.before or "", starts, subjects):
+            found[case.name] = subject
+    return found
+
+
+def _both_lines(judged: Judged, changed: Sequence[CaseResult]) -> str:
+    """Of the first changed test: a line that it had and one that it has now, assertions first."""
+    for case in changed:
+        test = judged.followed(case)
+        file = next((each for each in judged.changes.files if test and each.old_path == test.old_path), None)
+        if test is None or test.after is None or file is None:
+            continue
+        before, after = file.change.before or "", file.change.after or ""
+        old = _told(changed_lines(before, after, test.before.line, _end(file.before.tests, test.before)))
+        new = _told(changed_lines(after, before, test.after.line, _end(file.after.tests, test.after)))
+        if old or new:
+            return f"{case.name}: was `{old}`, is `{new}`; the old version fails on the new code"
+    return f"the base version fails on the new code: {listed([case.name for case in changed])}"
+
+
+def _end(tests: Sequence[DeclaredTest], test: DeclaredTest) -> int | None:
+    return min((each.line - 1 for each in tests if each.line > test.line), default=None)
+
+
+def _told(lines: Iterator[str]) -> str:
+    found = list(lines)
+    return next((line for line in found if "assert" in line.lower() or "expect" in line), found[0] if found else "")[
+        :100
+    ]

@@ -1,0 +1,631 @@
+"""Whole runs, dishonest and honest: what the reports of both trees and the texts between show at the end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from gitswarm.evidence.comparison import Comparison, compare, needs_base, needs_old_on_new
+from gitswarm.evidence.suite_run import Proof, SuiteRun
+from gitswarm.evidence.test_changes import read_changes
+from gitswarm.evidence.test_count import TextChange
+from gitswarm.records.proof import RemovedTest
+from tests.evidence.suites import ran, results
+from tests.tables import table
+
+A, B = "tests/test_a.py", "tests/test_b.py"
+ONE = "def test_one():\n    assert one() == 1\n"
+TWO = "def test_two():\n    assert two() == 2\n"
+BOTH = f"{ONE}\n{TWO}"
+MERGED = "@pytest.mark.parametrize('x', [1, 2])\ndef test_all(x):\n    assert f(x) == x\n"
+SRC = TextChange("src/shop.py", "def one(): ...\n", "def one(): return 1\n")
+GREEN = ran({f"{A}::test_one": ".", f"{A}::test_two": "."})
+ONLY_ONE = ran({f"{A}::test_one": "."})
+OLD_GREEN = results({f"{A}::test_one": ".", f"{A}::test_two": "."})
+OLD_RED = results({f"{A}::test_one": "F", f"{A}::test_two": "."})
+JS_OLD = "describe('till', () => {\n  it('adds', () => { expect(f()).toBe(1) })\n})\n"
+GO_OLD = "package shop\nfunc TestAdd(t *testing.T) { if f() != 1 { t.Fatal() } }\n"
+RUST_OLD = (
+    "pub fn f() -> i32 { 1 }\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() { assert_eq!(f(), 1); }\n}\n"
+)
+
+
+def flags(found: Comparison) -> list[str]:
+    """Each flag, with an exclamation mark where it blocks."""
+    return [f"{each.flag}!" if each.blocking else each.flag for each in found.findings]
+
+
+DISHONEST: dict[str, tuple[Proof, list[str]]] = {
+    "the test file is deleted": (
+        Proof(
+            ran({f"{B}::test_b": "."}),
+            ran({f"{A}::test_one": ".", f"{B}::test_b": "."}),
+            OLD_GREEN,
+            changes=[TextChange(A, ONE, None)],
+        ),
+        ["tests_deleted!"],
+    ),
+    "one test is deleted": (
+        Proof(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, ONE), SRC]),
+        ["tests_deleted!"],
+    ),
+    "a failing test is deleted": (
+        Proof(
+            ONLY_ONE,
+            ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, ONE)],
+        ),
+        ["tests_deleted!"],
+    ),
+    "a test is skipped": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{A}::test_two": "s"}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, f"{ONE}\n@pytest.mark.skip\n{TWO}")],
+        ),
+        ["tests_weakened!"],
+    ),
+    "a skip at run time, from product code": (
+        Proof(ran({f"{A}::test_one": ".", f"{A}::test_two": "s"}), GREEN, "not needed", changes=[SRC]),
+        ["tests_weakened!"],
+    ),
+    "a module is skipped as a whole": (
+        Proof(
+            ran({f"{B}::test_b": ".", A: "s"}),
+            ran({f"{A}::test_one": ".", f"{B}::test_b": "."}),
+            OLD_GREEN,
+            changes=[TextChange(A, ONE, f"pytest.skip('x', allow_module_level=True)\n{ONE}")],
+        ),
+        ["tests_weakened!"],
+    ),
+    "xfail": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{A}::test_two": "x"}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, f"{ONE}\n@pytest.mark.xfail\n{TWO}")],
+        ),
+        ["tests_weakened!"],
+    ),
+    "xfail on a test that passes": (
+        Proof(GREEN, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, f"{ONE}\n@pytest.mark.xfail\n{TWO}")]),
+        ["tests_weakened!"],
+    ),
+    "assert True": (
+        Proof(GREEN, GREEN, OLD_RED, changes=[TextChange(A, BOTH, BOTH.replace("one() == 1", "True"))]),
+        ["tests_weakened!"],
+    ),
+    "emptied": (
+        Proof(ran({f"{A}::test_two": "."}), GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, TWO)]),
+        ["tests_deleted!"],
+    ),
+    "moved out of collection": (
+        Proof(
+            ran({f"{B}::test_b": "."}),
+            ran({f"{A}::test_one": ".", f"{B}::test_b": "."}),
+            OLD_GREEN,
+            changes=[TextChange("tests/a.py", ONE, ONE, old_path=A)],
+        ),
+        ["tests_deleted!"],
+    ),
+    "renamed so that it is not collected": (
+        Proof(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, BOTH.replace("test_two", "_test_two"))]),
+        ["tests_deleted!"],
+    ),
+    "a conftest that deselects": (
+        Proof(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange("conftest.py", None, "collect_ignore = ['a']\n"), SRC]),
+        ["tests_deleted!"],
+    ),
+    "a conftest that deselects parameters": (
+        Proof(
+            ran({f"{A}::test_all[1]": "."}),
+            ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
+            results({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
+            changes=[TextChange("conftest.py", None, "def pytest_collection_modifyitems(): ...\n")],
+        ),
+        ["tests_deleted!"],
+    ),
+    "addopts that deselect": (
+        Proof(
+            ONLY_ONE,
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange("pyproject.toml", "", "[tool.pytest.ini_options]\naddopts = '-k one'\n")],
+        ),
+        ["tests_deleted!"],
+    ),
+    "exit 0 in the test script": (
+        Proof(
+            ran(failed=False),
+            ran({"a.test.js > adds": "."}, source="jest"),
+            "not possible",
+            changes=[TextChange("package.json", '{"scripts":{"test":"jest"}}', '{"scripts":{"test":"exit 0"}}')],
+        ),
+        ["not_compared!", "not_compared"],
+    ),
+    "a script that runs nothing": (
+        Proof(
+            ran({}, failed=False),
+            GREEN,
+            "no time",
+            changes=[TextChange("Makefile", "test:\n\tpytest\n", "test:\n\ttrue\n")],
+        ),
+        ["tests_deleted!", "tests_not_run!", "not_compared!"],
+    ),
+    "another test is put in its place": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{A}::test_easy": "."}),
+            GREEN,
+            results({f"{A}::test_two": "F", f"{A}::test_one": "."}),
+            changes=[TextChange(A, BOTH, f"{ONE}\ndef test_easy():\n    assert one()\n"), SRC],
+        ),
+        ["tests_deleted!"],
+    ),
+    "declared as removed, and what it tests stays": (
+        Proof(
+            ONLY_ONE,
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, ONE), SRC],
+            removed=[RemovedTest(name="test_two", why="obsolete")],
+        ),
+        ["tests_deleted!"],
+    ),
+    "a new test that is never run": (
+        Proof(ran({f"{A}::test_one": "."}), ONLY_ONE, "not needed", changes=[TextChange(B, None, TWO)]),
+        ["new_tests_not_run!"],
+    ),
+    "the changed test fails, and was red before": (
+        Proof(
+            ran({f"{A}::test_one": "F"}),
+            ran({f"{A}::test_one": "F"}),
+            results({f"{A}::test_one": "F"}),
+            changes=[TextChange(A, ONE, ONE.replace("== 1", "== 3"))],
+        ),
+        ["tests_red!"],
+    ),
+    "an added test fails only sometimes": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{B}::test_two": "F"}),
+            ONLY_ONE,
+            alone=results({f"{B}::test_two": "."}),
+            changes=[TextChange(B, None, TWO)],
+        ),
+        ["tests_red!"],
+    ),
+    "a test of a criterion fails as before": (
+        Proof(
+            ran({f"{A}::test_one": "F"}),
+            ran({f"{A}::test_one": "F"}),
+            changes=[SRC],
+            criteria=frozenset({f"{A}::test_one"}),
+        ),
+        ["tests_red!"],
+    ),
+    "red, and nothing was changed": (
+        Proof(ran({f"{A}::test_one": "F"}), ran({f"{A}::test_one": "F"})),
+        ["tests_red!"],
+    ),
+    "a file that loads no more": (
+        Proof(ran({A: "E"}), ONLY_ONE, changes=[SRC]),
+        ["tests_red!"],
+    ),
+    "the names are taken out of the report": (
+        Proof(
+            ran(executed=2, failed=False),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange("tox.ini", "[pytest]\n", "[pytest]\naddopts = -p no:junitxml\n")],
+        ),
+        ["not_compared!"],
+    ),
+    "skipped by a person": (Proof(None), ["tests_not_run!"]),
+    "it.skip": (
+        Proof(
+            ran({"a.test.js > till > adds": "s"}, source="jest"),
+            ran({"a.test.js > till > adds": "."}, source="jest"),
+            results({"a.test.js > till > adds": "."}),
+            changes=[TextChange("a.test.js", JS_OLD, JS_OLD.replace("it(", "it.skip("))],
+        ),
+        ["tests_weakened!", "tests_not_run!"],
+    ),
+    "expect(true)": (
+        Proof(
+            ran({"a.test.js > till > adds": "."}, source="jest"),
+            ran({"a.test.js > till > adds": "."}, source="jest"),
+            results({"a.test.js > till > adds": "F"}),
+            changes=[TextChange("a.test.js", JS_OLD, JS_OLD.replace("f()", "true").replace("toBe(1)", "toBe(true)"))],
+        ),
+        ["tests_weakened!"],
+    ),
+    "a Go test that compares nothing": (
+        Proof(
+            ran({"example.test/shop.TestAdd": "."}, source="go"),
+            ran({"example.test/shop.TestAdd": "."}, source="go"),
+            results({"example.test/shop.TestAdd": "F"}),
+            changes=[TextChange("shop_test.go", GO_OLD, GO_OLD.replace("if f() != 1 { t.Fatal() }", "f()"))],
+        ),
+        ["tests_weakened!"],
+    ),
+    "a Rust test that is ignored": (
+        Proof(
+            ran({"shop tests::adds": "s"}, source="cargo"),
+            ran({"shop tests::adds": "."}, source="cargo"),
+            "not possible",
+            changes=[TextChange("src/lib.rs", RUST_OLD, RUST_OLD.replace("fn adds", "#[ignore]\n    fn adds"))],
+        ),
+        ["tests_weakened!", "tests_not_run!", "not_compared"],
+    ),
+}
+
+HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
+    "TDD": (
+        Proof(ran({f"{A}::test_one": ".", f"{B}::test_two": "."}), changes=[TextChange(B, None, TWO), SRC]),
+        [],
+        True,
+    ),
+    "tests are added to a file": (
+        Proof(GREEN, changes=[TextChange(A, ONE, BOTH), SRC]),
+        [],
+        True,
+    ),
+    "a module is renamed with its test module": (
+        Proof(
+            ran({f"{B}::test_one": "."}),
+            ONLY_ONE,
+            results({f"{A}::test_one": "E"}),
+            changes=[
+                TextChange(B, ONE, f"import b\n{ONE}", old_path=A),
+                TextChange("src/b.py", "x", "x", old_path="src/a.py"),
+            ],
+        ),
+        ["expectation_changed"],
+        True,
+    ),
+    "a test module is split": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{B}::test_two": "."}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, ONE), TextChange(B, None, TWO)],
+        ),
+        [],
+        True,
+    ),
+    "a test is renamed": (
+        Proof(
+            ran({f"{A}::test_uno": ".", f"{A}::test_two": "."}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, BOTH.replace("test_one", "test_uno"))],
+        ),
+        [],
+        True,
+    ),
+    "a parametrized test is renamed": (
+        Proof(
+            ran({f"{A}::test_every[1]": ".", f"{A}::test_every[2]": "."}),
+            ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
+            OLD_GREEN,
+            changes=[TextChange(A, MERGED, MERGED.replace("test_all", "test_every"))],
+        ),
+        [],
+        True,
+    ),
+    "a table of tests is merged": (
+        Proof(
+            ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, MERGED)],
+        ),
+        ["tests_reshaped"],
+        True,
+    ),
+    "tables are merged into a new file": (
+        Proof(
+            ran({f"{B}::test_all[1]": ".", f"{B}::test_all[2]": "."}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, None), TextChange(B, None, MERGED)],
+        ),
+        ["tests_reshaped"],
+        True,
+    ),
+    "an expectation changes, as the task says": (
+        Proof(GREEN, GREEN, OLD_RED, changes=[TextChange(A, BOTH, BOTH.replace("== 1", "== 3")), SRC]),
+        ["expectation_changed"],
+        True,
+    ),
+    "a flaky test": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
+            GREEN,
+            alone=results({f"{A}::test_two": "."}),
+            changes=[SRC],
+        ),
+        ["flaky"],
+        True,
+    ),
+    "a suite that was red before": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
+            ran({f"{A}::test_one": "F", f"{A}::test_two": "F"}),
+            changes=[SRC],
+        ),
+        ["red_before"],
+        True,
+    ),
+    "a file that could not be loaded before": (
+        Proof(ran({f"{A}::test_one": ".", B: "E"}), ran({f"{A}::test_one": ".", B: "E"}), changes=[SRC]),
+        ["red_before"],
+        True,
+    ),
+    "a command that was red before and names nothing": (
+        Proof(
+            replace(ran(executed=3, output="boom"), failed=True),
+            replace(ran(executed=3, output="boom"), failed=True),
+            changes=[SRC],
+        ),
+        ["red_before"],
+        True,
+    ),
+    "a suite that cannot run here": (
+        Proof(ran(failed=True, output="no docker"), ran(failed=True, output="no docker"), changes=[SRC]),
+        ["tests_cannot_run"],
+        None,
+    ),
+    "docs only": (Proof(GREEN, changes=[TextChange("README.md", "a", "b")]), [], True),
+    "lock files and generated code": (
+        Proof(GREEN, changes=[TextChange("uv.lock", "a", "b"), TextChange("api/shop_pb2.py", "a = 1", "a = 2")]),
+        [],
+        True,
+    ),
+    "a feature is removed with its tests": (
+        Proof(
+            ONLY_ONE,
+            GREEN,
+            results({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
+            changes=[
+                TextChange(A, BOTH, ONE),
+                TextChange("src/shop.py", "def one(): ...\ndef two(): ...\n", "def one(): ...\n"),
+            ],
+            removed=[RemovedTest(name="test_two", why="two is gone")],
+        ),
+        ["removed_on_purpose"],
+        True,
+    ),
+    "a feature is removed with its file": (
+        Proof(
+            ran({f"{B}::test_b": "."}),
+            ran({f"{A}::test_two": ".", f"{B}::test_b": "."}),
+            results({A: "E"}),
+            changes=[TextChange(A, TWO, None), TextChange("src/two.py", "def two(): ...\n", None)],
+            removed=[RemovedTest(name=A, why="two is gone")],
+        ),
+        ["removed_on_purpose"],
+        True,
+    ),
+    "a project without tests": (
+        Proof(ran({}, failed=False), changes=[SRC], has_base_tests=False),
+        ["no_tests"],
+        None,
+    ),
+    "a project without tests, with the first one": (
+        Proof(ONLY_ONE, ran({}, failed=False), changes=[TextChange(A, None, ONE), SRC]),
+        [],
+        True,
+    ),
+    "end-to-end tests that the command does not run": (
+        Proof(ONLY_ONE, changes=[TextChange("e2e/test_login.py", None, TWO)]),
+        ["new_tests_not_run"],
+        True,
+    ),
+    "one new test is left to another platform": (
+        Proof(ran({f"{A}::test_one": ".", f"{B}::test_one": "."}), changes=[TextChange(B, None, BOTH)]),
+        ["new_tests_not_run"],
+        True,
+    ),
+    "a new test that is skipped here": (
+        Proof(
+            ran({f"{A}::test_one": ".", f"{B}::test_two": "s"}),
+            changes=[TextChange(B, None, f"@pytest.mark.skipif(x)\n{TWO}")],
+        ),
+        [],
+        True,
+    ),
+    "an xfail is fixed": (
+        Proof(
+            GREEN,
+            ran({f"{A}::test_one": ".", f"{A}::test_two": "x"}),
+            results({f"{A}::test_two": "X"}),
+            changes=[TextChange(A, f"{ONE}\n@pytest.mark.xfail\n{TWO}", BOTH)],
+        ),
+        [],
+        True,
+    ),
+    "names with addresses": (
+        Proof(ran({f"{A}::test_all[<x at 0x2>]": "."}), ran({f"{A}::test_all[<x at 0x1>]": "."}), changes=[SRC]),
+        [],
+        True,
+    ),
+    "a parameter that the product makes goes": (
+        Proof(
+            ran({f"{A}::test_all[a]": "."}), ran({f"{A}::test_all[a]": ".", f"{A}::test_all[b]": "."}), changes=[SRC]
+        ),
+        ["tests_reshaped"],
+        True,
+    ),
+    "a test base in a class": (
+        Proof(
+            ran({f"{A}::TestSub::test_x": "."}),
+            changes=[TextChange(A, None, "class Base:\n  def test_x(self): assert x\nclass TestSub(Base): ...\n")],
+        ),
+        [],
+        True,
+    ),
+    "the test tool names nothing": (
+        Proof(ran(executed=5), changes=[SRC]),
+        [],
+        True,
+    ),
+    "the old tests cannot be run alone": (
+        Proof(GREEN, GREEN, "not possible", changes=[TextChange(A, BOTH, BOTH.replace("== 1", "== 3"))]),
+        ["not_compared"],
+        True,
+    ),
+    "a conftest gets a fixture": (
+        Proof(GREEN, GREEN, OLD_GREEN, changes=[TextChange("conftest.py", "a = 1", "a = 1\nb = 2")]),
+        [],
+        True,
+    ),
+    "a Node project": (
+        Proof(
+            ran({"a.test.js > till > sums": "."}, source="jest"),
+            ran({"a.test.js > till > adds": "."}, source="jest"),
+            results({"a.test.js > till > adds": "."}),
+            changes=[TextChange("a.test.js", JS_OLD, JS_OLD.replace("adds", "sums"))],
+        ),
+        [],
+        True,
+    ),
+    "a table in a Node project": (
+        Proof(
+            ran({"a.test.js > adds 1": ".", "a.test.js > adds 2": "."}, source="jest"),
+            changes=[TextChange("a.test.js", None, "it.each([1, 2])('adds %i', (n) => { expect(f(n)).toBe(n) })\n")],
+        ),
+        [],
+        True,
+    ),
+    "a Go project": (
+        Proof(
+            ran({"example.test/shop.TestAdd/a": ".", "example.test/shop.TestNew": "."}, source="go"),
+            changes=[TextChange("shop_test.go", None, GO_OLD + "func TestNew(t *testing.T) { t.Fatal() }\n")],
+        ),
+        [],
+        True,
+    ),
+    "a Go test is renamed": (
+        Proof(
+            ran({"example.test/shop.TestSum": "."}, source="go"),
+            ran({"example.test/shop.TestAdd": "."}, source="go"),
+            results({"example.test/shop.TestAdd": "."}, source="go"),
+            changes=[TextChange("shop_test.go", GO_OLD, GO_OLD.replace("TestAdd", "TestSum"))],
+        ),
+        [],
+        True,
+    ),
+    "a Rust project": (
+        Proof(
+            ran({"shop tests::adds": ".", "tests/shop.rs whole": "."}, source="cargo"),
+            changes=[
+                TextChange("src/lib.rs", RUST_OLD, RUST_OLD.replace("{ 1 }", "{ 2 - 1 }")),
+                TextChange("tests/shop.rs", None, "#[test]\nfn whole() { assert!(f()) }\n"),
+            ],
+        ),
+        [],
+        True,
+    ),
+    "a Rust test is renamed": (
+        Proof(
+            ran({"shop tests::sums": "."}, source="cargo"),
+            ran({"shop tests::adds": "."}, source="cargo"),
+            "not possible",
+            changes=[TextChange("src/lib.rs", RUST_OLD, RUST_OLD.replace("adds", "sums"))],
+        ),
+        [],
+        True,
+    ),
+}
+
+
+@table(("proof", "expected"), list(DISHONEST.values()), ids=list(DISHONEST))
+def test_dishonest_runs_are_held_back(proof: Proof, expected: list[str]) -> None:
+    assert flags(compare(proof)) == expected
+
+
+@table(("proof", "expected", "passed"), list(HONEST.values()), ids=list(HONEST))
+def test_honest_runs_are_left_alone(proof: Proof, expected: list[str], passed: bool | None) -> None:  # noqa: FBT001
+    found = compare(proof)
+    assert flags(found) == expected
+    assert not any(each.blocking for each in found.findings)
+    assert found.passed is passed
+
+
+RED = ran({f"{A}::test_one": "F"})
+NEEDS: dict[str, tuple[list[TextChange], SuiteRun | None, bool, bool]] = {
+    "product code": ([SRC], GREEN, True, False),
+    "docs": ([TextChange("README.md", "a", "b")], None, True, False),
+    "a new test file": ([TextChange(B, None, TWO)], GREEN, True, False),
+    "an existing test": ([TextChange(A, ONE, ONE.replace("1", "2"))], GREEN, True, True),
+    "harness": ([TextChange("conftest.py", None, "a = 1")], None, True, True),
+    "red, as it may have been": ([SRC], RED, True, True),
+    "red by a new test": ([TextChange(A, None, ONE)], RED, True, False),
+    "red without a name": ([SRC], ran(failed=True), True, True),
+    "nothing ran": ([SRC], ran({}, failed=False), True, True),
+    "nothing ran, as ever": ([SRC], ran({}, failed=False), False, False),
+    "an old test of a longer file is gone": ([TextChange(A, ONE, BOTH)], ran({f"{A}::test_two": "."}), True, True),
+    "a longer file": ([TextChange(A, ONE, BOTH)], GREEN, True, False),
+}
+
+
+@table(("changes", "final", "tested", "needed"), list(NEEDS.values()), ids=list(NEEDS))
+def test_the_base_report_is_needed(
+    changes: list[TextChange],
+    final: SuiteRun | None,
+    tested: bool,  # noqa: FBT001
+    needed: bool,  # noqa: FBT001
+) -> None:
+    assert needs_base(read_changes(changes), final, has_base_tests=tested) is needed
+
+
+def test_old_tests_run_on_new_code_when_tests_or_harness_are_touched() -> None:
+    assert needs_old_on_new(read_changes([TextChange(A, ONE, TWO)]))
+    assert needs_old_on_new(read_changes([TextChange("conftest.py", "a", "b")]))
+    assert not needs_old_on_new(read_changes([SRC, TextChange(B, None, TWO)]))
+
+
+def test_a_changed_expectation_shows_both_lines() -> None:
+    proof, _, _ = HONEST["an expectation changes, as the task says"]
+    (found,) = compare(proof).findings
+    assert found.fact == (
+        f"{A}::test_one: was `assert one() == 1`, is `assert one() == 3`; the old version fails on the new code"
+    )
+
+
+def test_what_was_removed_on_purpose_is_told_with_its_subject() -> None:
+    proof, _, _ = HONEST["a feature is removed with its tests"]
+    (found,) = compare(proof).findings
+    assert (found.names, found.fact) == (
+        (f"{A}::test_two",),
+        f"removed with what they tested: {A}::test_two with two",
+    )
+
+
+def test_excused_and_flaky_names_are_told() -> None:
+    base = ran({f"{A}::test_one": "F", f"{A}::test_two": ".", f"{B}::test_b": "."})
+    final = ran({f"{A}::test_one": "F", f"{A}::test_two": "F", f"{B}::test_b": "F"})
+    alone = results({f"{A}::test_two": ".", f"{B}::test_b": "F"})
+    found = compare(Proof(final, base, alone=alone, changes=[SRC]))
+    assert (found.excused, found.flaky, found.passed) == ((f"{A}::test_one",), (f"{A}::test_two",), False)
+    assert flags(found) == ["red_before", "flaky", "tests_red!"]
+
+
+@pytest.mark.soak
+def test_twenty_thousand_names_are_compared_in_seconds() -> None:
+    names = [f"tests/test_{number % 500}.py::test_{number}" for number in range(20_000)]
+    texts: dict[str, list[str]] = {f"tests/test_{number}.py": [] for number in range(500)}
+    for number in range(20_000):
+        texts[f"tests/test_{number % 500}.py"].append(f"def test_{number}(): assert f({number})\n")
+    changes = [TextChange(path, "".join(lines), "".join(lines[:20])) for path, lines in texts.items()]
+    started = time.process_time()
+    kept = [name for name in names if int(name.rpartition("_")[2]) < 10_000]
+    found = compare(
+        Proof(ran(dict.fromkeys(kept, ".")), ran(dict.fromkeys(names, ".")), results({}), changes=changes)
+    )
+    assert [len(each.names) for each in found.findings] == [10_000]
+    assert time.process_time() - started < 30

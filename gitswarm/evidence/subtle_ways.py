@@ -1,0 +1,396 @@
+"""Three ways to make tests pass without being right, in the Python code that a change adds. Only ever warnings.
+
+| way                  | is looked for as                                                                          |
+|----------------------|-------------------------------------------------------------------------------------------|
+| overloaded comparison| `__eq__` and its like whose every result is a constant, or that never look at the other   |
+| state between calls  | a function counts its calls, or keeps their arguments, and decides by that which constant |
+|                      | it returns                                                                                |
+| special cases        | a branch, table or `match` that gives, for the very input of a test, the very result that |
+|                      | the test expects; code that asks whether pytest runs                                      |
+
+Code that stood in the file before is left alone. A table is special only when each of its entries is in a test.
+Small numbers and "" are nobody's special case, unless there are several of them; None, True and False are no results.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gitswarm.evidence.path_roles import role_of
+from gitswarm.evidence.python_tests import parse
+from gitswarm.evidence.test_count import TextChange, is_test_file
+from gitswarm.records.proof import ProofFinding
+from gitswarm.records.text import shorten
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_FACT_COLUMNS = 200
+_EQUAL, _UNEQUAL = frozenset({"__eq__"}), frozenset({"__ne__"})
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+_RECORDING = frozenset({"append", "add", "appendleft", "insert", "update", "setdefault"})
+_UNDER_TEST = re.compile(r"PYTEST_CURRENT_TEST|^_?pytest$|^unittest$")
+_TRIVIAL = frozenset(map(repr, (*range(-10, 11), 0.0, 1.0, "", None, True, False, (), [], {})))
+_NO_RESULTS = frozenset({"None", "True", "False"})
+_MOST_VALUES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspicion:
+    line: int
+    name: str
+    what: str
+
+
+def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -> tuple[ProofFinding, ...]:
+    """One warning per function or class.
+
+    :param tests: texts of test files besides those in the change.
+    """
+    every = tuple(changes)
+    own = (each.after or "" for each in every if each.path.endswith(".py") and is_test_file(each.path))
+    expected = _Expectations.of((*own, *tests))
+    found = []
+    for change in every:
+        is_product = change.path.endswith(".py") and role_of(change.path, change.after) == "product"
+        if is_product and change.after:
+            found += [
+                ProofFinding(
+                    flag="suspicious_code",
+                    blocking=False,
+                    names=(f"{change.path}::{each.name}",),
+                    fact=shorten(f"{change.path}:{each.line}: {each.name} {each.what}", _FACT_COLUMNS),
+                )
+                for each in _suspicions(change, expected)
+            ]
+    return tuple(found)
+
+
+def _suspicions(change: TextChange, expected: _Expectations) -> Iterator[_Suspicion]:
+    after, before = parse(change.after or ""), parse(change.before or "")
+    if after is None:
+        return
+    try:
+        known = _dumped(before) if before is not None else frozenset()
+        seen: set[str] = set()
+        for suspicion in _found(after, known, expected, "\n".join(sorted(known))):
+            if suspicion.name not in seen:
+                seen.add(suspicion.name)
+                yield suspicion
+    except RecursionError:
+        return
+
+
+def _dumped(tree: ast.Module) -> frozenset[str]:
+    return frozenset(
+        ast.dump(node) for node in ast.walk(tree) if isinstance(node, Function | ast.Assign | ast.Lambda)
+    )
+
+
+def _found(tree: ast.Module, known: frozenset[str], expected: _Expectations, before: str) -> Iterator[_Suspicion]:
+    states = _module_state(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _comparisons(node, known)
+        elif isinstance(node, Function) and ast.dump(node) not in known:
+            if what := _by_state(node, states):
+                yield _Suspicion(node.lineno, node.name, what)
+            if what := _special_cases(node, expected, before) or _asks_for_tests(node, before):
+                yield _Suspicion(node.lineno, node.name, what)
+    for statement in tree.body:
+        if (
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.value, ast.Dict)
+            and ast.dump(statement) not in known
+        ):
+            name = statement.targets[0].id if isinstance(statement.targets[0], ast.Name) else "table"
+            if _is_special_table(statement.value, expected):
+                yield _Suspicion(statement.lineno, name, "holds exactly what tests ask and expect")
+
+
+# comparisons
+
+
+def _comparisons(node: ast.ClassDef, known: frozenset[str]) -> Iterator[_Suspicion]:
+    methods: dict[str, tuple[int, list[ast.expr | None], bool]] = {}
+    for each in node.body:
+        if isinstance(each, Function) and ast.dump(each) not in known:
+            results: list[ast.expr | None] = [one.value for one in _own(each) if isinstance(one, ast.Return)]
+            methods[each.name] = (each.lineno, results, _uses_other(each.args, each.body))
+        elif (
+            isinstance(each, ast.Assign) and isinstance(each.value, ast.Lambda) and ast.dump(each.value) not in known
+        ):
+            name = each.targets[0].id if isinstance(each.targets[0], ast.Name) else ""
+            methods[name] = (
+                each.lineno,
+                [each.value.body],
+                _uses_other(each.value.args, [ast.Expr(each.value.body)]),
+            )
+    constant = {name: _constant(results) for name, (_, results, _) in methods.items()}
+    for name, (line, results, uses) in methods.items():
+        always = constant[name]
+        is_blind = name in _EQUAL and not uses and bool(results) and always is not False and not _refuses(results)
+        is_order = name in _ORDER and always is True and sum(constant.get(each) is True for each in _ORDER) > 2
+        if (name in _EQUAL and always is True) or (name in _UNEQUAL and always is False) or is_blind or is_order:
+            what = f"is always {always}" if always is not None else "does not look at the other"
+            yield _Suspicion(line, f"{node.name}.{name}", what)
+
+
+def _constant(results: Sequence[ast.expr | None]) -> bool | None:
+    """The one truth that every result has; `NotImplemented` is no result."""
+    told = [each for each in results if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
+    values = [each.value for each in told if isinstance(each, ast.Constant)]
+    same = bool(told) and len(values) == len(told) and len({bool(value) for value in values}) == 1
+    return bool(values[0]) if same else None
+
+
+def _refuses(results: Sequence[ast.expr | None]) -> bool:
+    return all(isinstance(each, ast.Name) and each.id == "NotImplemented" for each in results)
+
+
+def _uses_other(arguments: ast.arguments, body: Sequence[ast.stmt]) -> bool:
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
+    wanted = {*names, *(each.arg for each in (arguments.vararg, arguments.kwarg) if each)}
+    return any(isinstance(node, ast.Name) and node.id in wanted for each in body for node in ast.walk(each))
+
+
+def _own(function: Function) -> Iterator[ast.AST]:
+    """What stands in a function, without the functions in it."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            waiting += ast.iter_child_nodes(node)
+
+
+# state
+
+
+def _module_state(tree: ast.Module) -> frozenset[str]:
+    """Module variables that hold a number, a container or an iterator that is counted on."""
+    found = set()
+    for statement in tree.body:
+        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        counted = isinstance(value, ast.Constant) and type(value.value) in {int, bool}
+        if counted or isinstance(value, ast.List | ast.Dict | ast.Set | ast.Call | ast.ListComp | ast.DictComp):
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(found)
+
+
+def _by_state(function: Function, states: frozenset[str]) -> str:
+    """What the function records of its calls, when that decides between constants."""
+    counted, kept = _recorded(function, states)
+    for node in _own(function):
+        if isinstance(node, ast.If | ast.IfExp):
+            read = _places(node.test)
+            constants = [each for each in _results(node) if isinstance(each, ast.Constant) and each.value is not None]
+            plain = [each for each in constants if not isinstance(each.value, bool)]
+            own = {place for place in counted if place.partition(".")[0] not in {"self", "cls"}}
+            hit = (read & own and constants) or (read & (counted | kept) and plain)
+            if hit:
+                return f"keeps {min(read & (counted | kept))} from call to call, and returns a constant by that"
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Subscript):
+            table = isinstance(node.value.value, ast.List | ast.Tuple)
+            if table and _places(node.value.slice) & counted:
+                return "gives another element of a list at every call"
+        elif isinstance(node, ast.Return) and isinstance(node.value, ast.Call) and _is_next(node.value, states):
+            return "gives the next of some values at every call"
+    return ""
+
+
+def _is_next(call: ast.Call, states: frozenset[str]) -> bool:
+    return (
+        isinstance(call.func, ast.Name)
+        and call.func.id == "next"
+        and len(call.args) == 1
+        and _is_values(call.args[0], states)
+    )
+
+
+def _is_values(node: ast.expr, states: frozenset[str]) -> bool:
+    return (
+        isinstance(node, ast.Name)
+        and node.id in states
+        and re.search(r"answer|result|value|expected", node.id) is not None
+    )
+
+
+def _recorded(function: Function, states: frozenset[str]) -> tuple[set[str], set[str]]:
+    """Places that are counted up, and places that arguments are kept in."""
+    shared = {*states, *_mutable_defaults(function)}
+    for node in _own(function):
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            shared |= set(node.names)
+    counted, kept = set(), set()
+    for node in _own(function):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            counted |= _shared(node.target, shared, function.name)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RECORDING:
+            kept |= _shared(node.func.value, shared, function.name)
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            again = (
+                _shared(target, shared, function.name) & _places(node.value)
+                if isinstance(node, ast.Assign)
+                else set()
+            )
+            counted |= again
+            kept |= _shared(target, shared, function.name) if isinstance(target, ast.Subscript) else set()
+    return counted, kept
+
+
+def _mutable_defaults(function: Function) -> Iterator[str]:
+    arguments, defaults = [*function.args.posonlyargs, *function.args.args], function.args.defaults
+    for argument, default in zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True):
+        if isinstance(default, ast.List | ast.Dict | ast.Set):
+            yield argument.arg
+
+
+def _shared(target: ast.expr, shared: set[str], function: str) -> set[str]:
+    """The place that is written, if calls share it: a variable of the module, an attribute of the function or, when
+    it is written itself, of the object."""
+    own = {function, "self", "cls"} if isinstance(target, ast.Attribute) else {function}
+    return {
+        place for place in _places(target) if place in shared or ("." in place and place.partition(".")[0] in own)
+    }
+
+
+def _places(node: ast.AST) -> set[str]:
+    """Variables and attributes of variables that an expression reads: `n`, `f.calls`."""
+    found = set()
+    for each in ast.walk(node):
+        if isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name):
+            found.add(f"{each.value.id}.{each.attr}")
+        elif isinstance(each, ast.Name):
+            found.add(each.id)
+    return found
+
+
+def _results(node: ast.If | ast.IfExp) -> list[ast.expr | None]:
+    if isinstance(node, ast.IfExp):
+        return [node.body, node.orelse]
+    return [each.value for each in node.body if isinstance(each, ast.Return)]
+
+
+# special cases
+
+
+@dataclass(frozen=True, slots=True)
+class _Expectations:
+    """Pairs of an input and a result that tests name together, as text."""
+
+    pairs: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> _Expectations:
+        pairs: set[tuple[str, str]] = set()
+        for text in texts:
+            tree = parse(text)
+            for node in ast.walk(tree) if tree is not None else ():
+                if len(pairs) < _MOST_VALUES:
+                    pairs.update(_pairs(node))
+        return cls(frozenset(pairs))
+
+    def has(self, given: ast.expr, result: ast.expr | None) -> bool:
+        wanted = _literal(result) if result is not None else None
+        if wanted is None or wanted in _NO_RESULTS:
+            return False
+        return (asked := _literal(given)) is not None and (asked, wanted) in self.pairs
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """`assert f(3) == 7`, `self.assertEqual(f(3), 7)`, a row `(3, 7)` of a table."""
+    sides: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is):
+        sides = [(node.left, node.comparators[0]), (node.comparators[0], node.left)]
+    elif isinstance(node, ast.Call) and len(node.args) > 1 and getattr(node.func, "attr", "").startswith("assert"):
+        sides = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
+    for call, result in sides:
+        if isinstance(call, ast.Call) and (wanted := _literal(result)) is not None:
+            inputs = [_literal(each) for each in (*call.args, *(word.value for word in call.keywords))]
+            yield from ((each, wanted) for each in inputs if each is not None)
+            if len(call.args) > 1 and None not in inputs:
+                yield f"({', '.join(each for each in inputs if each is not None)})", wanted
+    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
+        row = [_literal(each) for each in node.elts]
+        if row[-1] is not None and None not in row:
+            yield from ((each, row[-1]) for each in row[:-1] if each is not None)
+
+
+def _literal(node: ast.expr) -> str | None:
+    """A literal in one form; None for what is none."""
+    try:
+        return repr(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _is_trivial(node: ast.expr) -> bool:
+    return _literal(node) in _TRIVIAL
+
+
+def _special_cases(function: Function, expected: _Expectations, before: str) -> str:
+    arguments = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    hits: list[ast.expr] = []
+    for node in _own(function):
+        if isinstance(node, ast.If | ast.IfExp) and ast.dump(node.test) not in before:
+            results = _results(node)[:1]
+            hits += [each for each in _asked(node.test, arguments) for one in results if expected.has(each, one)]
+        elif isinstance(node, ast.Match) and _places(node.subject) & arguments:
+            for case in (each for each in node.cases if ast.dump(each.pattern) not in before):
+                result = next((each.value for each in case.body if isinstance(each, ast.Return)), None)
+                values = [each.value for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
+                hits += [each for each in values if expected.has(each, result)]
+        elif isinstance(node, ast.Dict) and ast.dump(node) not in before and _is_special_table(node, expected):
+            hits += [each for each in node.keys if each is not None]
+    worth = [each for each in hits if not _is_trivial(each)]
+    if worth or len({_literal(each) for each in hits}) > 3:
+        shown = _literal((worth or hits)[0])
+        return f"answers the input {shown} of a test with the constant that the test expects"
+    return ""
+
+
+def _asked(test: ast.expr, arguments: set[str]) -> Iterator[ast.expr]:
+    """Literals that arguments are compared with."""
+    for node in ast.walk(test):
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            continue
+        left, right = node.left, node.comparators[0]
+        if isinstance(node.ops[0], ast.Eq | ast.Is):
+            for one, other in ((left, right), (right, left)):
+                if _places(one) & arguments and not isinstance(one, ast.Call) and _literal(other) is not None:
+                    yield other
+        elif _places(left) & arguments and isinstance(right, ast.Tuple | ast.List | ast.Set):
+            yield from right.elts if isinstance(node.ops[0], ast.In) else ()
+
+
+def _is_special_table(table: ast.Dict, expected: _Expectations) -> bool:
+    """Every entry is an input and a result of a test, at least two, and not all trivial."""
+    entries = [(key, value) for key, value in zip(table.keys, table.values, strict=True) if key is not None]
+    enough = len(entries) > 1 and len(entries) == len(table.keys)
+    return enough and not all(_is_trivial(key) for key, _ in entries) and all(expected.has(*each) for each in entries)
+
+
+def _asks_for_tests(function: Function, before: str) -> str:
+    """`"pytest" in sys.modules`, `os.environ.get("PYTEST_CURRENT_TEST")`."""
+    for node in _own(function):
+        is_asked = isinstance(node, ast.Constant) and isinstance(node.value, str) and _UNDER_TEST.search(node.value)
+        if is_asked and ast.dump(node) not in before and _is_asking(function, node):
+            return "asks whether tests run"
+    return ""
+
+
+def _is_asking(function: Function, literal: ast.AST) -> bool:
+    """The literal stands beside `sys.modules` or the environment."""
+    for node in _own(function):
+        if isinstance(node, ast.Compare | ast.Call | ast.Subscript) and any(
+            each is literal for each in ast.walk(node)
+        ):
+            words = {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+            words |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            if words & {"modules", "environ", "getenv"}:
+                return True
+    return False

@@ -26,7 +26,7 @@ from gitswarm.evidence.suite_run import (
     title_of,
 )
 from gitswarm.evidence.survivors import judge_base_tests
-from gitswarm.evidence.test_changes import FollowedTest, TestChanges, read_changes
+from gitswarm.evidence.test_changes import FollowedTest, TestChanges, has_collected_name, read_changes
 from gitswarm.records.proof import ProofFinding
 
 _PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
@@ -115,11 +115,11 @@ def _new_tests(judged: Judged) -> Iterator[ProofFinding]:
             continue
         if len(missing) < len(tests):
             yield finding("new_tests_not_run", names, f"not in the report: {listed(names)}")
-        elif _runs_beside(judged, path):
+        elif has_collected_name(path) and _runs_beside(judged, path):
             fact = f"none of the {len(names)} new tests of {path} ran"
             yield finding("new_tests_not_run", names, fact, blocking=True)
         else:
-            fact = f"the command runs no test of the folder of {path}"
+            fact = f"none of the {len(names)} tests of {path} ran; the command may not look for them there"
             yield finding("new_tests_not_run", names, fact)
 
 

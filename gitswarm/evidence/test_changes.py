@@ -228,9 +228,14 @@ def _uncollected(changes: TestChanges) -> list[FollowedTest]:
 
     def leaves(test: FollowedTest) -> bool:
         old, new = PurePosixPath(test.old_path).name, PurePosixPath(test.new_path).name
-        return old.endswith(".py") and bool(_COLLECTED.match(old)) and not _COLLECTED.match(new)
+        return old.endswith(".py") and has_collected_name(old) and not has_collected_name(new)
 
     return [test for test in changes.followed if test.after is not None and leaves(test)]
+
+
+def has_collected_name(path: str) -> bool:
+    """Whether a Python file is called as pytest or Django look for tests; of other files their patterns decide."""
+    return not path.endswith(".py") or bool(_COLLECTED.match(PurePosixPath(path).name))
 
 
 def _report(flag: ProofFlag, what: str, tests: Sequence[FollowedTest], *, blocking: bool) -> ProofFinding:

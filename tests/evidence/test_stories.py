@@ -425,6 +425,11 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         ["new_tests_not_run"],
         True,
     ),
+    "a helper that is called as a test is": (
+        Proof(ONLY_ONE, changes=[TextChange("tests/factories.py", None, "def test_client(): return Client()\n")]),
+        ["new_tests_not_run"],
+        True,
+    ),
     "one new test is left to another platform": (
         Proof(ran({f"{A}::test_one": ".", f"{B}::test_one": "."}), changes=[TextChange(B, None, BOTH)]),
         ["new_tests_not_run"],

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 
 from gitswarm.evidence.case_names import go_parts, own_name
 from gitswarm.evidence.declarations import DeclaredTest
-from gitswarm.evidence.failures import is_excused_whole, judge_failures, judge_nothing, report_failures
+from gitswarm.evidence.red_tests import is_excused_whole, judge_failures, judge_nothing, report_failures
 from gitswarm.evidence.suite_run import (
-    Judged,
+    ComparisonIndex,
     Proof,
     SuiteRun,
     declaration_of,
@@ -83,7 +83,7 @@ def compare(proof: Proof) -> Comparison:
     changes = read_changes(proof.changes)
     if proof.final is None:
         return Comparison((finding("tests_not_run", (), "the last test run was skipped", blocking=True),), None)
-    judged = Judged(proof, changes, proof.final)
+    judged = ComparisonIndex(proof, changes, proof.final)
     nothing = judge_nothing(judged)
     if nothing is not None and nothing.flag in {"no_tests", "tests_cannot_run"}:
         return Comparison((nothing, *_not_compared(judged)), None)
@@ -100,7 +100,7 @@ def compare(proof: Proof) -> Comparison:
     return Comparison(findings, passed, tuple(excused), tuple(flaky))
 
 
-def _new_tests(judged: Judged) -> Iterator[ProofFinding]:
+def _new_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """Test files of whose new tests a report that names all has none."""
     if not judged.final.names_all:
         return
@@ -123,7 +123,7 @@ def _new_tests(judged: Judged) -> Iterator[ProofFinding]:
             yield finding("new_tests_not_run", names, fact)
 
 
-def _is_reported(judged: Judged, path: str, test: DeclaredTest) -> bool:
+def _is_reported(judged: ComparisonIndex, path: str, test: DeclaredTest) -> bool:
     """By its own name, for a class may be run under the name of one that inherits it."""
     title = own_name(test.name) if path.endswith(".py") else test.name
     if not _PLACEHOLDER.search(title):
@@ -140,7 +140,7 @@ def _title_pattern(name: str) -> re.Pattern[str]:
     return re.compile(".{0,500}".join(map(re.escape, parts)), re.DOTALL)
 
 
-def _runs_beside(judged: Judged, path: str) -> bool:
+def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
     """Whether other tests of a new file's folder, or of its file, were run."""
     folder = PurePosixPath(path).parent.as_posix()
     for case in judged.cases.values():
@@ -153,7 +153,7 @@ def _runs_beside(judged: Judged, path: str) -> bool:
     return any(_is_reported(judged, path, test) for test in before)
 
 
-def _not_compared(judged: Judged) -> Iterator[ProofFinding]:
+def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """What was called for and not done, and names that a report does not tell."""
     proof, touched = judged.proof, judged.changes.calls_for_base
     if proof.base in {"no time", "not possible"}:

@@ -16,7 +16,7 @@ from gitswarm.records.evidence import TestReport
 from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
 from gitswarm.records.text import shorten
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 _FACT_COLUMNS = 300
 _LISTED = 3
@@ -89,7 +89,7 @@ def is_whole_file(case: CaseResult) -> bool:
 
 
 @dataclass(slots=True)
-class Judged:
+class ComparisonIndex:
     """A proof with its lookups. `base` None: there is none."""
 
     proof: Proof
@@ -145,7 +145,7 @@ def declared_name(case: CaseResult) -> str:
     return own_name(case.name)
 
 
-def declaration_of(case: CaseResult, declared: Mapping[tuple[str, str], Found]) -> Found | None:
+def declaration_of(case: CaseResult, declared: Mapping[tuple[str, str], Value]) -> Value | None:
     """By file and name; without a file by a name that only one changed file has, in the folder of its package."""
     name = declared_name(case)
     if case.file is not None and (case.file, name) in declared:

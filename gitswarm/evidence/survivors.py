@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.declarations import DeclaredTest
 from gitswarm.evidence.removal import removed_subjects, subject_of
-from gitswarm.evidence.suite_run import Judged, declared_name, finding, is_whole_file, listed, place
+from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_whole_file, listed, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
@@ -16,7 +16,7 @@ from gitswarm.records.proof import ProofFinding
 _LISTED = 3
 
 
-def judge_base_tests(judged: Judged) -> Iterator[ProofFinding]:
+def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     base = judged.base
     if base is None or base.results is None:
         return
@@ -43,7 +43,7 @@ def judge_base_tests(judged: Judged) -> Iterator[ProofFinding]:
         yield finding("expectation_changed", [case.name for case in changed], _both_lines(judged, changed))
 
 
-def _successors(judged: Judged, case: CaseResult) -> list[CaseResult]:
+def _successors(judged: ComparisonIndex, case: CaseResult) -> list[CaseResult]:
     """Results that stand for a base test: of its name, its name after a rename, its body; its file, if that is
     broken or skipped as a whole."""
     if case.name in judged.cases:
@@ -67,7 +67,7 @@ def _successors(judged: Judged, case: CaseResult) -> list[CaseResult]:
     return [whole] if whole is not None else _other_parameters(judged, case, test)
 
 
-def _other_parameters(judged: Judged, case: CaseResult, test: FollowedTest | None) -> list[CaseResult]:
+def _other_parameters(judged: ComparisonIndex, case: CaseResult, test: FollowedTest | None) -> list[CaseResult]:
     """Of a test that is as it was: names made of addresses, dates or random numbers are others in every run."""
     if test is not None and test.is_changed:
         return []
@@ -91,7 +91,7 @@ def _parameters(case: CaseResult) -> str:
     return parts[2] if parts else ""
 
 
-def _weaker(judged: Judged, case: CaseResult, successors: Sequence[CaseResult]) -> str:
+def _weaker(judged: ComparisonIndex, case: CaseResult, successors: Sequence[CaseResult]) -> str:
     """Why the successor shows less than the base test did; empty when it does not. A test that was red has only to
     be there and to be executed."""
     outcomes = {each.outcome for each in successors}
@@ -112,14 +112,14 @@ def _reasons(weakened: Sequence[tuple[CaseResult, str]]) -> str:
     return shown + (f" and {len(weakened) - _LISTED} more" if len(weakened) > _LISTED else "")
 
 
-def _old_fails(judged: Judged, case: CaseResult) -> bool:
+def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:
     found = judged.old.get(case.name) if judged.old is not None else None
     if found is None and judged.old is not None and case.file is not None:
         found = judged.old.get(case.file)  # the old file does not load on the new product
     return found is not None and found.is_red
 
 
-def _lost(judged: Judged, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
+def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
     places = _Places(judged)
     reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_made_by_product(judged, case)]
     apart = {case.name for case in reshaped}
@@ -141,7 +141,7 @@ def _lost(judged: Judged, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
 class _Places:
     """How many tests each place executed, at the base and now."""
 
-    def __init__(self, judged: Judged) -> None:
+    def __init__(self, judged: ComparisonIndex) -> None:
         base = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
         self.before = _executed(base)
         self.after = _executed(judged.cases.values())
@@ -151,7 +151,7 @@ class _Places:
         self.touched_after = sum(self.after[path] for path in afters)
 
 
-def _is_reshaped(judged: Judged, case: CaseResult, places: _Places) -> bool:
+def _is_reshaped(judged: ComparisonIndex, case: CaseResult, places: _Places) -> bool:
     """The old test passes on the new product, and its file executes no fewer tests that compare; where the file is
     gone, all touched test files together."""
     old = judged.old.get(case.name) if judged.old is not None else None
@@ -166,7 +166,7 @@ def _is_reshaped(judged: Judged, case: CaseResult, places: _Places) -> bool:
     return places.after[judged.renamed.get(before, before)] >= places.before[before]
 
 
-def _is_made_by_product(judged: Judged, case: CaseResult) -> bool:
+def _is_made_by_product(judged: ComparisonIndex, case: CaseResult) -> bool:
     """Parameters of a test that is as it was, with the harness as it was, and that runs with others."""
     test = judged.followed(case)
     untouched = not judged.changes.harness and place(case) not in judged.touched
@@ -178,7 +178,7 @@ def _executed(cases: Collection[CaseResult]) -> Counter[str]:
     return Counter(place(case) for case in cases if case.is_executed and not is_whole_file(case))
 
 
-def _removed_with_subject(judged: Judged, lost: Sequence[CaseResult]) -> dict[str, str]:
+def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> dict[str, str]:
     """Declared as removed, and a file or definition that they name is gone too: name → what is gone."""
     if not judged.proof.removed:
         return {}
@@ -196,7 +196,7 @@ def _removed_with_subject(judged: Judged, lost: Sequence[CaseResult]) -> dict[st
     return found
 
 
-def _both_lines(judged: Judged, changed: Sequence[CaseResult]) -> str:
+def _both_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
     """Of the first changed test: a line that it had and one that it has now, assertions first."""
     for case in changed:
         test = judged.followed(case)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gitswarm.evidence.suite_run import Judged, SuiteRun, finding, is_own, listed, own_tests, red_cases
+from gitswarm.evidence.suite_run import ComparisonIndex, SuiteRun, finding, is_own, listed, own_tests, red_cases
 from gitswarm.records.proof import ProofFinding
 
 
-def judge_failures(judged: Judged) -> tuple[list[str], list[str], list[str]]:
+def judge_failures(judged: ComparisonIndex) -> tuple[list[str], list[str], list[str]]:
     """Names that fail: excused by the base, flaky, and red."""
     base = judged.base.results.named() if judged.base is not None and judged.base.results is not None else {}
     alone = judged.proof.alone.named() if judged.proof.alone is not None else {}
@@ -27,7 +27,7 @@ def judge_failures(judged: Judged) -> tuple[list[str], list[str], list[str]]:
     return excused, flaky, red
 
 
-def is_excused_whole(judged: Judged) -> bool:
+def is_excused_whole(judged: ComparisonIndex) -> bool:
     """A failure without a name that the base shows too: the same output, and the same counts above 0."""
     base, final = judged.base, judged.final
     if base is None or not base.is_red or not judged.proof.changes or judged.proof.criteria:
@@ -42,7 +42,7 @@ def _counts(run: SuiteRun) -> tuple[int, ...]:
 
 
 def report_failures(
-    judged: Judged, excused: Sequence[str], flaky: Sequence[str], red: Sequence[str]
+    judged: ComparisonIndex, excused: Sequence[str], flaky: Sequence[str], red: Sequence[str]
 ) -> Iterator[ProofFinding]:
     if excused:
         yield finding("red_before", excused, f"failed at the base too: {listed(excused)}")
@@ -57,7 +57,7 @@ def report_failures(
             yield finding("tests_red", (), "the test command failed and names no test", blocking=True)
 
 
-def judge_nothing(judged: Judged) -> ProofFinding | None:
+def judge_nothing(judged: ComparisonIndex) -> ProofFinding | None:
     """Neither side executed a test, or the final one did not."""
     final, base = judged.final, judged.base
     if final.failed and base is not None and base.failed and judged.proof.changes and _is_as_broken(base, final):

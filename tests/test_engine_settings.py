@@ -159,11 +159,22 @@ def test_the_profile_comes_before_the_caller_and_the_caller_before_our_defaults(
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
         "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
+        **dict.fromkeys(FORGETFUL, "1"),
+        "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     }
 
 
-@pytest.mark.parametrize("name", ["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR"])
-def test_what_the_policy_rests_on_cannot_be_switched_off(name: str) -> None:
+FORGETFUL = (
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+    "CLAUDE_CODE_DISABLE_ORG_MEMORY",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR", *FORGETFUL]
+)
+def test_what_policy_and_amnesia_rest_on_cannot_be_switched_off(name: str) -> None:
     assert profile(env={name: "0"}).environment({name: "0"})[name] == "1"
 
 

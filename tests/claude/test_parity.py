@@ -221,10 +221,13 @@ def test_all_papers_keep_their_schemas(pair: tuple[Played, Played]) -> None:
 
 
 def test_transcripts_tell_the_same_and_then_how_it_was_handed_over(pair: tuple[Played, Played]) -> None:
+    """Behind the two halves of the prompt stands what Claude Code adds to them."""
     real, stub = pair
     handed_over = [("message", "user"), ("message", "assistant")]
     for name, lines in stub.papers("transcripts").items():
         told = shape(real.papers("transcripts")[name])
+        if lines[0].get("role"):
+            assert told.pop(2) == ("message", "system")
         asks = name != "line/garbled@1" and bool(lines[0].get("role"))
         assert told == shape(lines) + (handed_over if asks else told[len(lines) :])
 

@@ -92,7 +92,7 @@ class ClaudeEngine:
         worked = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
         try:
             recorder.prompt(request.prompt)
-            with self._ordered(request, partial(work_order, request, self.profile)) as order:
+            with self._ordered(request, recorder, partial(work_order, request, self.profile)) as order:
                 if isinstance(order, EngineOutcome):
                     return step_result(request, recorder, replace(worked, work=Phase(order)))
                 start = partial(Conversation, recorder, Gate(request.decide, self.profile.decision_s), emit)
@@ -118,7 +118,7 @@ class ClaudeEngine:
         recorder = Recorder(terms, self.clock, _unheard, _SOURCES[self.mode])
         gate = Gate(terms.decide, self.profile.decision_s)
         watch = Watch(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
-        with self._ordered(terms, partial(route_order, question, terms, self.profile)) as order:
+        with self._ordered(terms, recorder, partial(route_order, question, terms, self.profile)) as order:
             if isinstance(order, EngineOutcome):
                 return RouteAnswer(_no_answer(order))
             answered = self._phases(lambda: Conversation(recorder, gate, _unheard)).run(order, watch)
@@ -134,9 +134,10 @@ class ClaudeEngine:
 
     @contextmanager
     def _ordered(
-        self, asked: StepRequest | RouteTerms, order: Callable[[Path, Path], SessionOrder]
+        self, asked: StepRequest | RouteTerms, recorder: Recorder, order: Callable[[Path, Path], SessionOrder]
     ) -> Iterator[SessionOrder | EngineOutcome]:
-        """A session with a folder of its own while the block lasts; or why there can be none.
+        """A session with a folder of its own while the block lasts, and in the transcript what the program adds to
+        its prompt; or why there can be no session.
 
         :param order: makes it from its program and its folder.
         """
@@ -144,6 +145,7 @@ class ClaudeEngine:
         if program.path is None or program.problem is not None:
             yield EngineOutcome(kind="engine_missing", detail=program.told)
             return
+        recorder.note("system", self.profile.additions(program.version))
         asked.scratch.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=asked.scratch))
         try:

@@ -27,7 +27,17 @@ _ALWAYS = {
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     # The policy judges each line from the top of the worktree.
     "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR": "1",
+    # A session knows what its prompt says: nothing that Claude Code remembers of other work in this folder, …
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_ORG_MEMORY": "1",
+    # … and no git status with the user's name and the subjects of earlier steps.
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
 }
+_ISOLATED = {
+    # A company's too, which no setting source switches off.
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+}
+"""Where no settings of Claude Code's own are read."""
 _NEVER = frozenset(
     {
         "CLAUDECODE",  # says that the caller is a session of Claude Code itself
@@ -39,6 +49,12 @@ _NEVER = frozenset(
     }
 )
 """Sessions never get these, whoever sets them."""
+
+_ADDITIONS = (
+    "its preset claude_code; definitions of the tools; working directory, whether that is a git repository, "
+    "platform, shell, system version; name, id and knowledge cutoff of the model; today's date; tokens left; "
+    "with a login the account's email address"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +78,14 @@ class ClaudeProfile:
         """
         :param env: the agent's; what the caller set for Claude is in it, and the profile's own comes before that.
         """
-        said = {**_UNLESS_SAID, **env, **self.access.env, **_ALWAYS}
+        said = {**_UNLESS_SAID, **env, **self.access.env, **_ALWAYS, **(_ISOLATED if self.is_isolated else {})}
         return {name: value for name, value in said.items() if name not in _NEVER}
+
+    def additions(self, version: str) -> str:
+        """What a program of this version adds to our prompt without being asked (docs/engines.md)."""
+        own = self.settings.setting_sources
+        read = f" It also reads the settings and instructions of: {', '.join(own)}." if own else ""
+        return f"Claude Code {version} adds: {_ADDITIONS}.{read}"
 
     def lacking(self, env: Mapping[str, str]) -> tuple[str, str] | None:
         """What keeps sessions from reaching their provider, and what to do; None: nothing that can be seen here.

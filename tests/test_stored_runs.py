@@ -15,6 +15,10 @@ FOLDER = Path(__file__).parent / "corpus"
 FORMAT_1: dict[str, Any] = json.loads(gzip.decompress((FOLDER / "format-1.json.gz").read_bytes()))
 
 
+TAKEN_BACK = "run-20261122-045822-594965"
+"""A run with a step that was taken back. Its $0.02 are in the totals of later versions, and not in the answers."""
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return _unpacked(tmp_path_factory.mktemp("stored") / "format-1")
@@ -30,9 +34,16 @@ def test_the_stored_runs_are_those_that_answers_are_known_of(stored: Corpus) -> 
 
 @pytest.mark.parametrize("run", sorted(FORMAT_1))
 def test_a_stored_run_reads_and_verifies_as_it_did(stored: Corpus, run: str) -> None:
-    assert answers(stored, run) == {name: said for name, said in FORMAT_1[run].items() if name != "resumed"}
+    expected = {name: said for name, said in FORMAT_1[run].items() if name != "resumed"}
+    if run == TAKEN_BACK:
+        expected["status"] = expected["status"].replace('"cost_usd": 0.01,', '"cost_usd": 0.03,')
+        expected["graph"] = [expected["graph"][0].replace("$0.01", "$0.03"), *expected["graph"][1:]]
+    assert answers(stored, run) == expected
 
 
 @pytest.mark.parametrize("run", sorted(FORMAT_1))
 def test_a_stored_run_is_resumed_to_the_same_end(tmp_path: Path, run: str) -> None:
-    assert resumed(_unpacked(tmp_path / "copy"), run) == FORMAT_1[run]["resumed"]
+    expected = FORMAT_1[run]["resumed"]
+    if run == TAKEN_BACK:
+        expected = {**expected, "out": expected["out"].replace("$0.03", "$0.05")}
+    assert resumed(_unpacked(tmp_path / "copy"), run) == expected

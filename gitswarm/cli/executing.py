@@ -20,6 +20,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import way_home
 from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus
@@ -151,7 +152,8 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
     spec = run_spec(repository, state)
     run = state.layout.run_id
     steps = plural(len(state.steps), "step")
-    out(f"{run} {status}: {steps}, {state.tokens} tokens, {money(state.cost_usd)}")
+    used = spent(repository, state)
+    out(f"{run} {status}: {steps}, {used.tokens} tokens, {money(used.cost_usd)}")
     if status is not RunStatus.SUCCEEDED:
         last = state.last_step
         if last is not None and status is not RunStatus.STOPPED:

@@ -14,8 +14,9 @@ from gitswarm.engines.base import Emit
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
-from gitswarm.records.receipt import ToolCall, ToolSource
+from gitswarm.records.receipt import Tokens, ToolCall, ToolSource
 from gitswarm.records.secrets import Scrub
+from gitswarm.records.spent import usd
 from gitswarm.records.transcript import Message, ToolResult, ToolUse, TranscriptLine
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.context import cut
@@ -99,6 +100,10 @@ class Recorder:
         self.note("assistant", text)
         told = cut(self._request.scrub(self._placeless(text)), EVENT_TEXT_CHARS)
         self._emit(Event(EventKind.MESSAGE, {"role": "assistant", "text": told}))
+
+    def used(self, tokens: Tokens, cost_usd: float | None) -> None:
+        """All that this execution has used so far, in US dollars; None: what it costs is not known."""
+        self._emit(Event(EventKind.USAGE, {"tokens": tokens.model_dump(mode="json"), "cost_usd": usd(cost_usd)}))
 
     def call(self, tool: str, given: Given, act: Callable[[Given], ToolOutcome]) -> ToolOutcome:
         """Records a tool call, and has `act` carry it out if the policy allows it, with the input that it allows."""

@@ -76,6 +76,9 @@ class StubEngine:
             entry = entry.model_copy(update={"write": files})
         else:
             entry = self._script.entry(request.execution.flow, request.execution.step, request.executed)
+        tokens = Tokens.of(entry.tokens.prompt, entry.tokens.completion)
+        if tokens.total or entry.cost_usd != 0:
+            recorder.used(tokens, entry.cost_usd)
         error = _act(entry, request, recorder)
         handoff, problem = _handoff(entry)
         output = capped(entry.output if entry.output is not None else handoff.summary if handoff else "")
@@ -90,7 +93,7 @@ class StubEngine:
             handoff_problem=problem,
             transcript=recorder.transcript,
             tool_calls=recorder.tool_calls,
-            tokens=Tokens.of(entry.tokens.prompt, entry.tokens.completion),
+            tokens=tokens,
             cost_usd=entry.cost_usd,
             outcome=_outcome(error, problem),
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gitswarm.git.object_reader import ObjectReader
+from collections.abc import Iterator
+
+from gitswarm.git.object_reader import DIRECTORY, ObjectReader
 from gitswarm.git.ref_files import RefReader
 
 
@@ -26,3 +28,19 @@ class NoteReader:
         tree = self._read_objects.commit(tip).tree
         found = self._read_objects.file(tree, f"{commit_id[:2]}/{commit_id[2:]}")
         return found if found is not None else self._read_objects.file(tree, commit_id)
+
+    def contents(self) -> list[bytes]:
+        """All notes, in no order that means anything."""
+        tip = self.tip
+        if tip is None:
+            return []
+        tree = self._read_objects.commit(tip).tree
+        found = self._read_objects.files_of([(tree, path) for path in self._paths(tree)])
+        return [content for content in found if content is not None]
+
+    def _paths(self, tree: str) -> Iterator[str]:
+        for name, (entry, mode) in self._read_objects.entries(tree).items():
+            if mode == DIRECTORY:
+                yield from (f"{name}/{rest}" for rest in self._read_objects.entries(entry))
+            else:
+                yield name

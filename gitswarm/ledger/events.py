@@ -22,6 +22,7 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
     EventKind.TOOL_START: ("tool", "input"),
     EventKind.TOOL_END: ("tool", "success", "output"),
     EventKind.ENGINE_RETRY: ("attempt", "of", "wait_s", "reason"),
+    EventKind.USAGE: ("tokens", "cost_usd"),
     EventKind.FILE_CHANGES: ("files", "insertions", "deletions"),
     EventKind.ROUTE_DECISION: ("from_step", "to_step", "reason", "loop_state", "routing_source"),
     EventKind.ROUTING_OFFROAD: ("candidate_id", "from_step", "instead_of", "why_now"),

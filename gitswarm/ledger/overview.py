@@ -13,6 +13,7 @@ from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, sta
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
@@ -57,7 +58,8 @@ class LandedOn:
 
 @dataclass(frozen=True, slots=True)
 class RunOverview:
-    """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first."""
+    """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
+    `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown."""
 
     run_id: str
     state: RunStatus
@@ -95,6 +97,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     decided = standing_after(repository, layout, state.tip)
     coming = _coming(repository, state, decided)
     worktree = repository.worktree_made_for(layout.branch)
+    used = spent(repository, state)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -106,8 +109,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         base=state.base,
         tip=state.tip,
         worktree=str(worktree.path) if worktree else None,
-        cost_usd=state.cost_usd,
-        tokens=state.tokens,
+        cost_usd=used.cost_usd,
+        tokens=used.tokens,
         last_error=_last_error(repository, state),
         hint=_hint(layout, status) if status is not RunStatus.SUCCEEDED else way_home(repository, state),
         stack=tuple(map(_interruption, coming.stack)),

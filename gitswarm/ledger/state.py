@@ -58,7 +58,7 @@ class RunState:
 
     @property
     def cost_usd(self) -> float | None:
-        """None as soon as one step's cost is unknown: an unknown cost is not 0."""
+        """Of the steps on the branch; None as soon as one step's cost is unknown: an unknown cost is not 0."""
         return self.tally.cost_usd
 
     def with_commit(self, commit: Commit, message: Message) -> RunState:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
+from gitswarm.records.spent import usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class Tally:
 
     `steps` is keyed by (flow, step) in the order of first execution. `entered` holds the executions of each flow
     since it was last entered, in order: only steps of its own graph, and not what people did. `journey` is the order
-    in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far.
+    in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far. `tokens` and
+    `cost_usd` are those of the steps on the branch, for conditions; what the run spent is in ledger/spent.py.
     """
 
     steps: Mapping[tuple[str, str], StepTally] = field(default_factory=dict)
@@ -90,10 +92,8 @@ class Tally:
             last_iteration=max(iteration, earlier.last_iteration) if earlier else iteration,
             newest=record,
         )
-        cost = None
-        if self.cost_usd is not None and record.cost_usd is not None:
-            cost = self.cost_usd + record.cost_usd
-        after = replace(self, steps={**self.steps, key: step}, tokens=self.tokens + record.tokens, cost_usd=cost)
+        tokens, cost = self.tokens + record.tokens, usd(self.cost_usd, record.cost_usd)
+        after = replace(self, steps={**self.steps, key: step}, tokens=tokens, cost_usd=cost)
         return after if record.by_human or record.by_command else after.travelled(record)
 
     def travelled(self, record: StepRecord) -> Tally:

@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     TOOL_START = "tool_start"
     TOOL_END = "tool_end"
     ENGINE_RETRY = "engine_retry"
+    USAGE = "usage"
     FILE_CHANGES = "file_changes"
     ROUTE_DECISION = "route_decision"
     ROUTING_OFFROAD = "routing_offroad"

@@ -21,6 +21,7 @@ class ScriptEntry(Record):
     """What one execution of a step does.
 
     Order of effects: `delay_ms`, `hang`, `write`, `delete`, `run`, then `fail` or the handoff.
+    `tokens` and `cost_usd` are used from the begin; a cost that is null is unknown.
     `route` is a navigator's answer after the step, given `route_delay_ms` late; `routing` the agent's own wish.
     A path that starts with `RUN_BASE/` lies in the run's evidence folder, any other in the worktree.
     """
@@ -42,7 +43,7 @@ class ScriptEntry(Record):
     route_delay_ms: int = Field(default=0, ge=0)
     routing: RoutingSignal | None = None
     tokens: ScriptTokens = ScriptTokens()
-    cost_usd: float = Field(default=0.0, ge=0)
+    cost_usd: float | None = Field(default=0.0, ge=0)
 
     def over(self, default: ScriptEntry) -> ScriptEntry:
         """This entry, with what it does not say taken from `default`."""

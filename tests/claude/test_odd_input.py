@@ -101,7 +101,7 @@ def test_a_step_that_breaks_keeps_what_was_recorded(stage: Stage, mode: str, kin
     assert result.cost_usd is None
     assert [call.input for call in result.tool_calls] == [{"command": "echo hi >> a.txt"}]
     assert result.tool_calls[0].success == (kind is EventKind.TOOL_END)
-    assert [type(line) for line in result.transcript] == [Message, Message, ToolUse, ToolResult]
+    assert [type(line) for line in result.transcript] == [Message, Message, Message, ToolUse, ToolResult]
 
 
 @pytest.mark.parametrize("error", [StepEndedError(), StorageError("no room")])

@@ -13,6 +13,7 @@ from gitswarm.engines.claude.messages import read
 from gitswarm.engines.claude.said import (
     Began,
     Called,
+    Counted,
     Ended,
     Faulted,
     Limited,
@@ -42,6 +43,15 @@ def user(content: str, parent: str = "null") -> str:
     return f'{{"type": "user", "message": {message}, "parent_tool_use_id": {parent}, {SESSION}}}'
 
 
+def streamed(event: str) -> str:
+    return f'{{"type": "stream_event", "event": {event}, "parent_tool_use_id": null, {SESSION}}}'
+
+
+USED = (
+    '"input_tokens": 10, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 23, '
+    '"cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 20}'
+)
+
 LINES: dict[str, tuple[str, list[Said]]] = {
     "a session begins": (
         (
@@ -57,6 +67,25 @@ LINES: dict[str, tuple[str, list[Said]]] = {
     "a tool call of a subagent": (
         assistant('{"type": "tool_use", "id": "t2", "name": "Bash", "input": {}}', '"parent_tool_use_id": "t1"'),
         [Called("t2", "Bash", {}, "t1")],
+    ),
+    "the begin of an answer": (
+        streamed(f'{{"type": "message_start", "message": {{{ASSISTANT}, "usage": {{{USED}, "output_tokens": 1}}}}}}'),
+        [Counted("msg_1", None, "claude-sonnet-4-5", prompt=37, billed=10 + 0.4 + 1.25 * 3 + 2 * 20, completion=1)],
+    ),
+    "the end of an answer": (
+        streamed('{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 20}}'),
+        [Counted(None, None, completion=20)],
+    ),
+    "a part of an answer": (
+        streamed('{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "d"}}'),
+        [],
+    ),
+    "an answer of a subagent": (
+        assistant(
+            '{"type": "text", "text": "done"}], "usage": {"input_tokens": 7, "output_tokens": 2}, "x": [',
+            '"parent_tool_use_id": "t1"',
+        ),
+        [Counted("msg_1", "t1", "claude-sonnet-4-5", prompt=7, billed=7.0, completion=2)],
     ),
     "a text": (assistant('{"type": "text", "text": "done"}'), [Spoke("assistant", "done")]),
     "a text of a subagent": (assistant('{"type": "text", "text": "done"}', '"parent_tool_use_id": "t1"'), []),

@@ -66,6 +66,8 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
     """The command line behind `claude`. Never `--bare`: it takes the hooks away, without a word."""
     settings = order.settings
     said = ["-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
+    # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
+    said += ["--include-partial-messages", "--forward-subagent-text"]
     said += ["--permission-mode", "dontAsk", f"--setting-sources={','.join(settings.setting_sources)}"]
     said += ["--settings", order.own_settings(_hooks(socket)), "--tools", ",".join(order.tools)]
     if not settings.setting_sources:

@@ -11,10 +11,12 @@ from gitswarm.engines.base import Emit
 from gitswarm.engines.claude.encodable import encodable, encodable_input
 from gitswarm.engines.claude.ending import LastWords
 from gitswarm.engines.claude.gate import Gate
+from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.said import (
     RESULT_TOOL,
     Began,
     Called,
+    Counted,
     Ended,
     Faulted,
     Gone,
@@ -45,6 +47,7 @@ class Conversation:
     recorder: Recorder
     gate: Gate
     emit: Emit
+    meter: Meter
     is_told: bool = True
     session: str | None = None
     model: str | None = None
@@ -59,6 +62,9 @@ class Conversation:
         match said:
             case Began():
                 self.session, self.model = said.session, said.model or self.model
+                self.meter.begin()
+            case Counted():
+                self.meter.count(said)
             case Spoke():
                 self._speak(said)
             case Called():

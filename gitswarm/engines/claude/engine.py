@@ -24,6 +24,7 @@ from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
 from gitswarm.engines.claude.holding import Watch
+from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.phase_orders import FINALIZE, finalize_order, route_order, work_order
 from gitswarm.engines.claude.phases import Phase, Phases
@@ -89,13 +90,15 @@ class ClaudeEngine:
         :raises StorageError: what happened cannot be recorded.
         """
         recorder = Recorder(request, self.clock, emit, _SOURCES[self.mode])
+        meter = Meter(self.profile.price, recorder.used)
         worked = Worked(self.profile, time.monotonic(), Phase(EngineOutcome(kind="engine_missing")))
         try:
             recorder.prompt(request.prompt)
             with self._ordered(request, recorder, partial(work_order, request, self.profile)) as order:
                 if isinstance(order, EngineOutcome):
                     return step_result(request, recorder, replace(worked, work=Phase(order)))
-                start = partial(Conversation, recorder, Gate(request.decide, self.profile.decision_s), emit)
+                gate = Gate(request.decide, self.profile.decision_s)
+                start = partial(Conversation, recorder, gate, emit, meter)
                 worked = replace(worked, work=self._phases(start).run(order, self._until(request, worked.started)))
                 if worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
@@ -107,7 +110,7 @@ class ClaudeEngine:
             raise
         except Exception as error:  # noqa: BLE001 - what was recorded is worth more than where it broke
             recorder.abandon(f"no result: the step broke: {type(error).__name__}")
-            worked = worked.broken(error)
+            worked = worked.broken(error, meter.usage)
         return step_result(request, recorder, worked)
 
     def _until(self, request: StepRequest, started: float) -> Watch:
@@ -118,10 +121,11 @@ class ClaudeEngine:
         recorder = Recorder(terms, self.clock, _unheard, _SOURCES[self.mode])
         gate = Gate(terms.decide, self.profile.decision_s)
         watch = Watch(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
+        meter = Meter(self.profile.price, recorder.used)
         with self._ordered(terms, recorder, partial(route_order, question, terms, self.profile)) as order:
             if isinstance(order, EngineOutcome):
                 return RouteAnswer(_no_answer(order))
-            answered = self._phases(lambda: Conversation(recorder, gate, _unheard)).run(order, watch)
+            answered = self._phases(lambda: Conversation(recorder, gate, _unheard, meter)).run(order, watch)
         if answered.outcome.kind == "killed":
             raise TimeoutError
         usage = answered.usage

@@ -11,6 +11,7 @@ from gitswarm.engines.base import StepRequest, StepResult, capped
 from gitswarm.engines.claude.bounds import bounded
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.said import Usage
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
@@ -43,10 +44,9 @@ class Worked:
             return EngineOutcome(kind="no_envelope", detail=said, attempts=final.outcome.attempts)
         return work
 
-    def broken(self, error: Exception) -> Worked:
-        """It came no further than here. What the session cost that it broke in, nobody knows."""
+    def broken(self, error: Exception, usage: Usage) -> Worked:
+        """It came no further than here, and had used this much."""
         outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
-        usage = replace(self.work.usage, cost_usd=None)
         return replace(self, work=replace(self.work, outcome=outcome, usage=usage), final=None)
 
 

@@ -10,6 +10,7 @@ from claude_agent_sdk import (
     Message,
     RateLimitEvent,
     ResultMessage,
+    StreamEvent,
     SystemMessage,
     TextBlock,
     ToolResultBlock,
@@ -20,7 +21,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import Called, Ended, Faulted, Limited, Returned, Said, Spoke
-from gitswarm.engines.claude.wire import flat, system, usage
+from gitswarm.engines.claude.wire import counted, flat, streamed, system, usage
 
 
 def read(message: Message) -> Iterator[Said]:
@@ -30,6 +31,8 @@ def read(message: Message) -> Iterator[Said]:
         yield from _assistant(message)
     elif isinstance(message, UserMessage):
         yield from _user(message)
+    elif isinstance(message, StreamEvent):
+        yield from streamed(message.event, message.parent_tool_use_id)
     elif isinstance(message, RateLimitEvent):
         if message.rate_limit_info.status == "rejected":
             yield Limited(message.rate_limit_info.resets_at)
@@ -38,6 +41,8 @@ def read(message: Message) -> Iterator[Said]:
 
 
 def _assistant(message: AssistantMessage) -> Iterator[Said]:
+    answer = {"id": message.message_id, "model": message.model, "usage": message.usage}
+    yield from counted(answer, message.parent_tool_use_id)
     for block in message.content:
         if isinstance(block, ToolUseBlock):
             yield Called(block.id, block.name, as_input(block.input), message.parent_tool_use_id)

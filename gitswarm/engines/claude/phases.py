@@ -16,6 +16,7 @@ from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Usage
 from gitswarm.records.engine_outcome import EngineOutcome
+from gitswarm.records.spent import usd
 
 _GO_ON = (
     "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
@@ -87,11 +88,11 @@ class Phases:
 
     def _once(self, order: SessionOrder, watch: Watch, earlier: Usage) -> tuple[Phase, Conversation]:
         talk = self.start()
+        counted = talk.meter.usage
         marked = replace(order, env={**order.env, MARKER: secrets.token_hex(8)})
         hold_session(self.transport, marked, talk, watch)
         ended = talk.last.ended
-        # Of a session that was killed nobody knows what it cost.
-        usage = ended.usage.after(earlier) if ended else replace(earlier, cost_usd=None)
+        usage = ended.usage.after(earlier) if ended else _both(earlier, talk.meter.since(counted))
         phase = Phase(
             outcome=outcome_of(talk.last),
             session=talk.session or order.resume,
@@ -101,6 +102,16 @@ class Phases:
             usage=usage,
         )
         return phase, talk
+
+
+def _both(earlier: Usage, cut_off: Usage) -> Usage:
+    """Of a session that said no result: what its answers used."""
+    return Usage(
+        own=cut_off.own,
+        prompt=earlier.prompt + cut_off.prompt,
+        completion=earlier.completion + cut_off.completion,
+        cost_usd=usd(earlier.cost_usd, cut_off.cost_usd),
+    )
 
 
 def _try_again() -> NoReturn:

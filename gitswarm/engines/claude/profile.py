@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude.said import Counted
 from gitswarm.records.run_spec import ClaudeSettings
 
 MARKER = "SWARM_SESSION"
@@ -122,6 +123,14 @@ class ClaudeProfile:
             return told
         price = self.prices(model)
         return None if price is None else (tokens[0] * price[0] + tokens[1] * price[1]) / 1_000_000
+
+    def price(self, answer: Counted) -> float | None:
+        """What an answer cost, before the CLI says what the session did."""
+        price = self.prices(answer.model)
+        if price is None:
+            return None
+        sent = answer.prompt if self.provider == "anthropic_compat" else answer.billed
+        return (sent * price[0] + answer.completion * price[1]) / 1_000_000
 
 
 def _can_write(folder: Path) -> bool:

@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from gitswarm.records.spent import usd
+
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""
 
@@ -87,6 +89,20 @@ class Faulted:
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """What a request used, as far as the provider says: more than once for one answer, its number of output tokens
+    last. `id` None: the newest answer of this `parent`, and what is 0 here stays. `billed`: input in units of the
+    price of plain input, as a provider of Anthropic's bills what its cache writes and reads."""
+
+    id: str | None
+    parent: str | None
+    model: str = ""
+    prompt: int = 0
+    billed: float = 0.0
+    completion: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a process and, where the CLI remembers them, the earlier ones of its session used, subagents included.
 
@@ -104,12 +120,11 @@ class Usage:
         remembers = self.prompt + self.completion >= earlier.prompt + earlier.completion + self.own
         if remembers:
             return self
-        known = self.cost_usd is not None and earlier.cost_usd is not None
         return Usage(
             own=self.own,
             prompt=earlier.prompt + self.prompt,
             completion=earlier.completion + self.completion,
-            cost_usd=(self.cost_usd or 0) + (earlier.cost_usd or 0) if known else None,
+            cost_usd=usd(self.cost_usd, earlier.cost_usd),
         )
 
 
@@ -138,4 +153,4 @@ class Gone:
     missing: bool = False
 
 
-Said = Began | Spoke | Called | Returned | Refused | Retrying | Limited | Switched | Faulted | Ended | Gone
+Said = Began | Spoke | Called | Returned | Counted | Refused | Retrying | Limited | Switched | Faulted | Ended | Gone

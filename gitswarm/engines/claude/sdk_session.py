@@ -131,6 +131,9 @@ def options_of(order: SessionOrder, gate: Gate, complain: Any) -> ClaudeAgentOpt
         output_format={"type": "json_schema", "schema": dict(order.schema)} if order.schema is not None else None,
         resume=order.resume,
         verbatim_prompts=True,
+        # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
+        include_partial_messages=True,
+        forward_subagent_text=True,
         max_buffer_size=_LINE_BYTES,
         stderr=complain,
     )

@@ -11,6 +11,7 @@ from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import (
     Began,
     Called,
+    Counted,
     Ended,
     Faulted,
     Limited,
@@ -24,6 +25,12 @@ from gitswarm.engines.claude.said import (
 )
 
 Message = Mapping[str, JsonValue]
+
+_NO_MODEL = "<synthetic>"
+"""What the CLI names as the model of its own messages."""
+
+_READ, _WRITTEN, _WRITTEN_FOR_LONG = 0.1, 1.25, 2.0
+"""Prices of tokens in the cache (read, kept for five minutes, for an hour) where plain input is 1."""
 
 
 def read_line(line: bytes) -> Iterator[Said]:
@@ -44,6 +51,8 @@ def read_message(message: Message) -> Iterator[Said]:
         yield from _assistant(message)
     elif kind == "user":
         yield from _user(message)
+    elif kind == "stream_event":
+        yield from streamed(_object(message.get("event")), message.get("parent_tool_use_id"))
     elif kind == "rate_limit_event":
         told = _object(message.get("rate_limit_info"))
         if told.get("status") == "rejected":
@@ -73,6 +82,7 @@ def system(message: Message) -> Iterator[Said]:
 def _assistant(message: Message) -> Iterator[Said]:
     parent = message.get("parent_tool_use_id")
     said = _object(message.get("message"))
+    yield from counted(said, parent)
     error = message.get("error")
     for block in _objects(said.get("content")):
         if block.get("type") == "tool_use":
@@ -83,6 +93,34 @@ def _assistant(message: Message) -> Iterator[Said]:
             yield Faulted(_text(error), _text(block.get("text")))
         elif block.get("type") == "text" and parent is None:
             yield Spoke("assistant", _text(block.get("text")))
+
+
+def streamed(event: Message, parent: JsonValue) -> Iterator[Counted]:
+    """What an event of the provider's own stream says about tokens: at the begin of an answer, and at its end."""
+    if event.get("type") == "message_start":
+        yield from counted(_object(event.get("message")), parent)
+    elif event.get("type") == "message_delta":
+        yield _counts(None, "", _object(event.get("usage")), parent)
+
+
+def counted(answer: Message, parent: JsonValue) -> Iterator[Counted]:
+    """What a whole answer, or its begin, says about tokens; nothing where the CLI itself speaks."""
+    used, name = _object(answer.get("usage")), _text(answer.get("id"))
+    if used and name and answer.get("model") != _NO_MODEL:
+        yield _counts(name, _text(answer.get("model")), used, parent)
+
+
+def _counts(name: str | None, model: str, used: Message, parent: JsonValue) -> Counted:
+    plain, read, written = (_sum([used], f"{kind}input_tokens") for kind in ("", "cache_read_", "cache_creation_"))
+    for_long = _sum([_object(used.get("cache_creation"))], "ephemeral_1h_input_tokens")
+    return Counted(
+        id=name,
+        parent=parent if isinstance(parent, str) else None,
+        model=model,
+        prompt=plain + read + written,
+        billed=plain + _READ * read + _WRITTEN * (written - for_long) + _WRITTEN_FOR_LONG * for_long,
+        completion=_sum([used], "output_tokens"),
+    )
 
 
 def _user(message: Message) -> Iterator[Said]:

@@ -158,10 +158,10 @@ def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -
         return _at_start(session, state)
     if record.by_human:
         return _after_human(session, state, record)
-    choice = driver.decide(situation_of(session, state, record))
+    choice, place = _weighed(session, state, record)
     if choice.to_step is None:
         choice = _taken_on(session, record, choice, f"resumed after the run {_ended_as(state)}")
-    return _record(session, state, choice, _place(session, record, None))
+    return _record(session, state, choice, place)
 
 
 def _at_start(session: Session, state: RunState) -> Decision:
@@ -174,11 +174,15 @@ def _at_start(session: Session, state: RunState) -> Decision:
 
 
 def _after_step(session: Session, state: RunState, record: StepRecord) -> Decision:
+    return _record(session, state, *_weighed(session, state, record))
+
+
+def _weighed(session: Session, state: RunState, record: StepRecord) -> tuple[Choice, DecisionPlace]:
+    """What is chosen after a step, and how long that took."""
     began = time.perf_counter_ns()
     choice = driver.decide(situation_of(session, state, record))
     elapsed = (time.perf_counter_ns() - began) // 1000
-    place = replace(_place(session, record, None), elapsed_us=elapsed)
-    return _record(session, state, choice, place)
+    return choice, replace(_place(session, record, None), elapsed_us=elapsed)
 
 
 def _after_human(session: Session, state: RunState, record: StepRecord) -> Decision:

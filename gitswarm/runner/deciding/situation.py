@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pydantic import JsonValue
 
@@ -17,6 +18,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
+from gitswarm.records.spent import usd
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import Branch, Progress, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
@@ -246,7 +248,8 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
             scratch=scratch_folder(session),
             env=agent_environment(session, NAVIGATOR),
         )
-        return engine.route(question, terms)
+        answer = engine.route(question, terms)
+        return replace(answer, cost_usd=usd(answer.cost_usd))
 
     return ask
 

@@ -14,6 +14,7 @@ from gitswarm.ledger.store import StagedCommit
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result
+from gitswarm.records.spent import usd
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import examine
 from gitswarm.runner.step.judge import StepOutcome
@@ -68,7 +69,8 @@ def ask(engine: Engine, request: StepRequest, emit: Emit, clock: Clock) -> StepR
     except Exception as error:  # noqa: BLE001 - the engine border
         reason = f"{type(error).__name__}: {error}"
         result = StepResult(request.execution.step, Result.FAILED, output="", error=reason, cost_usd=None)
-    return replace(result, started_at=started, completed_at=timestamp(clock()))
+    cost = usd(result.cost_usd)
+    return replace(result, cost_usd=cost, started_at=started, completed_at=timestamp(clock()))
 
 
 def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> StagedCommit:

@@ -8,7 +8,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.undo.recovery import Reason, drop_journals, journal_files, look, set_aside
+from gitswarm.runner.undo.recovery import drop_journals, interrupted, look, set_aside
 from gitswarm.worktree import snapshot
 
 
@@ -17,22 +17,14 @@ def keep_partial(session: Session, place: Workplace, state: RunState) -> Partial
     left = look(session, state, place.shadow)
     if not left.journals:
         return None
-    journal = left.journals[-1]
-    trailers = {
-        "Swarm-Reason": "interrupted",
-        "Swarm-Flow": journal.flow,
-        "Swarm-Step": journal.step,
-        "Swarm-Iteration": str(journal.iteration),
-    }
-    title = f"interrupted {journal.flow}/{journal.step}"
-    reason = Reason(title, trailers, journal_files(session, left.journals))
+    reason = interrupted(left.journals)
     kept = set_aside(session, state, place.shadow, left.staged, reason)
     clean = session.store.code(state.tip_tree)
     files = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     for open_journal in left.journals:
         open_journal.path.unlink(missing_ok=True)
-    return _partial(session, state, journal, kept).model_copy(
-        update={"summary": f"{title}, {len(files)} changed files stay in the worktree", "files": files}
+    return _partial(session, state, left.journals[-1], kept).model_copy(
+        update={"summary": f"{reason.title}, {len(files)} changed files stay in the worktree", "files": files}
     )
 
 

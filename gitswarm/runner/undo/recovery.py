@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.siblings import siblings
+from gitswarm.ledger.spent import cut_off, usage_in, usage_trailer
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import Execution
 from gitswarm.runner.session import Session, Workplace
@@ -79,22 +80,26 @@ def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJ
     """Sets aside what a step that was cut off left in a worktree, with its journal. Returns the ref."""
     _quarantine_all(session, shadow)
     IndexWatch(shadow).mend(state.tip_tree)
-    title, trailers = _interrupted(journal)
-    reason = Reason(title, trailers, journal_files(session, [journal]))
+    reason = interrupted([journal])
     start = session.repository.objects.commit(shadow.branch).tree if shadow.is_detached else state.tip_tree
     name = set_aside(session, state, shadow, _photograph(session, shadow, start), reason)
-    session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
+    session.around.observer.notice(f"{reason.title} was set aside: git show --stat {name}")
     return name
 
 
-def _interrupted(journal: OpenJournal) -> tuple[str, dict[str, str]]:
-    """Title and trailers of what a step left that was cut off."""
-    return f"interrupted {journal.flow}/{journal.step}", {
+def interrupted(journals: Sequence[OpenJournal]) -> Reason:
+    """Why work is set aside that a step left when it was cut off.
+
+    :param journals: what is kept; the last one's step is named.
+    """
+    journal = journals[-1]
+    trailers = {
         "Swarm-Reason": "interrupted",
         "Swarm-Flow": journal.flow,
         "Swarm-Step": journal.step,
         "Swarm-Iteration": str(journal.iteration),
     }
+    return Reason(f"interrupted {journal.flow}/{journal.step}", trailers, tuple(journals))
 
 
 def tidy_index(session: Session, state: RunState) -> None:
@@ -143,11 +148,12 @@ def drop_journals(session: Session, state: RunState) -> list[OpenJournal]:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why work is set aside, for people and for whoever looks for it later."""
+    """Why work is set aside, for people and for whoever looks for it later. `journals`: of the executions that were
+    cut off, kept with what they used."""
 
     title: str
     trailers: Mapping[str, str]
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    journals: tuple[OpenJournal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +168,21 @@ def set_aside(session: Session, state: RunState, shadow: Shadow, code: Staged, r
     """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`; files with a secret apart from it.
     Returns the ref."""
     keep(session, shadow, code.flagged)
-    files = _run_files(shadow.path, session.layout.base) | dict(reason.files)
+    events = journal_files(session, reason.journals)
+    files = _run_files(shadow.path, session.layout.base) | {
+        execution.events: raw for execution, raw in events.items()
+    }
     blobs = session.store.write_blobs(session.store.scrubbed(files))
     tree = session.store.with_run_files(code.tree, state.tip_tree, blobs)
-    return session.store.set_aside(state, tree, reason.title, reason.trailers)
+    used = {cut_off(each.flow, each.step, each.iteration, raw): usage_in(raw) for each, raw in events.items()}
+    return session.store.set_aside(state, tree, reason.title, {**reason.trailers, **usage_trailer(used)})
 
 
 def set_aside_before(session: Session, state: RunState, shadow: Shadow, left: Leftover, before: Restoring) -> str:
     """As `set_aside`, with the journals, and with what git ignores but could not stay. Returns the ref."""
     lost = lost_to(shadow, session.store.code(before.tree))
     code = _photograph(session, shadow, state.tip_tree, lost) if lost else left.staged
-    whole = replace(before.reason, files=journal_files(session, left.journals))
-    return set_aside(session, state, shadow, code, whole)
+    return set_aside(session, state, shadow, code, replace(before.reason, journals=left.journals))
 
 
 def lost_to(shadow: Shadow, code: str) -> list[str]:
@@ -195,21 +204,20 @@ def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, le
     """Steps that were executed beside others are kept one by one."""
     kept: list[tuple[OpenJournal, ...]] = [(journal,) for journal in left.journals]
     for journals in kept or [()]:
-        title, trailers = "uncommitted work", {"Swarm-Reason": "worktree differed from the tip"}
-        for journal in journals:
-            title, trailers = _interrupted(journal)
-        before = Restoring(state.tip_tree, Reason(title, trailers))
+        dirty = Reason("uncommitted work", {"Swarm-Reason": "worktree differed from the tip"})
+        reason = interrupted(journals) if journals else dirty
+        before = Restoring(state.tip_tree, reason)
         name = set_aside_before(session, state, shadow, replace(left, journals=journals), before)
-        session.around.observer.notice(f"{title} was set aside: git show --stat {name}")
+        session.around.observer.notice(f"{reason.title} was set aside: git show --stat {name}")
 
 
-def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[str, bytes]:
-    """Journals as the events files that they would have become."""
-    files: dict[str, bytes] = {}
+def journal_files(session: Session, journals: Sequence[OpenJournal]) -> dict[Execution, bytes]:
+    """The events of executions that were cut off."""
+    files: dict[Execution, bytes] = {}
     for journal in journals:
         execution = Execution(session.layout.run_id, journal.flow, journal.step, journal.iteration, "interrupted")
         with contextlib.suppress(FileNotFoundError):
-            files[execution.events] = journal.path.read_bytes()
+            files[execution] = journal.path.read_bytes()
     return files
 
 

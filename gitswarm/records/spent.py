@@ -1,0 +1,25 @@
+"""What executions cost: tokens and US dollars, and the one place where amounts are added up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DIGITS = 6
+"""Of an amount of US dollars that is stored: what the `Swarm-Cost-USD` trailer holds."""
+
+
+def usd(*amounts: float | None) -> float | None:
+    """The sum of amounts of US dollars, to six digits; None as soon as one of them is unknown."""
+    known = [amount for amount in amounts if amount is not None]
+    return round(sum(known), _DIGITS) if len(known) == len(amounts) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """`cost_usd` in US dollars, None: a part of it is unknown."""
+
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(self.tokens + other.tokens, usd(self.cost_usd, other.cost_usd))

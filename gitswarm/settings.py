@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
+from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import ClaudeSettings, DeployRules, EngineChoice, FrozenSettings
 from gitswarm.records.secrets import SecretRules
+from gitswarm.specs.context import Profile
 from gitswarm.specs.library import KNOWN_COMMANDS
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, plain_message, validate
 
@@ -28,7 +30,7 @@ _STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
 _PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
-_SHORT_KEYS = {"worktreedir": ("worktree", "dir")}
+_SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profile")}
 """`git config swarm.worktreeDir` reads better than `swarm.worktree.dir`; both work."""
 
 
@@ -113,6 +115,19 @@ class PolicySection(PolicyRules):
     human: HumanPolicy = HumanPolicy.SUPERVISED
 
 
+class ContextSection(Record):
+    """`profile`: how much of the run a prompt holds. `instructions`: paths and globs of what the project says to
+    agents, read from the base commit."""
+
+    profile: Profile = "balanced"
+    instructions: tuple[str, ...] = INSTRUCTION_FILES
+
+
+def _profile_alone(said: object) -> object:
+    """`context: lean` for short."""
+    return {"profile": said} if isinstance(said, str) else said
+
+
 class Config(Record):
     """The whole configuration. A key that is not here is an error, never silently without effect."""
 
@@ -124,7 +139,7 @@ class Config(Record):
     secrets: SecretRules = SecretRules()
     hub: str | None = None
     deploy: DeployRules = DeployRules()
-    context: Literal["lean", "balanced", "heavy"] = "balanced"
+    context: Annotated[ContextSection, BeforeValidator(_profile_alone, Profile | ContextSection)] = ContextSection()
     durability: Literal["fast", "full"] = "fast"
 
 
@@ -153,6 +168,8 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
             hint = error.hint or f"mend {CONFIG_FILE} and commit it: the base commit's counts"
             raise SpecError(error.problems, hint=hint) from error
         merged = source.data
+        if "context" in merged:
+            merged = {**merged, "context": _profile_alone(merged["context"])}
     for name, value in git_config.items():
         _put_personal(merged, name, _value(name, value))
     try:
@@ -200,7 +217,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
     return FrozenSettings(
         model=said.model,
         economy=said.economy,
-        context=config.context,
+        context=config.context.profile,
         default_engine=choice(said.engine or config.engines.default),
         flow_engines={} if said.engine else {k: choice(v) for k, v in config.engines.flows.items()},
         step_engines={} if said.engine else {k: choice(v) for k, v in config.engines.steps.items()},

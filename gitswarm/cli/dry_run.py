@@ -5,21 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gitswarm.cli.console import money, out, out_json, table
+from gitswarm.records.spent import usd
 from gitswarm.runner.begin import NewRun
 from gitswarm.runner.prompts import StepForecast, forecast
-from gitswarm.specs.model_policy import ModelWish
 
 
 def show_forecast(new: NewRun, *, as_json: bool) -> None:
     """Every step of the run, its loops at their maximum and its sessions at all of their turns."""
-    settings = new.spec.settings
-    wish = ModelWish(settings.model, settings.economy)
-    engine = settings.default_engine
-    steps = [
-        step
-        for flow in new.specs.flows.values()
-        for step in forecast(new.specs, flow, engine.engine, wish, new.spec.task)
-    ]
+    engine = new.spec.settings.default_engine
+    steps = [step for flow in new.specs.flows.values() for step in forecast(new.specs, flow, new.spec)]
     if as_json:
         out_json([asdict(step) for step in steps])
         return
@@ -29,8 +23,7 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
         stretch=1,
     )
     turn = new.specs.policy.turn
-    costs = [step.cost_usd for step in steps]
-    total = None if None in costs else sum(cost or 0 for cost in costs)
+    total = usd(*(step.cost_usd for step in steps))
     out(f"at worst   {sum(step.tokens for step in steps):,} tokens, {money(total)}")
     out(f"counted    every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out")
     if engine.mode == "stub":

@@ -24,6 +24,7 @@ from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
+from gitswarm.runner.instructions import read_instructions
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
@@ -165,7 +166,8 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         settings=freeze_settings(config, os.environ, asked.engines, scripted=script is not None),
     )
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
-    new = NewRun(spec, replace(specs, script=script), first_step=asked.first)
+    instructions = read_instructions(repository, tree, config.context.instructions)
+    new = NewRun(spec, replace(specs, script=script, instructions=instructions), first_step=asked.first)
     refuse_run(repository, new, surroundings(config, NoticeObserver()))
     return new, config
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
 from gitswarm.errors import NotFoundError, SpecError, UsageError
+from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt
-from gitswarm.specs.context import Budget, pack_history
+from gitswarm.specs.context import Budget, pack_history, pack_instructions
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.graph import worst_executions
 from gitswarm.specs.library import Library
@@ -85,8 +86,10 @@ class StepForecast:
     cost_usd: float | None
 
 
-def forecast(specs: FrozenSpecs, flow: Flow, engine: str, wish: ModelWish, task: str) -> Iterator[StepForecast]:
+def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepForecast]:
     """Every step of a flow as if each loop ran to its maximum and each session used all of its turns."""
+    settings = spec.settings
+    engine, wish = settings.default_engine.engine, ModelWish(settings.model, settings.economy)
     executions = worst_executions(flow, with_criteria="plan" in specs.flows)
     for step in flow.steps:
         if step.station is None:
@@ -95,8 +98,9 @@ def forecast(specs: FrozenSpecs, flow: Flow, engine: str, wish: ModelWish, task:
         station = specs.stations[step.station]
         model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
         role = Role(flow, step, station, specs.templates[template_id(flow, step)], model)
-        blank = _nothing_yet()
-        briefing = Briefing(history=blank.history, run_base=blank.run_base, task=task)
+        budget = Budget.of(settings.context, specs.policy.facts(model.model).window)
+        told = pack_instructions(specs.instructions, budget.recent)
+        briefing = replace(_nothing_yet(), task=spec.task, instructions=told)
         plan = compile_prompt(role, specs.fragments, briefing)
         turns = executions[step.id] * plan.max_turns
         turn = specs.policy.turn

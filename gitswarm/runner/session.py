@@ -13,6 +13,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
+from gitswarm.records.instructions import Instructions
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
@@ -64,6 +65,7 @@ class FrozenSpecs:
     policy: ModelPolicy
     sidequests: Mapping[str, Sidequest]
     script: Script | None
+    instructions: Instructions = field(default_factory=Instructions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
 from gitswarm.records.base import pretty_json
+from gitswarm.records.instructions import Instructions
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
@@ -26,6 +27,7 @@ from gitswarm.specs.template import ASIDE_TEMPLATE, StepTemplate, template_id
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 _POLICY = "policy/models.json"
+_INSTRUCTIONS = "instructions.json"
 
 T = TypeVar("T")
 
@@ -92,7 +94,7 @@ def _target_problems(library: Library, quest: Sidequest) -> Iterator[tuple[Locat
 
 
 def freeze(library: Library, flow_ids: tuple[str, ...]) -> FrozenSpecs:
-    """Everything that a run of these flows can need, the script left out.
+    """Everything that a run of these flows can need, script and instructions left out.
 
     :raises SpecError, NotFoundError: as `checked_flow`.
     """
@@ -136,6 +138,8 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
     for name, text in specs.fragments.texts.items():
         files[f"{layout.specs}/fragments/{name}.md"] = text.encode()
     files[f"{layout.specs}/{_POLICY}"] = specs.policy.to_json()
+    if specs.instructions.files:
+        files[f"{layout.specs}/{_INSTRUCTIONS}"] = specs.instructions.to_json()
     if specs.script is not None:
         said = specs.script.model_dump(mode="json", exclude_unset=True)
         files[f"{layout.specs}/script.json"] = pretty_json(said)
@@ -158,7 +162,10 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         }
 
     where = f"{layout.specs}/script.json"
-    script = found.get("script.json")
+    script, told = found.get("script.json"), found.get(_INSTRUCTIONS)
+    instructions = Instructions()  # of a run of an earlier version, and where the project says nothing
+    if told is not None:
+        instructions = parsed(Instructions.from_json, told, layout, f"{layout.specs}/{_INSTRUCTIONS}")
     return FrozenSpecs(
         flows=read("flows", Flow.from_json),
         stations=read("stations", Station.from_json),
@@ -167,6 +174,7 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         policy=parsed(ModelPolicy.from_json, found.get(_POLICY, b""), layout, f"{layout.specs}/{_POLICY}"),
         sidequests=read("sidequests", Sidequest.from_json),
         script=parsed(Script.from_json, script, layout, where) if script is not None else None,
+        instructions=instructions,
     )
 
 

@@ -80,8 +80,9 @@ class Briefing:
     """What is particular to this execution.
 
     `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
-    execution left; `joined` what became of each branch that comes together in the step; `names` are texts that differ
-    from machine to machine (run id, paths) with their placeholders.
+    execution left; `joined` what became of each branch that comes together in the step; `instructions` what the
+    project says to agents; `names` are texts that differ from machine to machine (run id, paths) with their
+    placeholders.
     """
 
     history: History
@@ -92,6 +93,7 @@ class Briefing:
     criteria: Sequence[Criterion] = ()
     told: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
+    instructions: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -209,9 +211,16 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
         _listed("What matters", [texts(item) for item in emphasized]),
         _listed("Constraints", [texts(item) for item in bound]),
         _listed("Before you hand over", checks),
+        f"## {_INSTRUCTED}\n\n{briefing.instructions}" if briefing.instructions else "",
         f"## Handed over by earlier steps\n\n{briefing.history.text}" if briefing.history.text else "",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+_INSTRUCTED = """\
+What the project says to agents
+
+From the commit that the run started from. Where it contradicts this step or your rules, those hold."""
 
 
 def _criteria(criteria: Sequence[Criterion]) -> str:

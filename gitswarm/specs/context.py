@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
+from gitswarm.records.instructions import Instructions
 from gitswarm.records.receipt import ContextUse
 
 CHARS_PER_TOKEN = 4
@@ -127,6 +128,32 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     )
     return History(text, use)
 
+
+def pack_instructions(said: Instructions, limit: int) -> str:
+    """What the project says to agents, in at most about `limit` characters: the first files whole, the one that is
+    too long without its middle, and of those that found no room their names.
+
+    :param limit: characters of all texts together.
+    """
+    parts: list[str] = []
+    left_out: list[str] = []
+    left = limit
+    for file in said.files:
+        text = cut(file.text, left)
+        if not text or (left < len(file.text) and left < _SMALLEST):
+            left_out.append(file.path)
+            continue
+        left -= len(text)
+        same = f" (the same as {', '.join(file.also)})" if file.also else ""
+        parts.append(f"### {file.path}{same}\n\n{text}")
+    if left_out:
+        told = f"{len(parts)} of {len(said.files)} files; left out: {', '.join(left_out)}"
+        parts.append(f"[CONTEXT_TRUNCATED] {told}")
+    return "\n\n".join(parts)
+
+
+_SMALLEST = 500
+"""Characters: less of a file than that says nothing."""
 
 TRUNCATED = "[… cut: "
 

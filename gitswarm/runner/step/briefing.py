@@ -16,7 +16,7 @@ from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
-from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, priority_of
+from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, priority_of
 from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.template import critics_of
 
@@ -41,6 +41,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
         told=tuple(told),
         joined=tuple(_joined(session, state, role)),
+        instructions=pack_instructions(session.specs.instructions, budget.recent),
         names={session.layout.run_id: "{{run.id}}"},
     )
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.scope import Scope
@@ -19,6 +20,7 @@ from gitswarm.safety.policy.values import Word
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+_INSTRUCTIONS = tuple(dict.fromkeys(PurePosixPath(name).name for name in INSTRUCTION_FILES))
 DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"})
 _SOCKETS = ("/dev/tcp/", "/dev/udp/")
 KEYS_AT_HOME = (
@@ -151,7 +153,7 @@ def inside_problem(relative: PurePosixPath, shown: str, scope: Scope, *, deletes
     own = str(relative) in scope.artifacts and not deletes
     if parts and _may_be(parts[0], ".swarm") and not own:
         return deny("swarm-files", shown)
-    if protects(scope, relative, below=deletes):
+    if protects(scope, relative, below=deletes) or (not own and _instructs_agents(relative, scope)):
         return deny("protected-path", shown)
     if not scope.writes_code and not own:
         return deny("read-only", shown)
@@ -182,6 +184,14 @@ def protects(scope: Scope, relative: PurePosixPath, *, below: bool) -> bool:
         return True
     plain = [pattern.strip("/") for pattern in patterns if not pattern.startswith("!")]
     return any(fnmatchcase(pattern, path) or (below and pattern.startswith(f"{path}/")) for pattern in plain)
+
+
+def _instructs_agents(relative: PurePosixPath, scope: Scope) -> bool:
+    """Whether coding agents read this by themselves, in any folder; with globs, whether it hits such a file."""
+    if relative.name.lower() in (name.lower() for name in _INSTRUCTIONS):
+        return True
+    hit = [name for name in _INSTRUCTIONS if fnmatchcase(name, relative.name)]
+    return any((scope.worktree / relative.parent / name).exists() for name in hit)
 
 
 def _outside_problem(place: Place, shown: str, scope: Scope) -> Deny | None:

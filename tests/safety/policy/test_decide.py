@@ -43,6 +43,11 @@ def _rule(verdict: Verdict) -> str:
         ("Write", {"file_path": "vendor/.git/config"}, "git-internals"),
         ("Write", {"file_path": "infra/a/b.tf"}, "protected-path"),
         ("Edit", {"file_path": "Makefile"}, "protected-path"),
+        ("Write", {"file_path": "CLAUDE.md"}, "protected-path"),
+        ("Edit", {"file_path": "src/agents.md"}, "protected-path"),
+        ("Delete", {"file_path": ".github/copilot-instructions.md"}, "protected-path"),
+        ("Write", {"file_path": "docs/CLAUDE.md.txt"}, "allow"),
+        ("Read", {"file_path": "CLAUDE.md"}, "allow"),
         ("Write", {"file_path": ".swarm/config.yaml"}, "swarm-files"),
         ("Write", {"file_path": f"{RUN_BASE}/build/notes.md"}, "allow"),
         ("Write", {"file_path": f"{RUN_BASE}/build/other.md"}, "swarm-files"),
@@ -274,6 +279,28 @@ def test_git_reads_and_changes_files_but_moves_nothing(command: str, wanted: str
 )
 def test_any_text_gets_its_verdict_in_bounded_time(text: str, writer: Scope) -> None:
     assert isinstance(decide("Bash", {"command": text}, writer), (Allow, Deny))
+
+
+@table(
+    ("command", "wanted"),
+    [
+        ("rm guide/*.md", "protected-path"),
+        ("sed -i s/a/b/ guide/[A-B]*", "protected-path"),
+        ("mv guide/AGENTS.md guide/x", "protected-path"),
+        ("echo x > GEMINI.md", "protected-path"),
+        ("ln -sf x src/CLAUDE.md", "protected-path"),
+        ("rm src/*.md", "allow"),
+        ("rm *", "delete-everything"),
+        ("cat guide/AGENTS.md > src/x", "allow"),
+        ("git checkout -- .", "allow"),
+    ],
+)
+def test_what_is_said_to_agents_is_not_changed_by_them(command: str, wanted: str, writer: Scope) -> None:
+    """A pattern is denied where there is such a file, in any folder."""
+    guide = writer.worktree / "guide" / "AGENTS.md"
+    guide.parent.mkdir(exist_ok=True)
+    guide.touch()
+    assert _rule(decide("Bash", {"command": command}, writer)) == wanted
 
 
 def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from tests.loopback.server import Loopback
 from tests.projects import only_run
 from tests.routed import flow, step
 
-WORDS = ("ZEBRA-MEMORY", "ZEBRA-USER", "zebra@example", "ZEBRA-SUBJECT", "ZEBRA-HOME", "ZEBRA-PROJECT", "ZEBRA-BELOW")
+LOCAL = ("ZEBRA-LOCAL", "ZEBRA-BELOW")
+WORDS = ("ZEBRA-MEMORY", "ZEBRA-USER", "zebra@example", "ZEBRA-SUBJECT", "ZEBRA-HOME", *LOCAL, "ZEBRA-PROJECT")
 ACCOUNT = "zebra@account.example"
 ENVIRONMENT = """\
 # Environment
@@ -48,7 +49,7 @@ def plant(env: Mapping[str, str], worktree: Path) -> None:
         home / ".claude/CLAUDE.md": "ZEBRA-HOME\n",
         home / ".claude/rules/own.md": "ZEBRA-HOME\n",
         worktree / "CLAUDE.md": "ZEBRA-PROJECT\n",
-        worktree / "CLAUDE.local.md": "ZEBRA-PROJECT\n",
+        worktree / "CLAUDE.local.md": "ZEBRA-LOCAL\n",
         worktree / "below/CLAUDE.md": "ZEBRA-BELOW\n",
         worktree / "below/f.txt": "text\n",
     }
@@ -148,7 +149,8 @@ def test_with_a_login_the_address_of_the_account_is_added_and_no_more(stage: Sta
 
 @both
 def test_no_phase_of_a_run_is_told_what_surrounds_it(project: Project, loopback: Loopback, mode: str) -> None:
-    """Where Claude Code remembers a repository's work: under the checkout's folder, for all of its worktrees."""
+    """Claude Code remembers work under the folder of the checkout, for all worktrees. What the project
+    says to agents is told by us, once, and to who works."""
     plant(project.env, project.root)
     routed = flow("one", step("half"), step("close"))
     project.commit({".swarm/flows/one.yaml": yaml.safe_dump(routed)}, "ZEBRA-SUBJECT")
@@ -159,7 +161,9 @@ def test_no_phase_of_a_run_is_told_what_surrounds_it(project: Project, loopback:
     told = [json.dumps(each.body) for each in asked]
     assert sum("Where does the run go on" in text for text in told) == 1
     assert sum("Hand over now" in text for text in told) == 2
-    assert [word for word in WORDS for text in told if word in text] == []
+    assert [word for word in WORDS[:-1] for text in told if word in text] == []
+    instructed = [text.count("ZEBRA-PROJECT") for text in told]
+    assert instructed == [int("Where does the run go on" not in text) for text in told]
     for lines in Played(reached, only_run(reached)).papers("transcripts").values():
         *_own, added = [line["content"] for line in lines if line.get("role") == "system"]
         assert re.match(r"Claude Code [\d.]+ adds: its preset claude_code; ", added)

@@ -543,7 +543,7 @@ run_completed   hello  status=succeeded, steps_completed=4, total_steps_executed
 def test_events(shelf: Shelf) -> None:
     """Four at the start, nine about the first loop, the last two."""
     lines = re.sub(r"[0-9a-f]{40}", "1111111", shelf.shown("events", shelf.run)).splitlines()
-    chosen = lines[:4] + lines[11:20] + lines[-2:]
+    chosen = lines[:4] + lines[12:21] + lines[-2:]
     assert chosen == [f"00:00:00.000 {line}" for line in EVENTS.replace(",\n    ", ", ").splitlines()]
 
 

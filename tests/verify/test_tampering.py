@@ -193,7 +193,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "events: the first line dropped": (
         drop(EVENTS, 0),
         [
-            f"small/write@1 events {EVENTS}: Swarm-Seq says 9, the file has 8 lines",
+            f"small/write@1 events {EVENTS}: Swarm-Seq says 10, the file has 9 lines",
             f"small/write@1 events {EVENTS}: seq does not count from 1 without gaps",
             f"small/write@1 events {EVENTS}: does not begin with the decision that led there",
         ],
@@ -201,7 +201,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "events: the last line dropped": (
         drop(EVENTS, -1),
         [
-            f"small/write@1 events {EVENTS}: Swarm-Seq says 9, the file has 8 lines",
+            f"small/write@1 events {EVENTS}: Swarm-Seq says 10, the file has 9 lines",
             f"small/write@1 events {EVENTS}: the step starts 1 times and ends 0 times, last is file_changes",
         ],
     ),
@@ -226,14 +226,14 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "events: a payload key gone": (
         changed(EVENTS, '"insertions"', '"inserted"'),
         [
-            f"small/write@1 schemas {EVENTS}: line 8: file_changes: 'insertions' is missing",
+            f"small/write@1 schemas {EVENTS}: line 9: file_changes: 'insertions' is missing",
             f"small/write@1 events {EVENTS}: file_changes says insertions None, the files say 1",
         ],
     ),
     "events: a kind": (
         changed(EVENTS, '"kind":"step_end"', '"kind":"run_paused"'),
         [
-            f"small/write@1 schemas {EVENTS}: line 9: run_paused: 'reason' is missing",
+            f"small/write@1 schemas {EVENTS}: line 10: run_paused: 'reason' is missing",
             f"small/write@1 events {EVENTS}: has an event of the run as a whole",
             f"small/write@1 events {EVENTS}: the step starts 1 times and ends 0 times, last is run_paused",
         ],
@@ -254,7 +254,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         put(EVENTS, b""),
         [
             f"small/write@1 schemas {EVENTS}: is empty",
-            f"small/write@1 events {EVENTS}: Swarm-Seq says 9, the file has 0 lines",
+            f"small/write@1 events {EVENTS}: Swarm-Seq says 10, the file has 0 lines",
         ],
     ),
     "spec: base": (
@@ -425,9 +425,9 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         ],
     ),
     "trailer: Seq": (
-        said("\nSwarm-Seq: 9", "\nSwarm-Seq: 10"),
+        said("\nSwarm-Seq: 10", "\nSwarm-Seq: 11"),
         [
-            f"small/write@1 events {EVENTS}: Swarm-Seq says 10, the file has 9 lines",
+            f"small/write@1 events {EVENTS}: Swarm-Seq says 11, the file has 10 lines",
         ],
     ),
 }

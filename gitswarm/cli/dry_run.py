@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gitswarm.cli.console import money, out, out_json, table
-from gitswarm.records.spent import usd
+from gitswarm.records.money import usd
 from gitswarm.runner.begin import NewRun
 from gitswarm.runner.prompts import StepForecast, forecast
 

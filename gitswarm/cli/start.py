@@ -23,8 +23,8 @@ from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
+from gitswarm.runner.base_instructions import read_instructions
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
-from gitswarm.runner.instructions import read_instructions
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings

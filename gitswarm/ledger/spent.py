@@ -18,7 +18,7 @@ from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
-from gitswarm.records.spent import Spent
+from gitswarm.records.money import Spent
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.records.execution import Execution
+from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result, Status
-from gitswarm.records.spent import usd
 
 
 @dataclass(frozen=True, slots=True)

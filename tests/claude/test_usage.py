@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gitswarm.engines.claude.meter import Meter
-from gitswarm.engines.claude.said import Counted, Usage
+from gitswarm.engines.claude.said import AnswerUsage, Usage
 from gitswarm.records.event import EventKind
 from gitswarm.records.receipt import Tokens
 from tests.claude.runs import asked, reaching
@@ -182,8 +182,8 @@ def test_a_navigator_is_in_the_totals_of_its_run(project: Project, loopback: Loo
 # The meter itself.
 
 
-def counted(name: str | None, completion: int, parent: str | None = None, prompt: int = 100) -> Counted:
-    return Counted(name, parent, "m", prompt, float(prompt), completion)
+def counted(name: str | None, completion: int, parent: str | None = None, prompt: int = 100) -> AnswerUsage:
+    return AnswerUsage(name, parent, "m", prompt, float(prompt), completion)
 
 
 @pytest.mark.unit
@@ -220,7 +220,7 @@ def test_the_end_of_an_answer_whose_begin_was_never_told_counts_nothing() -> Non
 
 @pytest.mark.unit
 def test_what_lies_in_the_cache_has_a_price_of_its_own_where_the_provider_is_anthropic() -> None:
-    answer = Counted("a", None, "m", prompt=1_000_000, billed=100_000.0, completion=100_000)
+    answer = AnswerUsage("a", None, "m", prompt=1_000_000, billed=100_000.0, completion=100_000)
     assert PRICED.price(answer) == pytest.approx(0.3 + 1.5)
     assert replace(PRICED, provider="anthropic_compat").price(answer) == pytest.approx(3 + 1.5)
     assert quick().price(answer) is None

@@ -11,9 +11,9 @@ from claude_agent_sdk._internal.message_parser import parse_message
 from gitswarm.engines.claude.encodable import encodable
 from gitswarm.engines.claude.messages import read
 from gitswarm.engines.claude.said import (
+    AnswerUsage,
     Began,
     Called,
-    Counted,
     Ended,
     Faulted,
     Limited,
@@ -70,11 +70,15 @@ LINES: dict[str, tuple[str, list[Said]]] = {
     ),
     "the begin of an answer": (
         streamed(f'{{"type": "message_start", "message": {{{ASSISTANT}, "usage": {{{USED}, "output_tokens": 1}}}}}}'),
-        [Counted("msg_1", None, "claude-sonnet-4-5", prompt=37, billed=10 + 0.4 + 1.25 * 3 + 2 * 20, completion=1)],
+        [
+            AnswerUsage(
+                "msg_1", None, "claude-sonnet-4-5", prompt=37, billed=10 + 0.4 + 1.25 * 3 + 2 * 20, completion=1
+            )
+        ],
     ),
     "the end of an answer": (
         streamed('{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 20}}'),
-        [Counted(None, None, completion=20)],
+        [AnswerUsage(None, None, completion=20)],
     ),
     "a part of an answer": (
         streamed('{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "d"}}'),
@@ -85,7 +89,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             '{"type": "text", "text": "done"}], "usage": {"input_tokens": 7, "output_tokens": 2}, "x": [',
             '"parent_tool_use_id": "t1"',
         ),
-        [Counted("msg_1", "t1", "claude-sonnet-4-5", prompt=7, billed=7.0, completion=2)],
+        [AnswerUsage("msg_1", "t1", "claude-sonnet-4-5", prompt=7, billed=7.0, completion=2)],
     ),
     "a text": (assistant('{"type": "text", "text": "done"}'), [Spoke("assistant", "done")]),
     "a text of a subagent": (assistant('{"type": "text", "text": "done"}', '"parent_tool_use_id": "t1"'), []),

@@ -14,9 +14,9 @@ from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.said import (
     RESULT_TOOL,
+    AnswerUsage,
     Began,
     Called,
-    Counted,
     Ended,
     Faulted,
     Gone,
@@ -63,7 +63,7 @@ class Conversation:
             case Began():
                 self.session, self.model = said.session, said.model or self.model
                 self.meter.begin()
-            case Counted():
+            case AnswerUsage():
                 self.meter.count(said)
             case Spoke():
                 self._speak(said)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from gitswarm.engines.claude.said import Counted, Usage
+from gitswarm.engines.claude.said import AnswerUsage, Usage
+from gitswarm.records.money import usd
 from gitswarm.records.receipt import Tokens
-from gitswarm.records.spent import usd
 
-Price = Callable[[Counted], float | None]
+Price = Callable[[AnswerUsage], float | None]
 """US dollars for an answer; None: not known."""
 
 Tell = Callable[[Tokens, float | None], None]
@@ -22,7 +22,7 @@ class Meter:
 
     price: Price
     tell: Tell
-    _answers: dict[str, Counted] = field(default_factory=dict)
+    _answers: dict[str, AnswerUsage] = field(default_factory=dict)
     _newest: dict[str | None, str] = field(default_factory=dict)
 
     @property
@@ -38,7 +38,7 @@ class Meter:
         if not self._answers:
             self._report()
 
-    def count(self, said: Counted) -> None:
+    def count(self, said: AnswerUsage) -> None:
         name = said.id or self._newest.get(said.parent)
         if name is None:
             return
@@ -62,7 +62,7 @@ class Meter:
         self.tell(Tokens.of(used.prompt, used.completion), used.cost_usd)
 
 
-def _later(before: Counted, said: Counted) -> Counted:
+def _later(before: AnswerUsage, said: AnswerUsage) -> AnswerUsage:
     """The same answer, of which more is known."""
     return replace(
         before,

@@ -16,7 +16,7 @@ from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Usage
 from gitswarm.records.engine_outcome import EngineOutcome
-from gitswarm.records.spent import usd
+from gitswarm.records.money import usd
 
 _GO_ON = (
     "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "

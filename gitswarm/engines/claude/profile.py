@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.said import Counted
+from gitswarm.engines.claude.said import AnswerUsage
 from gitswarm.records.run_spec import ClaudeSettings
 
 MARKER = "SWARM_SESSION"
@@ -124,7 +124,7 @@ class ClaudeProfile:
         price = self.prices(model)
         return None if price is None else (tokens[0] * price[0] + tokens[1] * price[1]) / 1_000_000
 
-    def price(self, answer: Counted) -> float | None:
+    def price(self, answer: AnswerUsage) -> float | None:
         """What an answer cost, before the CLI says what the session did."""
         price = self.prices(answer.model)
         if price is None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from gitswarm.records.spent import usd
+from gitswarm.records.money import usd
 
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""
@@ -89,7 +89,7 @@ class Faulted:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class AnswerUsage:
     """What a request used, as far as the provider says: more than once for one answer, its number of output tokens
     last. `id` None: the newest answer of this `parent`, and what is 0 here stays. `billed`: input in units of the
     price of plain input, as a provider of Anthropic's bills what its cache writes and reads."""
@@ -153,4 +153,6 @@ class Gone:
     missing: bool = False
 
 
-Said = Began | Spoke | Called | Returned | Counted | Refused | Retrying | Limited | Switched | Faulted | Ended | Gone
+Said = (
+    Began | Spoke | Called | Returned | AnswerUsage | Refused | Retrying | Limited | Switched | Faulted | Ended | Gone
+)

@@ -9,9 +9,9 @@ from pydantic import JsonValue
 
 from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import (
+    AnswerUsage,
     Began,
     Called,
-    Counted,
     Ended,
     Faulted,
     Limited,
@@ -95,7 +95,7 @@ def _assistant(message: Message) -> Iterator[Said]:
             yield Spoke("assistant", _text(block.get("text")))
 
 
-def streamed(event: Message, parent: JsonValue) -> Iterator[Counted]:
+def streamed(event: Message, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What an event of the provider's own stream says about tokens: at the begin of an answer, and at its end."""
     if event.get("type") == "message_start":
         yield from counted(_object(event.get("message")), parent)
@@ -103,17 +103,17 @@ def streamed(event: Message, parent: JsonValue) -> Iterator[Counted]:
         yield _counts(None, "", _object(event.get("usage")), parent)
 
 
-def counted(answer: Message, parent: JsonValue) -> Iterator[Counted]:
+def counted(answer: Message, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What a whole answer, or its begin, says about tokens; nothing where the CLI itself speaks."""
     used, name = _object(answer.get("usage")), _text(answer.get("id"))
     if used and name and answer.get("model") != _NO_MODEL:
         yield _counts(name, _text(answer.get("model")), used, parent)
 
 
-def _counts(name: str | None, model: str, used: Message, parent: JsonValue) -> Counted:
+def _counts(name: str | None, model: str, used: Message, parent: JsonValue) -> AnswerUsage:
     plain, read, written = (_sum([used], f"{kind}input_tokens") for kind in ("", "cache_read_", "cache_creation_"))
     for_long = _sum([_object(used.get("cache_creation"))], "ephemeral_1h_input_tokens")
-    return Counted(
+    return AnswerUsage(
         id=name,
         parent=parent if isinstance(parent, str) else None,
         model=model,

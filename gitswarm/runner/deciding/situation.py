@@ -15,10 +15,10 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import limited_until
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.money import usd
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
-from gitswarm.records.spent import usd
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import Branch, Progress, Rules, Situation
 from gitswarm.routing.stall import WINDOW, Pass, stall_state

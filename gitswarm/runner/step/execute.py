@@ -13,8 +13,8 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import StagedCommit
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result
-from gitswarm.records.spent import usd
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import examine
 from gitswarm.runner.step.judge import StepOutcome

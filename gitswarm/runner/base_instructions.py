@@ -25,7 +25,7 @@ def read_instructions(repository: Repository, tree: str, patterns: Sequence[str]
     """
     :param patterns: paths and globs from the top (`docs/*.md`, `**/AGENTS.md`), the first one first.
     """
-    found = _Found(repository.objects, tree)
+    found = _Collected(repository.objects, tree)
     for pattern in patterns:
         for path in _matching(repository, tree, pattern) if _GLOB.search(pattern) else (normpath(pattern),):
             found.add(path)
@@ -40,7 +40,7 @@ def _matching(repository: Repository, tree: str, pattern: str) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Collected:
     """In the order in which they were found; each content once."""
 
     objects: ObjectReader

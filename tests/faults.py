@@ -130,7 +130,7 @@ def install(seam: Seam) -> None:
     seam.wrap(Refs, "swap", _swap)
     seam.wrap(pygit2.transaction.ReferenceTransaction, "set_target", lambda *_a, **_k: "moving a locked ref")
     seam.wrap(Inbox, "delete", lambda *_a: "Inbox.delete")
-    seam.wrap(Git, "output", _git)
+    seam.wrap(Git, "succeed", _git)
     seam.wrap(Git, "run", _merge)
     seam.wrap(RunningGit, "__init__", lambda _self, *a, **o: _git(*a, **o))
     seam.wrap(UsersGit, "run", _users)

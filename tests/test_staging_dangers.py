@@ -171,6 +171,12 @@ def test_what_git_cannot_take_stops_the_run_until_somebody_mends_it(row: Project
     assert row.git("show", f"refs/swarm/{run}/rollback/1:b") == "1"
 
 
+def test_a_file_below_a_link_to_itself_is_gone(row: Project) -> None:
+    run = played(row, "mkdir d; echo 1 > d/x", "rm -r d; ln -s d d; echo d > .gitignore")
+    assert row.git("ls-tree", "-r", "--name-only", f"shadow/{run}", "d", ".gitignore") == ".gitignore"
+    assert row.git("status", "--porcelain", cwd=row.worktree(run)) == ""
+
+
 def test_the_journal_names_what_was_quarantined(row: Project) -> None:
     played(row, "git init -q emb; echo 1 > emb/x")
     events = [json.loads(line) for line in row.swarm("events", "--json").stdout.splitlines()]

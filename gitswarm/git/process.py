@@ -81,7 +81,17 @@ class Git:
         cwd: Path | None = None,
         extra_env: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Standard output of a call that must succeed. A lock that somebody else holds is waited for.
+        """Standard output of a call that must succeed: see `succeed`."""
+        return self.succeed(*arguments, stdin=stdin, cwd=cwd, extra_env=extra_env).stdout
+
+    def succeed(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        cwd: Path | None = None,
+        extra_env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """A call that must succeed. A lock that somebody else holds is waited for.
 
         :raises GitFailedError: git ended non-zero; the message is git's own.
         :raises StorageError: because there is no room, or it may not write.
@@ -91,7 +101,7 @@ class Git:
         while True:
             done = self.run(*arguments, stdin=stdin, cwd=cwd, extra_env=extra_env)
             if done.returncode == 0:
-                return done.stdout
+                return done
             passing = all(sign in done.stderr for sign in _LOCKED) or _PRUNED in done.stderr
             if not passing or time.monotonic() > deadline:
                 raise _failure(arguments, done.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cos
 _ALIGN = ("-c", "index.sparse=false", "read-tree", "--reset")
 _NOT_OURS = ":(exclude,top,glob)[.]swarm/runs/**"
 _RUNS = ".swarm/runs/"
+_LOOPS = os.fsencode(os.strerror(errno.ELOOP))
 
 
 def stage(shadow: Shadow, search: Search | None = None) -> Staged:
@@ -69,7 +71,9 @@ def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: S
     checked_out = submodules.heads(shadow)
     apart = [_without(name) for name in (*copied, *checked_out, *left_out)]
     # Without --sparse git refuses as a whole when an agent wrote outside of the sparse patterns.
-    shadow.git.output(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=incoming.env)
+    added = shadow.git.succeed(*quiet, "add", "-A", "--sparse", "--", ".", _NOT_OURS, *apart, extra_env=incoming.env)
+    if _LOOPS in added.stderr:
+        forget(shadow, _beyond_loops(shadow, incoming), incoming.index)
     submodules.enter(shadow, checked_out, incoming.env)
     names = b"".join(os.fsencode(name) + b"\0" for name in also if name not in left_out)
     if names:
@@ -78,6 +82,23 @@ def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: S
     if flagged:
         # An agent may have added them itself.
         shadow.git.output("update-index", "-z", "--index-info", stdin=former_entries(flagged), extra_env=incoming.env)
+
+
+def _beyond_loops(shadow: Shadow, incoming: Incoming) -> list[str]:
+    """Files of the index in whose place on disk a link leads in a circle.
+
+    `git add` takes them for unreadable, not for gone, and keeps them where that link is ignored.
+    """
+    listed = shadow.git.output("ls-files", "-z", extra_env=incoming.env).split(b"\0")
+    return [os.fsdecode(raw) for raw in listed if raw and _loops(shadow.path / os.fsdecode(raw))]
+
+
+def _loops(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def _look_through(shadow: Shadow, incoming: Incoming, search: Search) -> dict[str, Flagged]:

@@ -41,6 +41,7 @@ steps:
 """
 BEGINS_TO_TRACK = 'steps: {two: {run: ["echo > .gitignore", "echo tracked > k.ign"]}}'
 FAILING = 'steps: {two: [{fail: overloaded}, {write: {b.txt: "2"}}]}'
+NOT_OURS = (".", ":(top,exclude).swarm")
 BLOCKED = 'steps: {three: [{status: BLOCKED, summary: "which?"}, {summary: third}]}'
 
 
@@ -114,10 +115,7 @@ def test_an_undo_holds_although_a_step_was_killed_after_the_rollback(three: Proj
     log = told(three, "log")
     swarm(three, "rollback", "one")
     deadly.touch()
-    killed = subprocess.run(
-        three.argv("resume"), cwd=three.root, env=dict(three.env), capture_output=True, check=False
-    )
-    assert killed.returncode == -9
+    killed_by_its_step(three)
 
     swarm(three, "rollback", "--undo")
     said = swarm(three, "resume")
@@ -203,6 +201,26 @@ def test_a_step_without_success_can_be_skipped_after_a_rollback_to_it(three: Pro
     swarm(three, "skip", "two")
     assert steps(three) == ["one@1", "two@1", "two@2", "three@1"]
     assert told(three, "status")["state"] == "succeeded"
+
+
+def killed_by_its_step(project: Project) -> None:
+    """Ends the process that executes the next step, by the line `deadly` there."""
+    done = subprocess.run(
+        project.argv("resume"), cwd=project.root, env=dict(project.env), capture_output=True, check=False
+    )
+    assert done.returncode == -9
+
+
+def test_a_skipped_step_takes_nothing_that_a_killed_one_left(three: Project) -> None:
+    line = unseen_line('echo left.txt > .gitignore; echo mine > left.txt; kill -9 "$PPID"')
+    worktree = start(three, f"steps: {{two: {{run: [{line}]}}}}", "--until", "one")
+    killed_by_its_step(three)
+
+    swarm(three, "skip", "two")
+
+    changed = three.git("show", "--format=", "--name-only", told(three, "log")[1]["commit"], "--", *NOT_OURS)
+    assert changed == ""
+    assert (worktree / "left.txt").read_text(encoding="utf-8") == "mine\n"
 
 
 def test_a_discarded_run_comes_back_with_uncommitted_and_ignored_files(three: Project) -> None:

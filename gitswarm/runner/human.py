@@ -92,5 +92,6 @@ def _skip(
 def _execute(session: Session, place: Workplace, state: RunState, decision: Decision, result: StepResult) -> RunState:
     flow, step = decision.next_flow, result.step_id
     iteration = state.last_iteration(flow, step) + 1
-    plan = operation_plan(session, state, decision, Execution(session.layout.run_id, flow, step, iteration, HUMAN))
+    execution = Execution(session.layout.run_id, flow, step, iteration, HUMAN)
+    plan = operation_plan(session, state, decision, execution, keeps_code=result.status is Result.SKIPPED)
     return execute_operation(session, place, replace(plan, resumption=Resumption()), lambda _request, _emit: result)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.conftest import Project
-from tests.landing.common import TWO_STEPS, WRITES, Run, make_run, ready, refusal, tidy, with_flow
+from tests.landing.common import TWO_STEPS, WRITES, Run, code_of, make_run, ready, refusal, tidy, with_flow
 from tests.projects import ask, only_run
 from tests.unseen import unseen_line
 
@@ -89,6 +89,17 @@ def test_a_step_that_was_cut_off_still_waits_behind_it(project: Project) -> None
     assert not (folder / "half.txt").exists()
     script = project.git("show", f"shadow/{run.id}:.swarm/runs/{run.id}/mini/handoff_partial.json")
     assert '"end": 2' in script
+
+
+def test_its_commit_takes_nothing_that_a_step_left_that_was_cut_off(project: Project) -> None:
+    """Ignored by rules that go with that step's work, the file stays."""
+    line = unseen_line("echo left.txt > .gitignore; echo mine > left.txt; kill -TERM $PPID; sleep 60")
+    script = project.script(json.dumps({"steps": {"make": {"write": WRITES}, "more": [{"run": [line]}]}}))
+    with_flow(project, TWO_STEPS).swarm_process("start", "mini", "--allow-stub", "--script", script, code=5)
+    run = Run(project, only_run(project))
+    run.approve()
+    assert (project.worktree(run.id) / "left.txt").exists()
+    assert code_of(project, run.tip) == code_of(project, run.approved)
 
 
 def test_approving_twice_changes_nothing(project: Project) -> None:

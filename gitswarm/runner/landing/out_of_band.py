@@ -30,12 +30,14 @@ from gitswarm.worktree.land import remove_landing
 
 @dataclass(frozen=True, slots=True)
 class OutOfBandStep:
-    """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed."""
+    """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed. `keeps_code`: what
+    lies in the worktree is no part of it."""
 
     step: str
     agent: str
     operation: Operation
     make: Callable[[NewCommit], str] | None = None
+    keeps_code: bool = True
 
 
 def settled(session: Session, state: RunState) -> RunState:
@@ -79,7 +81,8 @@ def adopt_out_of_band(session: Session, state: RunState) -> RunState | None:
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
 
     result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
-    return _execute(session, place, state, OutOfBandStep(ADOPT, HUMAN, lambda _request, _emit: result))
+    step = OutOfBandStep(ADOPT, HUMAN, lambda _request, _emit: result, keeps_code=False)
+    return _execute(session, place, state, step)
 
 
 def _execute(session: Session, place: Workplace, state: RunState, what: OutOfBandStep) -> RunState:
@@ -87,7 +90,8 @@ def _execute(session: Session, place: Workplace, state: RunState, what: OutOfBan
     iteration = max(state.last_iteration(flow, what.step), place.interrupted.get((flow, what.step), 0)) + 1
     decision = decision_at_end(session, state.tip).model_copy(update={"proposal": None})
     execution = Execution(session.layout.run_id, flow, what.step, iteration, what.agent)
-    plan = replace(operation_plan(session, state, decision, execution), out_of_band=OutOfBand(what.make))
+    plan = operation_plan(session, state, decision, execution, keeps_code=what.keeps_code)
+    plan = replace(plan, out_of_band=OutOfBand(what.make))
     after = execute_operation(session, place, plan, what.operation)
     follow_approval(session.repository, after)
     return _end_again(session, place, after, state.tip)

@@ -17,7 +17,9 @@ from gitswarm.specs.flow import Step
 _KERNEL = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
 
 
-def operation_plan(session: Session, state: RunState, decision: Decision, execution: Execution) -> StepPlan:
+def operation_plan(
+    session: Session, state: RunState, decision: Decision, execution: Execution, *, keeps_code: bool
+) -> StepPlan:
     return StepPlan(
         flow=session.specs.flows[execution.flow],
         step=Step(id=execution.step, station=execution.agent),
@@ -26,6 +28,7 @@ def operation_plan(session: Session, state: RunState, decision: Decision, execut
         session=None,
         before=state,
         decision=decision,
+        keeps_code=keeps_code,
     )
 
 

@@ -53,7 +53,7 @@ class StepPlan:
     """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
 
     `before`: the run as the step finds it; of a parallel step, at the fork. `joins`: the outcome of the branches that
-    the step joins.
+    the step joins. `keeps_code`: nothing is executed in the worktree, so that no file there is part of the commit.
     """
 
     flow: Flow
@@ -68,6 +68,7 @@ class StepPlan:
     parallel: Parallel | None = None
     joins: JoinOutcome | None = None
     out_of_band: OutOfBand | None = None
+    keeps_code: bool = False
 
     @property
     def branch_tip(self) -> str:

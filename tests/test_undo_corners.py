@@ -203,6 +203,19 @@ def test_a_step_without_success_can_be_skipped_after_a_rollback_to_it(three: Pro
     assert told(three, "status")["state"] == "succeeded"
 
 
+@pytest.mark.parametrize("refused", [("resume", "--adopt"), ("skip", "one")], ids=["adopt", "skip"])
+def test_what_is_refused_does_not_take_a_run_past_a_blocked_step(three: Project, refused: tuple[str, str]) -> None:
+    start(three, BLOCKED, code=5)
+    swarm(three, "rollback", "three")
+
+    swarm(three, *refused, code=1)
+
+    swarm(three, "resume", code=5)
+    assert steps(three) == ["one@1", "two@1", "three@1"]
+    swarm(three, "resume")
+    assert steps(three)[3:] == ["three@2"]
+
+
 def killed_by_its_step(project: Project) -> None:
     """Ends the process that executes the next step, by the line `deadly` there."""
     done = subprocess.run(

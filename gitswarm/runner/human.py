@@ -12,7 +12,13 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Decision
-from gitswarm.runner.deciding.route import decide_skip, decision_by_hand, repeat_decision
+from gitswarm.runner.deciding.route import (
+    choice_by_hand,
+    decide_by_hand,
+    decide_skip,
+    pending_decision,
+    repeat_decision,
+)
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation, operation_plan
 from gitswarm.runner.step.plan import Resumption
@@ -40,19 +46,26 @@ def commit_human_step(
 
     :raises SwarmError: there is nothing to adopt, or another step is next than the one to skip.
     """
-    decision = decision_by_hand(session, state)
-    if options.adopt:
-        place, state = _adopt(session, state, decision)
+    # What is refused must not have decided that a run goes on which would end here.
+    edited = _place_with_edits(session, state) if options.adopt else None
+    decision = pending_decision(session, state)
+    skipped = _step_to_skip(session, state, decision, options.skip) if options.skip is not None else None
+    decision = decide_by_hand(session, state, decision)
+    place = edited or take_place(session, state)
+    if edited is not None:
+        state = _adopt(session, place, state, decision)
         decision = repeat_decision(session, state, decision)
-    else:
-        place = take_place(session, state)
-    if options.skip is not None:
-        state = _skip(session, place, state, decision, options)
+    if skipped is not None:
+        state = _skip(session, place, state, decision.model_copy(update={"to_step": skipped}), options.answer)
         decision = decide_skip(session, state)
     return place, state, decision
 
 
-def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workplace, RunState]:
+def _place_with_edits(session: Session, state: RunState) -> Workplace:
+    """The worktree with what a person changed there.
+
+    :raises SwarmError: nothing, or it is what a step left that was cut off.
+    """
     shadow = prepare_worktree(session)
     left = look(session, state, shadow)
     if left.journals:
@@ -65,28 +78,38 @@ def _adopt(session: Session, state: RunState, decision: Decision) -> tuple[Workp
             f"nothing to adopt: {shadow.path} is as the last step left it",
             hint=f"edit there, or: git swarm resume {session.layout.run_id}",
         )
-    place = Workplace.of(session, shadow)
+    return Workplace.of(session, shadow)
+
+
+def _adopt(session: Session, place: Workplace, state: RunState, decision: Decision) -> RunState:
     summary = f"edits made by hand, before {decision.next_flow}/{decision.to_step}"
     handoff = Handoff(status=Status.UNVERIFIED, summary=summary)
     result = StepResult(ADOPT, Result.SUCCEEDED, summary, handoff=handoff)
-    return place, _execute(session, place, state, decision.model_copy(update={"events": ()}), result)
+    return _execute(session, place, state, decision.model_copy(update={"events": ()}), result)
 
 
-def _skip(
-    session: Session, place: Workplace, state: RunState, decision: Decision, options: ResumeOptions
-) -> RunState:
-    pending = decision.fork.pending if decision.fork is not None else (decision.to_step,)
-    step = next((name for name in pending if name and options.skip in (name, f"{decision.next_flow}/{name}")), None)
+def _step_to_skip(session: Session, state: RunState, decision: Decision, asked: str) -> str:
+    """
+    :raises SwarmError: another step is next.
+    """
+    choice = choice_by_hand(session, state, decision)
+    flow = choice.to_flow or decision.flow_key
+    pending = choice.fork.pending if choice.fork is not None else (choice.to_step,)
+    step = next((name for name in pending if name and asked in (name, f"{flow}/{name}")), None)
     if step is None:
-        names = " or ".join(f"{decision.next_flow}/{name}" for name in pending)
+        names = " or ".join(f"{flow}/{name}" for name in pending)
         raise SwarmError(
-            f"the next step is {names}, not {options.skip}",
+            f"the next step is {names}, not {asked}",
             hint=f"git swarm skip {pending[0]} --run {session.layout.run_id}",
         )
-    why = f"skipped by hand: {options.answer}" if options.answer else "skipped by hand"
+    return step
+
+
+def _skip(session: Session, place: Workplace, state: RunState, decision: Decision, answer: str) -> RunState:
+    why = f"skipped by hand: {answer}" if answer else "skipped by hand"
     handoff = Handoff(status=Status.UNVERIFIED, summary=why)
-    result = StepResult(step, Result.SKIPPED, why, handoff=handoff)
-    return _execute(session, place, state, decision.model_copy(update={"to_step": step}), result)
+    result = StepResult(decision.to_step or "", Result.SKIPPED, why, handoff=handoff)
+    return _execute(session, place, state, decision, result)
 
 
 def _execute(session: Session, place: Workplace, state: RunState, decision: Decision, result: StepResult) -> RunState:

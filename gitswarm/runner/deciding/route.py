@@ -85,14 +85,20 @@ def _told_at_end(session: Session, end: Commit, events: str) -> Decision:
     return session.store.decide(end.id, choice, place)
 
 
-def decision_by_hand(session: Session, state: RunState) -> Decision:
+def choice_by_hand(session: Session, state: RunState, decision: Decision) -> Choice:
     """What a person takes on. A run that would end at a failed or blocked step ends no more: that step is next."""
-    decision = pending_decision(session, state)
     record = state.last_step
     if decision.to_step is not None or record is None or end_of(decision) is RunStatus.SUCCEEDED:
         return decision
+    return _taken_on(session, record, decision, "a person goes on from here")
+
+
+def decide_by_hand(session: Session, state: RunState, decision: Decision) -> Decision:
+    """Records what a person takes on, in place of the pending `decision`."""
+    choice, record = choice_by_hand(session, state, decision), state.last_step
+    if choice is decision or record is None:
+        return decision
     replaced = Supersedes(commit=state.tip, seq=decision.seq)
-    choice = _taken_on(session, record, decision, "a person goes on from here")
     return session.store.decide(state.tip, choice, _place(session, record, replaced))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.projects import ask
-from tests.routed import CRITIC, Case, checked, drive, fires_after, flow, problems, quest, step
+from tests.routed import CRITIC, Case, checked, drive, fires_after, flow, problems, quest, routed, step
 from tests.routes.common import ASKED, AUTHORITATIVE, BLOCKED, DOUBT, HALF, LINE, STRAIGHT, WHY, by_name, chooses
 
 TOOL = flow("tool", step("t1"), step("t2"), utility=True)
@@ -350,6 +350,17 @@ def test_a_proposal_lies_in_the_tree(project: Project, options: tuple[str, ...],
         [X, Y],
         "the map is old",
     )
+
+
+def test_a_skip_that_is_refused_leaves_a_proposal_to_be_approved(project: Project) -> None:
+    run = drive(project, Case("", [LINE], {"a": nodes(X)}, ""))
+    assert ask(project, "skip", "c", "--run", run).code == 1
+    assert ask(project, "resume", "--approve", run).code == 0
+    assert routed(project, run)[:3] == [
+        "f/a PARTIAL > pause (navigator)",
+        "-- paused > advance:b (deterministic) > inject:node-x (navigator)",
+        "  f/node-x VERIFIED > advance:b (deterministic)",
+    ]
 
 
 def test_approval_needs_a_proposal(project: Project) -> None:

@@ -117,9 +117,12 @@ def enter_at(session: Session, state: RunState, first: str) -> Decision:
 
 
 def decide_resumed(session: Session, state: RunState, *, approve: bool = False) -> Decision:
-    """The decision that takes an ended run on: after a failure or a block the step again, else where it stopped."""
+    """The decision that takes an ended run on: after a failure or a block the step again, else where it stopped.
+
+    One that was recorded stands, unless what a navigator proposed is approved only now.
+    """
     recorded = standing_decision(session.repository, session.layout, state.tip)
-    if recorded:
+    if recorded and not approve:
         return recorded
     earlier = session.repository.objects.commit(state.tip).parents[0]
     taken = decisions(session.repository, session.layout, earlier)
@@ -133,6 +136,9 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
         return session.store.decide(state.tip, last.choice, place)
     if approve:
         choice = driver.approve(last, len(state.steps))
+        if recorded and recorded.candidate_id == choice.candidate_id:
+            return recorded
+        replaced = Supersedes(commit=state.tip, seq=recorded.seq) if recorded else replaced
     elif last.to_step is not None:
         choice = last.choice
     else:

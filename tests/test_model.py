@@ -290,6 +290,18 @@ class Walks(RuleBasedStateMachine):
         self.settle(name, possible)
 
     @precondition(lambda self: self.runs)
+    @rule(choice=choices)
+    def skip_another(self, choice: int) -> None:
+        """Refused: only the pending step can be skipped."""
+        picked = self.pick_sure(choice, lambda run: run.pending and run.end != "succeeded")
+        if picked is None:
+            return
+        name, run = picked
+        others = [step for step in FLOW if step != run.pending]
+        self.swarm("skip", others[choice % len(others)], "--run", name, code=1)
+        self.settle(name, [run])
+
+    @precondition(lambda self: self.runs)
     @rule(choice=choices, number=choices)
     def rollback(self, choice: int, number: int) -> None:
         picked = self.pick(choice)

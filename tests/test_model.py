@@ -371,7 +371,7 @@ class Walks(RuleBasedStateMachine):
     @precondition(lambda self: self.trash)
     @rule(choice=choices)
     def restore(self, choice: int) -> None:
-        name = sorted(self.trash)[choice % len(self.trash)]
+        name = list(self.trash)[choice % len(self.trash)]  # ids are random: their order is no choice
         self.swarm("discard", "--restore", name)
         run = self.trash.pop(name)
         self.settle(name, [replace(run, indexes=(), cut_off=None)])

@@ -57,7 +57,9 @@ def status(*done: str) -> dict[str, Any]:
     return {"write": {"RUN_BASE/build/ac_status.json": json.dumps({"criteria": entries})}}
 
 
-def play(project: Project, implement: list[dict[str, Any]], **other: list[dict[str, Any]]) -> list[str]:
+def play(
+    project: Project, implement: list[dict[str, Any]], *, code: int = 0, **other: list[dict[str, Any]]
+) -> list[str]:
     """Names of the steps that were executed."""
     project.commit({".swarm/flows/rounds.yaml": yaml.safe_dump(FLOW)})
     steps: dict[str, Any] = {
@@ -68,7 +70,7 @@ def play(project: Project, implement: list[dict[str, Any]], **other: list[dict[s
     }
     script = project.script(yaml.safe_dump({"steps": steps}))
     answer = ask(project, "start", "rounds", "--script", script)
-    assert answer.code == 0, answer.stderr
+    assert answer.code == code, answer.stderr
     return [entry["step"] for entry in project.json("log")]
 
 
@@ -103,9 +105,11 @@ def test_a_criterion_that_is_unknown_to_the_matrix_counts_for_nothing(project: P
     ],
 )
 def test_a_matrix_that_is_none_is_told_and_not_verified(project: Project, content: str, problem: str) -> None:
-    play(project, [status()], plan=[{"write": {"RUN_BASE/plan/ac_matrix.json": content}, "status": "VERIFIED"}])
+    play(
+        project, [status()], plan=[{"write": {"RUN_BASE/plan/ac_matrix.json": content}, "status": "VERIFIED"}], code=5
+    )
     entry = project.json("log")[0]
-    told = evidence(project, "rounds/plan")
+    told = json.loads(project.swarm("show", "plan@1", "--evidence").stdout)
     assert (entry["status"], problem in told["artifact_problems"][0], told["ac"]) == ("UNVERIFIED", True, None)
 
 
@@ -146,7 +150,7 @@ def test_a_huge_matrix_fits_into_a_prompt(project: Project) -> None:
 
 def test_of_many_problems_the_first_are_told(project: Project) -> None:
     content = json.dumps({"requirements": [{"id": n} for n in range(500)]})
-    play(project, [status()], plan=[{"write": {"RUN_BASE/plan/ac_matrix.json": content}}])
-    told = evidence(project, "rounds/plan")["artifact_problems"]
+    play(project, [status()], plan=[{"write": {"RUN_BASE/plan/ac_matrix.json": content}}], code=5)
+    told = json.loads(project.swarm("show", "plan@1", "--evidence").stdout)["artifact_problems"]
     assert len(told) == 21
     assert told[0].endswith("problems, of which the first 20 follow")

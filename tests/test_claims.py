@@ -78,6 +78,7 @@ class Session:
             "delete": list(self.deletes),
             "run": list(self.runs),
             "envelope": envelope,
+            "leaves_out": [] if self.writes else ["impl_changes_summary.md"],
         }
         steps = {"before": _plays(self.before), "work": work, "after": _plays(self.after)}
         return yaml.safe_dump({"steps": steps})
@@ -172,11 +173,17 @@ def test_every_lie_is_found_and_no_honest_session_is_flagged(project: Project, n
     session = SESSIONS[name]
     tests = {path: text for tool in TOOLS for path, text in three(tool, "total", "discount", "tax").items()}
     project.commit({".swarm/flows/work.yaml": FLOW, "src/shop.py": "total = 0\n", **tests})
-    answer = ask(project, "start", "work", "--script", project.script(session.script()))
-    assert answer.code == 0, answer.stderr
-    own, later = evidence(project, "work/work")["verdict"], evidence(project, "work/after")["verdict"]
+    play(project, session)
+    own = json.loads(project.swarm("show", "work@1", "--evidence").stdout)["verdict"]
+    later = evidence(project, "work/after")["verdict"]
     assert (set(own["flags"]) | set(later["flags"]), worst(own, later)) == (set(session.flags), session.verdict)
-    assert later["about"] == ["work/work"]
+    assert set(later["about"]) == {"work/work"}
+
+
+def play(project: Project, session: Session) -> None:
+    """To the end, whatever is found on the way."""
+    answer = ask(project, "start", "work", "--autopilot", "--script", project.script(session.script()))
+    assert answer.code in (0, 4), answer.stderr
 
 
 def worst(*verdicts: Mapping[str, Any]) -> str:
@@ -185,8 +192,7 @@ def worst(*verdicts: Mapping[str, Any]) -> str:
 
 def test_show_tells_what_contradicts_the_claims(project: Project) -> None:
     project.commit({".swarm/flows/work.yaml": FLOW, "src/shop.py": "total = 0\n"})
-    script = project.script(Session("All tests pass.", after=RED["tap"]).script())
-    assert ask(project, "start", "work", "--script", script).code == 0
+    play(project, Session("All tests pass.", after=RED["tap"]))
     assert (
         "  report    2 passed, 1 failed, 2 skipped (tap)\n"
         "  failing   wrong\n"
@@ -199,7 +205,7 @@ def test_show_tells_what_contradicts_the_claims(project: Project) -> None:
 def test_a_critic_that_only_reads_red_code_is_not_blamed(project: Project) -> None:
     project.commit({".swarm/flows/work.yaml": FLOW.replace("code-implementer", "code-critic")})
     session = Session("Two findings, none of them new.", writes={}, status="VERIFIED", after=RED["pytest"])
-    assert ask(project, "start", "work", "--script", project.script(session.script())).code == 0
+    play(project, session)
     assert evidence(project, "work/after")["verdict"]["recommendation"] == "TRUST"
 
 
@@ -211,7 +217,7 @@ def test_what_an_agent_observed_assumed_and_decided_are_events(project: Project)
         "decisions": [{"subject": "rounding", "decision": "half up"}],
     }
     session = Session("Done.", more=more)
-    assert ask(project, "start", "work", "--script", project.script(session.script())).code == 0
+    play(project, session)
     lines = project.swarm("events", "--json").stdout.splitlines()
     told = [(event["kind"], event["payload"]) for event in map(json.loads, lines)]
     assert [payload for kind, payload in told if kind == "facts_updated"] == [{"facts": ["the till rounds down"]}]
@@ -224,5 +230,6 @@ def test_what_an_agent_observed_assumed_and_decided_are_events(project: Project)
 def test_an_envelope_that_cannot_be_read_hides_no_deleted_tests(project: Project) -> None:
     project.commit({".swarm/flows/work.yaml": FLOW, **three("pytest", "total", "tax")})
     session = Session("Fine.", more={"file_changes": ["x.py"]}, deletes=["tests/test_shop.py"])
-    assert ask(project, "start", "work", "--script", project.script(session.script())).code == 0
-    assert evidence(project, "work/work")["verdict"]["flags"] == ["tests_deleted"]
+    play(project, session)
+    found = json.loads(project.swarm("show", "work@1", "--evidence").stdout)
+    assert found["verdict"]["flags"] == ["tests_deleted"]

@@ -6,15 +6,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import FrameType
+from typing import Annotated
 
-from gitswarm.cli.console import err, money, out, plural
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import err, money, out, out_lines, plural
 from gitswarm.cli.here import config_at, surroundings
+from gitswarm.cli.lines import hanging
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
-from gitswarm.errors import RunInterruptedError
+from gitswarm.errors import RunInterruptedError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
@@ -22,6 +25,7 @@ from gitswarm.ledger.overview import way_home
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.stored_json import ConcernFields, concern_fields
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.human import ResumeOptions
@@ -30,9 +34,28 @@ from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
 
-EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.PAUSED: 5}
+EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.UNPROVEN: 4, RunStatus.PAUSED: 5}
 INTERRUPTED = 130
+
+AcceptOption = Annotated[
+    list[str] | None,
+    Option("--accept", metavar="ID=WHY", help="A concern may stay, and why; ID as status says it, or with *."),
+]
 _ONCE_MORE_S = 0.01
+
+
+def accept_of(given: list[str] | None) -> dict[str, str]:
+    """Id → why.
+
+    :raises UsageError: one has no reason.
+    """
+    pairs = {}
+    for each in given or ():
+        concern, _equals, why = each.partition("=")
+        if not concern.strip() or not why.strip():
+            raise UsageError(f"--accept {each}: say why", hint=f"--accept '{concern or 'ID'}=why it may stay'")
+        pairs[concern.strip()] = why.strip()
+    return pairs
 
 
 def apply_durability(repository: Repository, config: Config) -> None:
@@ -148,13 +171,28 @@ def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as
     raise SystemExit(EXIT_CODES.get(status, 0))
 
 
+def concern_lines(concerns: Iterable[ConcernFields]) -> list[str]:
+    """What is open, those that block first, in lines of 80 columns."""
+    ordered = sorted(concerns, key=lambda concern: not concern.blocking)
+    return [
+        line
+        for concern in ordered
+        for line in hanging(f"{'blocking' if concern.blocking else 'warning':<11}", f"{concern.id}: {concern.fact}")
+    ]
+
+
 def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:
     spec = run_spec(repository, state)
     run = state.layout.run_id
     steps = plural(len(state.steps), "step")
     used = spent(repository, state)
-    out(f"{run} {status}: {steps}, {used.tokens} tokens, {money(used.cost_usd)}")
-    if status is not RunStatus.SUCCEEDED:
+    first = f", {plural(len(state.blocking), 'blocking concern')}" if status is RunStatus.UNPROVEN else ""
+    out(f"{run} {status}{first}: {steps}, {used.tokens} tokens, {money(used.cost_usd)}")
+    out_lines(concern_lines(concern_fields(repository, state)))
+    if status is RunStatus.UNPROVEN:
+        out(f"go on      git swarm resume {run}")
+        out(f"accept     git swarm approve {run} --accept 'ID=WHY'")
+    elif status is not RunStatus.SUCCEEDED:
         last = state.last_step
         if last is not None and status is not RunStatus.STOPPED:
             out(f"last step  {last.flow}/{last.step}: {last.summary.splitlines()[0]}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out, out_lines
-from gitswarm.cli.executing import quiet_surroundings
+from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunArgument
 from gitswarm.errors import UsageError
@@ -33,6 +33,7 @@ def approve(
     run: RunArgument = None,
     reject: Annotated[bool, Option("--reject", help="Say no; -m tells why.")] = False,
     message: Annotated[str, Option("-m", "--message", help="A note that is kept with it.")] = "",
+    accept: AcceptOption = None,
 ) -> None:
     """Approve the code that a run has now; only approved code lands."""
     refuse_agent(os.environ, "approve")
@@ -42,7 +43,11 @@ def approve(
     layout = find_run(repository, run)
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         state = settled(held.session, held.state)
-        said = reject_run(held.session, state, message) if reject else approve_run(held.session, state, message)
+        said = (
+            reject_run(held.session, state, message)
+            if reject
+            else approve_run(held.session, state, message, accept_of(accept))
+        )
     if isinstance(said, Refused):
         _refuse(said)
         return
@@ -88,6 +93,7 @@ def _tell_approval(run: str, said: Approval, way: str) -> None:
     subject = said.subject
     for caution in subject.cautions:
         out(f"{caution.name:<10} {caution.text}")
+    out_lines(f"{'accepted' if each.blocking else 'open':<10} {each.id}: {each.fact}" for each in subject.concerns)
     _tell_subject(run, said, "approved")
     if subject.never:
         out(f"lands      never: {subject.never}")

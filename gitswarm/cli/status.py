@@ -11,6 +11,7 @@ from gitswarm.errors import NotFoundError
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
 from gitswarm.ledger.rescue import runs_without_branch
+from gitswarm.ledger.stored_json import ConcernFields
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.worktree.disk_use import disk_bytes
 
@@ -32,6 +33,8 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("branch", found.branch),
         ("worktree", found.worktree or "gone (resume makes it again)"),
         ("error", found.last_error or ""),
+        ("question", found.question or ""),
+        *((_severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
         ("approved", _spoken(found.approved)),
         ("rejected", _spoken(found.rejected)),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
@@ -41,6 +44,10 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     for name, value in rows:
         if value:
             out(f"  {name:<9} {value}")
+
+
+def _severity(concern: ConcernFields) -> str:
+    return "blocking" if concern.blocking else "warning"
 
 
 def _spoken(word: SpokenAs | None) -> str:

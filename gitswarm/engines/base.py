@@ -48,11 +48,16 @@ class StepEndedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CommandOrder:
-    """What a command step runs. `shell` None: the project has no such command, so nothing can be judged."""
+    """What a command step runs. `shell` None: the project has no such command, so nothing can be judged. `asking`: a
+    line to run in its place, which leaves reports in the empty folder `reports`; when it fails, and neither
+    its output nor they are readable, the command is run once more as it stands."""
 
     name: str
     shell: str | None
     timeout_s: float
+    asking: str | None = None
+    reports: Path | None = None
+    is_readable: Callable[[str, Mapping[str, bytes]], bool] = field(default=lambda _text, _files: True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +73,12 @@ class SessionTerms:
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """One execution. `executed` counts the committed ones before it, from 0; outputs are relative to the
-    worktree (`RUN_BASE` spelled out) and without globs. `decide` is asked before every tool call; what it denies is
-    not carried out. `ended` is set when nobody waits for the step any more: who waits inside an engine waits for
-    that too. `scrub`: for output that is cut, as half a secret is not found any more. `scratch`: where the engine may
-    make folders of its own; the next owner of the run removes what is left there."""
+    """One execution. `executed` counts the committed ones before it, from 0; outputs are relative to the worktree
+    (`RUN_BASE` spelled out) and without globs; `promised` are those, in RUN_BASE, that have to be there afterwards.
+    `decide` is asked before every tool call; what it denies is not carried out. `ended` is set when nobody waits
+    for the step any more: who waits inside an engine waits for that too. `scrub`: for output that is cut, as half a
+    secret is not found any more. `scratch`: where the engine may make folders of its own; the next owner of the run
+    removes what is left there."""
 
     execution: Execution
     executed: int
@@ -85,6 +91,7 @@ class StepRequest:
     env: Mapping[str, str]
     scratch: Path
     decide: Decide
+    promised: tuple[str, ...] = ()
     terms: SessionTerms = SessionTerms()
     command: CommandOrder | None = None
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
@@ -116,10 +123,11 @@ class RouteTerms:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What an engine returns (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing
-    that can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole.
-    `trailers`: what the step's commit says besides; only the kernel has something to say there. `outcome`: how a
-    session ended; None where there is none. `model`: the one that answered, where that is another than was asked.
+    """What an engine returns (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing that
+    can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole;
+    `report_files`: reports that it was asked for. `trailers`: what the step's commit says besides; only the kernel
+    has something to say there. `outcome`: how a session ended; None where there is none. `model`: the one that
+    answered, where that is another than was asked. `placeholders`: promised outputs that a stub filled in.
     `started_at`, `completed_at`: ISO 8601, filled in by the runner."""
 
     step_id: str
@@ -135,9 +143,11 @@ class StepResult:
     cost_usd: float | None = 0.0
     check: CheckOutcome | None = None
     report_text: str = ""
+    report_files: Mapping[str, bytes] = field(default_factory=dict)
     trailers: Mapping[str, str] = field(default_factory=dict)
     outcome: EngineOutcome | None = None
     model: str | None = None
+    placeholders: tuple[str, ...] = ()
     started_at: str = ""
     completed_at: str = ""
 

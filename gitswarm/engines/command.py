@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from gitswarm.engines.base import (
     LOCAL_WORK,
@@ -23,6 +24,8 @@ from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
 from gitswarm.specs.script import Script, ScriptEntry
+
+_REPORT_BYTES = 50_000_000
 
 NOT_EXECUTABLE = (126, 127)
 """What a shell answers when the command itself could not start."""
@@ -45,20 +48,27 @@ class CommandEngine:
         entry = self._entry(request)
         wait_as_told(entry, request)
         recorder = Recorder(request, self._clock, emit, "command")
+        first = 0
         lines = entry.run or ((order.shell,) if order.shell else ())
         if entry.fail is not None:
             check, error = CheckOutcome(), entry.fail
         elif not lines:
             check, error = CheckOutcome(reason="no_tests"), None
         else:
-            check, error = _carry_out(lines, order.timeout_s, request, recorder)
+            asked = (order.asking,) if order.asking and not entry.run else lines
+            check, error = _carry_out(asked, order.timeout_s, request, recorder)
+            if asked != lines and check.passed is not True and not _is_readable(order, recorder.outputs):
+                first = len(recorder.outputs)
+                check, error = _carry_out(lines, order.timeout_s, request, recorder)
+            check = check.model_copy(update={"command": " && ".join(lines)})
         handoff = _handoff(check, order.name)
         recorder.say(error or handoff.summary)
         return StepResult(
             step_id=request.execution.step,
             status=_result(check, error),
-            output=capped("\n".join(recorder.outputs) or handoff.summary),
-            report_text="\n".join(recorder.outputs),
+            output=capped("\n".join(recorder.outputs[first:]) or handoff.summary),
+            report_text="\n".join(recorder.outputs[first:]),
+            report_files=_reports(order),
             error=error,
             duration_ms=int((time.monotonic() - started) * 1000),
             handoff=None if error else handoff,
@@ -75,6 +85,19 @@ class CommandEngine:
         if self._script is None:
             return ScriptEntry()
         return self._script.entry(request.execution.flow, request.execution.step, request.executed)
+
+
+def _is_readable(order: CommandOrder, outputs: Sequence[str]) -> bool:
+    return order.is_readable("\n".join(outputs), _reports(order))
+
+
+def _reports(order: CommandOrder) -> dict[str, bytes]:
+    """The files that the command left where it was asked to."""
+    folder = order.reports
+    if folder is None:
+        return {}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size <= _REPORT_BYTES)
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def _carry_out(

@@ -80,6 +80,7 @@ class StubEngine:
         if tokens.total or entry.cost_usd != 0:
             recorder.used(tokens, entry.cost_usd)
         error = _act(entry, request, recorder)
+        placeholders = () if error else _fill_in(entry, request)
         handoff, problem = _handoff(entry)
         output = capped(entry.output if entry.output is not None else handoff.summary if handoff else "")
         recorder.say(error or output)
@@ -96,6 +97,7 @@ class StubEngine:
             tokens=tokens,
             cost_usd=entry.cost_usd,
             outcome=_outcome(error, problem),
+            placeholders=placeholders,
         )
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
@@ -127,6 +129,20 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
     for line in entry.run:
         run_line(line, request, recorder, RUN_LINE_TIMEOUT_S)
     return entry.fail
+
+
+def _fill_in(entry: ScriptEntry, request: StepRequest) -> tuple[str, ...]:
+    """Writes what the station promises and the script leaves to us; returns the paths."""
+    left_out = {path.removeprefix("RUN_BASE/") for path in entry.leaves_out}
+    filled = []
+    for path in request.promised:
+        target = request.run_base / path
+        if path in left_out or target.name in left_out or target.exists():
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(stub_content(f"/{path}", request), encoding="utf-8")
+        filled.append(path)
+    return tuple(filled)
 
 
 def _write(request: StepRequest, content: str, given: Given) -> ToolOutcome:

@@ -196,7 +196,7 @@ def judge_change(changes: Iterable[TextChange], removed: Collection[RemovedTest]
     weaker = [test for test in found.followed if test.is_weaker]
     silenced = [test for test in (*weaker, *undeclared) if test.old_path in silent]
     reports: tuple[tuple[ProofFlag, bool, str, list[FollowedTest]], ...] = (
-        ("tests_deleted", True, "in a file that is gone", [each for each in undeclared if each.old_path in gone]),
+        ("tests_deleted", True, "gone with their file", [each for each in undeclared if each.old_path in gone]),
         ("tests_weakened", True, "left without any comparison", silenced),
         ("tests_weakened", True, "skip or xfail added", [each for each in found.followed if _is_marked(each)]),
         ("tests_deleted", False, "gone", [each for each in undeclared if each.old_path not in gone | silent]),

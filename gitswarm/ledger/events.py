@@ -36,6 +36,8 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
     EventKind.EVIDENCE_TAMPERING: ("paths",),
     EventKind.REPOSITORY_QUARANTINED: ("path", "kept_as"),
     EventKind.SECRET_FOUND: ("path", "line", "kind", "kept_as"),
+    EventKind.CONCERN_OPENED: ("id", "flag", "blocking", "fact", "names"),
+    EventKind.CONCERN_CLOSED: ("id", "accepted"),
     EventKind.FACTS_UPDATED: ("facts",),
     EventKind.ASSUMPTION_RECORDED: ("statement", "confidence"),
     EventKind.DECISION_RECORDED: ("subject", "decision"),

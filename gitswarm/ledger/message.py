@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
     from gitswarm.records.secrets import Scrubber
 
-FORMAT = "1"
+FORMAT = 2
+"""Of new runs. A run keeps the format that it began with."""
+
+FORMATS = ("1", "2")
+
 SUBJECT_WIDTH = 69  # with a blank and the longest status behind it: 80 columns
 
 

@@ -17,14 +17,16 @@ from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
+    ConcernFields,
     DecisionFields,
     FrameFields,
+    concern_fields,
     decisions_after,
     limited_until,
     spec_fields,
     standing_after,
 )
-from gitswarm.records.outcome import Result, RunStatus
+from gitswarm.records.outcome import Result, RunStatus, Status
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -79,6 +81,8 @@ class RunOverview:
     approved: SpokenAs | None = None
     rejected: SpokenAs | None = None
     landed: LandedOn | None = None
+    question: str | None = None
+    open_concerns: tuple[ConcernFields, ...] = ()
 
     def to_plain(self) -> dict[str, JsonValue]:
         return asdict(self)
@@ -117,6 +121,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         approved=_spoken(repository, state, Word.APPROVES),
         rejected=_spoken(repository, state, Word.REJECTS),
         landed=_landed(repository, state),
+        question=_question(repository, state) if status is RunStatus.PAUSED else None,
+        open_concerns=concern_fields(repository, state),
     )
 
 
@@ -155,6 +161,18 @@ def _spoken(repository: RepositoryReader, state: RunState, wanted: Word) -> Spok
     if word is None or word.word is not wanted:
         return None
     return SpokenAs(commit=word.commit, by=word.by, valid=is_code(repository, word.code, state.tip_tree))
+
+
+def _question(repository: RepositoryReader, state: RunState) -> str | None:
+    """What a paused run waits for: what blocks its last step, else why the run was paused."""
+    last = state.last_step
+    if last is not None and last.status is Status.BLOCKED:
+        content = repository.objects.file(last.tree, last.execution.envelope) or b"{}"
+        said = parsed(json.loads, content, state.layout, f"{last.commit[:12]}:{last.execution.envelope}")
+        blockers = [str(each) for each in said.get("blockers", ())]
+        return "; ".join(blockers) or last.summary
+    taken = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
+    return taken.reason if taken is not None and taken.to_step is None else None
 
 
 def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:

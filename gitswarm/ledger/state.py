@@ -9,8 +9,8 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import Kind, Message, parse_message
-from gitswarm.ledger.steps import StepRecord, Tally
+from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
+from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
 
@@ -19,7 +19,7 @@ from gitswarm.records.outcome import Result, RunStatus, Status
 class RunState:
     """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far.
 
-    The first `shared` of `steps` belong to the run that this one was forked from.
+    The first `shared` of `steps` belong to the run that this one was forked from. `format`: as its first commit says.
     """
 
     layout: RunLayout
@@ -33,6 +33,7 @@ class RunState:
     end: RunStatus | None = None
     ends: int = 0
     shared: int = 0
+    format: int = FORMAT
 
     @property
     def own_steps(self) -> tuple[StepRecord, ...]:
@@ -51,6 +52,20 @@ class RunState:
     def last_iteration(self, flow: str, step: str) -> int:
         found = self.tally.steps.get((flow, step))
         return found.last_iteration if found else 0
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether what is proven decides: in runs of format 1 it was only written down."""
+        return self.format > 1
+
+    @property
+    def concerns(self) -> tuple[OpenConcern, ...]:
+        """The open ones, the oldest first."""
+        return tuple(self.tally.concerns.values())
+
+    @property
+    def blocking(self) -> tuple[OpenConcern, ...]:
+        return tuple(concern for concern in self.concerns if concern.blocking)
 
     @property
     def tokens(self) -> int:
@@ -98,8 +113,15 @@ def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = No
         steps=shared,
         tally=reduce(Tally.after, shared, Tally()).without_costs(),
         shared=len(shared),
+        format=_format(run_commit),
     )
     return reduce(lambda reached, commit: reached.with_commit(*commit), own, state)
+
+
+def _format(run_commit: Commit) -> int:
+    message = parse_message(run_commit.message)
+    said = message.trailers["Swarm-Format"] if message is not None else ""
+    return int(said) if said.isdecimal() else 1
 
 
 def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:
@@ -178,6 +200,7 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
     trailers = message.trailers
     engine, _slash, mode = trailers["Swarm-Engine"].partition("/")
     cost = trailers.get("Swarm-Cost-USD", "unknown")
+    concerns = trailers.get("Swarm-Concerns", "").split()
     return StepRecord(
         number=number,
         commit=commit.id,
@@ -193,6 +216,9 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
         tokens=int(trailers.get("Swarm-Tokens", "0")),
         cost_usd=None if cost == "unknown" else float(cost),
         stack=tuple(trailers.get("Swarm-Stack", "").split()),
+        opened=tuple(each[1:] for each in concerns if each.startswith("+")),
+        closed=tuple(each[1:] for each in concerns if each.startswith("-")),
+        repeat=int(trailers.get("Swarm-Repeat", "0")),
         fork=trailers.get("Swarm-Fork"),
         sibling=trailers.get("Swarm-Fork-Commit"),
         by_command=trailers.get("Swarm-By") == "command",

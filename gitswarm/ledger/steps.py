@@ -17,6 +17,8 @@ class StepRecord:
 
     `executions`: of its step on the branch so far, itself included; 0 for one that is not on the branch. Rules count
     these: `execution.iteration` names an execution, and also counts those that were cut off or taken back.
+    `opened`: ids of the concerns that it opened, a `!` before those that block; `closed`: of those that it settled.
+    `repeat`: the how manieth execution in a row it is that a finding of its own step called for; 0: none.
     `stack`: tokens of the interruptions that it belongs to, the outermost first. `fork`: the commit that it started
     from, if it was a parallel step, and `sibling` its own commit there. `by_command`: an approval or a landing that
     somebody typed, out of band.
@@ -36,6 +38,9 @@ class StepRecord:
     tokens: int
     cost_usd: float | None
     executions: int = 0
+    opened: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    repeat: int = 0
     stack: tuple[str, ...] = ()
     fork: str | None = None
     sibling: str | None = None
@@ -60,11 +65,25 @@ class StepRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenConcern:
+    """A concern that nothing has settled. `opened_by`: its evidence says more."""
+
+    id: str
+    blocking: bool
+    opened_by: StepRecord
+
+    def is_of(self, flow: str, step: str) -> bool:
+        """Whether it is a finding about that step."""
+        return self.id.partition("#")[0].endswith(f"@{flow}/{step}")
+
+
+@dataclass(frozen=True, slots=True)
 class StepTally:
-    """One step so far: its highest iteration, its newest record."""
+    """One step so far: its highest iteration, its newest record, how many of its executions findings called for."""
 
     last_iteration: int
     newest: StepRecord
+    repeats: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +91,19 @@ class Tally:
     """Kept up commit by commit, so that a step of a long run costs no more than one of a short run.
 
     `steps` is keyed by (flow, step) in the order of first execution. `entered` holds the executions of each flow
-    since it was last entered, in order: only steps of its own graph, and not what people did. `journey` is the order
-    in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far. `tokens` and
-    `cost_usd` are those of the steps on the branch, for conditions; what the run spent is in ledger/spent.py.
+    since it was last entered, in order: only steps of its own graph, and not what people did. `journey` is the
+    order in which flows were entered, without interruptions; `opened` the tokens of all interruptions so far.
+    `concerns`: the open ones by id, in the order in which they were opened; `repeats`: executions that findings
+    called for. `tokens` and `cost_usd` are those of the steps on the
+    branch, for conditions; what the run spent is in ledger/spent.py.
     """
 
     steps: Mapping[tuple[str, str], StepTally] = field(default_factory=dict)
     entered: Mapping[str, tuple[StepRecord, ...]] = field(default_factory=dict)
     journey: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
+    concerns: Mapping[str, OpenConcern] = field(default_factory=dict)
+    repeats: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
 
@@ -91,10 +114,26 @@ class Tally:
         step = StepTally(
             last_iteration=max(iteration, earlier.last_iteration) if earlier else iteration,
             newest=record,
+            repeats=(earlier.repeats if earlier else 0) + (record.repeat > 0),
         )
-        tokens, cost = self.tokens + record.tokens, usd(self.cost_usd, record.cost_usd)
-        after = replace(self, steps={**self.steps, key: step}, tokens=tokens, cost_usd=cost)
+        after = replace(
+            self,
+            steps={**self.steps, key: step},
+            concerns=self._concerns_after(record),
+            repeats=self.repeats + (record.repeat > 0),
+            tokens=self.tokens + record.tokens,
+            cost_usd=usd(self.cost_usd, record.cost_usd),
+        )
         return after if record.by_human or record.by_command else after.travelled(record)
+
+    def _concerns_after(self, record: StepRecord) -> Mapping[str, OpenConcern]:
+        if not record.opened and not record.closed:
+            return self.concerns
+        kept = {name: concern for name, concern in self.concerns.items() if name not in record.closed}
+        new = {
+            name.lstrip("!"): OpenConcern(name.lstrip("!"), name.startswith("!"), record) for name in record.opened
+        }
+        return {**kept, **new}
 
     def travelled(self, record: StepRecord) -> Tally:
         """With the way that the run took to this execution."""

@@ -9,7 +9,7 @@ from gitswarm.git.commits import NewCommit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
-from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
 from gitswarm.ledger.routing_note import Entry, parse, render
 from gitswarm.ledger.scrubbed import scrubbed, scrubbed_record
 from gitswarm.ledger.state import RunState, replay
@@ -212,11 +212,17 @@ class RunStore:
         tree = self.with_run_files(staged.code_tree, parent_tree, staged.files)
         clean = staged.message.scrubbed(self._scrubber)
         before = self._prev_notes(parent)
-        trailers = {"Swarm-Format": "1", **clean.trailers, "Swarm-Prev-Notes": before}
+        trailers = {"Swarm-Format": self._format(clean, parent), **clean.trailers, "Swarm-Prev-Notes": before}
         message = Message(clean.subject, clean.body, trailers).render()
         author = agent_identity(staged.author)
         new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
         return staged.make(new) if staged.make is not None else self._objects.write_commit(new)
+
+    def _format(self, message: Message, parent: str) -> str:
+        """A run's own, which a fork takes over from the run that it comes from."""
+        said = parse_message(self._objects.commit(parent).message)
+        begins = message.trailers.get("Swarm-Kind") == Kind.RUN and "Swarm-Forked-From" not in message.trailers
+        return str(FORMAT) if begins or said is None else said.trailers["Swarm-Format"]
 
     def _prev_notes(self, parent: str) -> str:
         """Blob ids of the parent's notes as they are now; a changed note betrays itself later."""

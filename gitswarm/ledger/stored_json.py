@@ -57,6 +57,30 @@ class DecisionFields:
     stack: tuple[FrameFields, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ConcernFields:
+    """What is open: `Concern` without its model."""
+
+    id: str
+    blocking: bool
+    fact: str
+    names: tuple[str, ...]
+
+
+def concern_fields(repository: RepositoryReader, state: RunState) -> tuple[ConcernFields, ...]:
+    """The open ones, the oldest first, as the evidence of the steps that opened them has them."""
+    found = []
+    for concern in state.concerns:
+        record = concern.opened_by
+        content = repository.objects.file(record.tree, record.execution.evidence) or b"{}"
+        where = f"{record.commit[:12]}:{record.execution.evidence}"
+        said = parsed(json.loads, content, state.layout, where)
+        about = {each["id"]: each for each in said.get("opened", ())}.get(concern.id, {})
+        names = tuple(map(str, about.get("names", ())))
+        found.append(ConcernFields(concern.id, concern.blocking, str(about.get("fact", "")), names))
+    return tuple(found)
+
+
 def spec_fields(repository: RepositoryReader, state: RunState) -> SpecFields:
     """
     :raises GarbledError: the run's first commit lacks its spec, or holds something else in its place.

@@ -58,7 +58,8 @@ class Handoff(Record):
 class Envelope(Handoff):
     """`<flow>/handoff/<step>.json`: the handoff with the execution that it belongs to.
 
-    `status_reason` says why the status is what it is when the agent did not say so itself.
+    `status` is what holds: the agent's claim, capped by what is proven. `claimed_status`: the claim, where it was
+    another; `status_reason` says why the status is what it is when the agent did not say so itself.
     """
 
     run_id: str
@@ -67,3 +68,4 @@ class Envelope(Handoff):
     agent_key: str
     iteration: int = Field(ge=1)
     status_reason: str | None = None
+    claimed_status: Status | None = None

@@ -40,6 +40,8 @@ class EventKind(StrEnum):
     EVIDENCE_TAMPERING = "evidence_tampering"
     REPOSITORY_QUARANTINED = "repository_quarantined"
     SECRET_FOUND = "secret_found"  # noqa: S105 - a name
+    CONCERN_OPENED = "concern_opened"
+    CONCERN_CLOSED = "concern_closed"
     FACTS_UPDATED = "facts_updated"
     ASSUMPTION_RECORDED = "assumption_recorded"
     DECISION_RECORDED = "decision_recorded"

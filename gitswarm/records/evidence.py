@@ -6,6 +6,7 @@ from pydantic import Field, NonNegativeInt
 
 from gitswarm.records.acceptance import AcProgress
 from gitswarm.records.base import Record
+from gitswarm.records.concern import AcceptedConcern, Concern
 from gitswarm.records.envelope import FileChange
 from gitswarm.records.secrets import SecretFound
 
@@ -35,11 +36,12 @@ class DiffSummary(Record):
 
 
 class CheckOutcome(Record):
-    """Outcome of a command step. `passed` is None when nothing was judged."""
+    """Outcome of a command step. `passed` is None when nothing was judged; it is true for tests that fail as they did
+    before the run (`red_before`)."""
 
     passed: bool | None = None
     exit_code: int | None = None
-    reason: Literal["no_tests"] | None = None
+    reason: Literal["no_tests", "red_before"] | None = None
     command: str | None = None
 
 
@@ -109,6 +111,8 @@ class Evidence(Record):
     code it tested. None when there was nothing to read or judge.
     `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
     keep its schema. `secrets`: files that were taken out of the change because of them.
+    `opened`, `closed`: concerns that this execution opened, and the ids of those that it settled; `accepted`: a
+    person's word on some. Runs of format 1 have none of them.
     """
 
     diff: DiffSummary
@@ -120,3 +124,13 @@ class Evidence(Record):
     ac: AcProgress | None = None
     artifact_problems: tuple[str, ...] = ()
     secrets: tuple[SecretFound, ...] = ()
+    opened: tuple[Concern, ...] = ()
+    closed: tuple[str, ...] = ()
+    accepted: tuple[AcceptedConcern, ...] = ()
+
+
+def concerns_trailer(evidence: Evidence) -> str:
+    """What it opened (`+id`, `+!id` for one that blocks) and settled (`-id`), in the words of a commit's trailer."""
+    closed = (f"-{each}" for each in evidence.closed)
+    opened = (f"+{'!' if each.blocking else ''}{each.id}" for each in evidence.opened)
+    return " ".join((*closed, *opened))

@@ -39,11 +39,13 @@ def reset_words(resets_at: str) -> str:
 
 
 class RunStatus(StrEnum):
-    """State of a run. `interrupted`: not ended, and no live process owns it."""
+    """State of a run. `interrupted`: not ended, and no live process owns it. `unproven`: it came to the end of its
+    way, and a blocking concern is open."""
 
     RUNNING = "running"
     PAUSED = "paused"
     SUCCEEDED = "succeeded"
+    UNPROVEN = "unproven"
     FAILED = "failed"
     STOPPED = "stopped"
     INTERRUPTED = "interrupted"

@@ -95,12 +95,13 @@ class Receipt(Record):
     model_rule: str | None = None
     context: ContextUse | None = None
     outcome: EngineOutcome | None = None
+    placeholders: tuple[str, ...] | None = None
 
     def to_json(self) -> bytes:
         """Optional fields are absent, not null; an unknown cost is null, never 0."""
         absent = {
             name
-            for name in ("error", "routing", "tools_allowed", "model_rule", "context", "outcome")
+            for name in ("error", "routing", "tools_allowed", "model_rule", "context", "outcome", "placeholders")
             if getattr(self, name) is None
         }
         return pretty_json(self.model_dump(mode="json", exclude=absent))

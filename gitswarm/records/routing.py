@@ -259,9 +259,10 @@ class Candidate(Record):
 class Choice(Record):
     """What the driver decides: pure, without place or time.
 
-    `to_flow` None: `to_step` lies in the flow where this is decided. `stack`: the interruptions that are open when it
-    is executed. `resume_at`: where a run that pauses here continues. `failed`: a run that ends here has failed.
-    `events`: what it brings with it; recorded in the events of what is executed next.
+    `to_flow` None: `to_step` lies in the flow where this is decided. `stack`: the interruptions that are open when
+    it is executed. `resume_at`: where a run that pauses here continues. `findings`: ids of the concerns because of
+    which the step is executed again, or the run waits. `failed`: a run that ends here has failed. `events`: what it
+    brings with it; recorded in the events of what is executed next.
     """
 
     decision: Action
@@ -280,6 +281,7 @@ class Choice(Record):
     fork: Fork | None = None
     join: JoinOutcome | None = None
     proposal: Proposal | None = None
+    findings: tuple[str, ...] = ()
     failed: bool = False
     events: tuple[Event, ...] = ()
 
@@ -293,6 +295,7 @@ _RARE = (
     "fork",
     "join",
     "proposal",
+    "findings",
     "failed",
     "events",
     "elapsed_us",
@@ -309,6 +312,7 @@ TOLD = (
     "to_flow",
     "stack",
     "fork",
+    "findings",
 )
 """What the audit event of a decision holds of it, besides where it was taken."""
 

@@ -26,7 +26,7 @@ from gitswarm.records.routing import (
 )
 from gitswarm.routing import navigator
 from gitswarm.routing.graph import graph_transitions, onward
-from gitswarm.routing.options import Transitions, escalate, only, pause, take, with_events
+from gitswarm.routing.options import Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
@@ -116,6 +116,9 @@ def decide(situation: Situation) -> Choice:
     if situation.limited_until is not None and not situation.is_branch:
         why = f"{situation.step_id} met a usage limit, which {reset_words(situation.limited_until)}"
         return only(pause(why, situation.stack, "receipt.outcome"), RoutingSource.DETERMINISTIC)
+    choice = _unproven(situation)
+    if choice is not None:
+        return choice
     transitions = graph_transitions(situation)
     if not _goes_back(situation, transitions.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))
@@ -135,6 +138,23 @@ def decide(situation: Situation) -> Choice:
     explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": asked})
     told = (*choice.events, *called.events, *events, *_offroad(situation, choice, transitions))
     return choice.model_copy(update={"explanation": explanation, "events": told})
+
+
+def _unproven(situation: Situation) -> Choice | None:
+    """Before the graph is asked: the step once more, with its finding as the reason; then a person. None: neither, as
+    nobody watches the run, and the concern stays open."""
+    unproven = situation.unproven
+    if unproven is None or situation.is_branch or situation.result is Result.FAILED:
+        return None
+    if situation.status is Status.BLOCKED:
+        return None
+    if unproven.may_repeat:
+        taken = again(situation.step_id, unproven.reason, situation.stack)
+    elif situation.rules.human is HumanPolicy.SUPERVISED:
+        taken = pause(unproven.reason, situation.stack, "evidence.opened")
+    else:
+        return None
+    return only(taken, RoutingSource.DETERMINISTIC).model_copy(update={"findings": unproven.ids})
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:

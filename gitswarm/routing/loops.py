@@ -1,9 +1,11 @@
-"""How often a step may still send the flow back: counted per entry into its loop, failed executions not."""
+"""How often a step may still send the flow back: counted per entry into its loop, without failed executions and
+repeats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from pydantic import JsonValue
@@ -23,13 +25,17 @@ class ExecutedStep(Protocol):
     @property
     def result(self) -> Result: ...
 
+    @property
+    def repeat(self) -> int: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """An execution that is not committed yet."""
+    """An execution that is not committed yet. `repeat` 0: no finding called for it."""
 
     step: str
     result: Result
+    repeat: int = 0
 
 
 def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> LoopState | None:
@@ -54,7 +60,8 @@ def way_state(flow: Flow, step_id: str, target: str, limit: int, history: Sequen
 
 
 def _passes(flow: Flow, body: frozenset[str], step_id: str, history: Sequence[ExecutedStep], most: int) -> int:
-    """How often the step was executed since its loop was entered, looked at until it is `most`.
+    """How often the step was executed since its loop was entered, looked at until it is `most`. What findings have
+    repeated counts once.
 
     The loop is entered anew by a jump of the step itself, or of a later one, to a place before the loop. A jump there
     by an earlier step of the loop is no new entry: two loops that overlap would begin each other anew for ever.
@@ -66,7 +73,7 @@ def _passes(flow: Flow, body: frozenset[str], step_id: str, history: Sequence[Ex
         if executed.step in later or (is_before_loop and executed.step == step_id):
             break
         is_before_loop = executed.step not in body
-        if executed.step == step_id and executed.result is not Result.FAILED:
+        if executed.step == step_id and executed.result is not Result.FAILED and not executed.repeat:
             count += 1
             if count >= most:
                 break
@@ -112,3 +119,16 @@ def receipt_routing(
         decision="loop" if verdict.again else onward,
         reason=f"loop_iteration:{earlier}" if verdict.again else verdict.reason,
     )
+
+
+def repeats_of(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> int:
+    """How often findings had the step repeated since its loop was entered: since a step behind that loop."""
+    here = flow.index(step_id)
+    closing = (
+        flow.index(each.id)
+        for each in flow.steps[here:]
+        if isinstance(each.routing, Microloop) and flow.index(each.routing.loop_target) <= here
+    )
+    behind = {each.id for each in flow.steps[max(closing, default=here) + 1 :]}
+    since = takewhile(lambda executed: executed.step not in behind, reversed(history))
+    return sum(1 for executed in since if executed.step == step_id and executed.repeat)

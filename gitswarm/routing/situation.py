@@ -19,6 +19,11 @@ MAX_DEPTH = 10
 MAX_INJECTIONS = 20
 """Flows and nodes that a navigator may inject into one run."""
 
+MAX_FINDING_REPEATS = 2
+"""Executions that findings may call for, per entry into the loop of their step."""
+
+MAX_FINDING_REPEATS_IN_RUN = 6
+
 MAX_REPEATS = 3
 """Executions of a step in a row, when nothing but a wish to have it repeated calls for them."""
 
@@ -74,13 +79,23 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Unproven:
+    """Blocking findings that the step that just ended has of its own. `ids` of the concerns; `reason`: the first,
+    with its fact. `may_repeat`: executing it again could help, and it was not tried too often."""
+
+    ids: tuple[str, ...]
+    reason: str
+    may_repeat: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Situation:
     """What is known when a step has been committed.
 
     `context` holds receipt, envelope, evidence, run and history as plain data; `history` the executions of this flow
     since it was entered, the one that just ended last. `stack`: the interruptions that the step belonged to.
     `changed`: paths of the step's own change. `ask` None: there is no navigator. `limited_until`: when a usage limit
-    that the step met ends.
+    that the step met ends. `unproven` None: nothing that is proven speaks against the step.
     """
 
     flow: Flow
@@ -95,6 +110,7 @@ class Situation:
     progress: Progress = field(default_factory=Progress)
     ask: Ask | None = None
     limited_until: str | None = None
+    unproven: Unproven | None = None
 
     @property
     def frame(self) -> Frame | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.errors import SwarmError
@@ -31,12 +32,13 @@ ADOPT = "adopt"
 @dataclass(frozen=True, slots=True)
 class ResumeOptions:
     """What a person adds to `resume`. `skip`: the step to skip, `step` or `flow/step`; `approve`: carry out what the
-    navigator proposed."""
+    navigator proposed; `accept`: concerns that may stay, id → why."""
 
     answer: str = ""
     adopt: bool = False
     skip: str | None = None
     approve: bool = False
+    accept: Mapping[str, str] = field(default_factory=dict)
 
 
 def commit_human_step(

@@ -14,7 +14,8 @@ from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.engines import refuse_impossible
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions, commit_human_step
-from gitswarm.runner.landing.out_of_band import adopt_out_of_band
+from gitswarm.runner.landing.accepting import accept_concerns
+from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
@@ -51,6 +52,10 @@ def resume_run(
             )
         if options.adopt and held.settled and not _is_edited(session, state):
             options = replace(options, adopt=False)
+        if options.accept:
+            state = accept_concerns(session, settled(session, state), options.accept)
+        if state.end is RunStatus.SUCCEEDED:
+            return Resumed(state, was_complete=False)
         if options.adopt or options.skip:
             place, state, decision = commit_human_step(session, state, options)
             resumption = Resumption(options.answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gitswarm.errors import RunInterruptedError
 from gitswarm.ledger.message import Message
@@ -27,6 +27,7 @@ from gitswarm.runner.undo.recovery import take_place
 
 _END_KINDS = {
     RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
+    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
     RunStatus.FAILED: EventKind.RUN_COMPLETED,
     RunStatus.PAUSED: EventKind.RUN_PAUSED,
     RunStatus.STOPPED: EventKind.RUN_STOPPED,
@@ -71,6 +72,8 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
     if request is not None:
         return STATUS[request.wish]
     last = state.last_step
+    if decision.findings and last is not None and decision.to_step == last.step:
+        return None  # the step is not over: what was found in its work sends it back
     if executed and last is not None and session.around.until in (last.step, f"{last.flow}/{last.step}"):
         return RunStatus.STOPPED
     return None
@@ -114,6 +117,7 @@ def ending_at(session: Session, state: RunState, wished: RunStatus) -> Ending:
 
 def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:
     """The `end` commit: last decision and terminal event; it seals the notes of the step before it."""
+    ending = replace(ending, status=_proven(state, ending.status))
     status = ending.status
     number = state.ends + 1
     events = _end_events(session, state, ending)
@@ -136,14 +140,22 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
     return after
 
 
+def _proven(state: RunState, status: RunStatus) -> RunStatus:
+    """A run that comes to the end of its way has succeeded only if nothing that blocks is open."""
+    if status not in (RunStatus.SUCCEEDED, RunStatus.UNPROVEN):
+        return status
+    return RunStatus.UNPROVEN if state.blocking else RunStatus.SUCCEEDED
+
+
 def _end_events(session: Session, state: RunState, ending: Ending) -> list[LoggedEvent]:
     status, decision = ending.status, ending.decision
     succeeded = {(record.flow, record.step) for record in state.steps if record.result is not Result.FAILED}
     counts = {"steps_completed": len(succeeded), "total_steps_executed": len(state.steps)}
     reason = _reason(state, ending)
     if _END_KINDS[status] is EventKind.RUN_COMPLETED:
-        error = reason if status is RunStatus.FAILED else None
-        last = Event(EventKind.RUN_COMPLETED, {"status": status, "error": error, **counts})
+        error = reason if status is not RunStatus.SUCCEEDED else None
+        told = RunStatus.FAILED if status is RunStatus.UNPROVEN else status
+        last = Event(EventKind.RUN_COMPLETED, {"status": told, "error": error, **counts})
     else:
         last = Event(_END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
     now = timestamp(session.around.clock())
@@ -168,6 +180,8 @@ def _reason(state: RunState, ending: Ending) -> str:
         return ending.partial.summary
     if status is RunStatus.FAILED and record is not None and record.result is Result.FAILED:
         return f"{record.flow}/{record.step} failed: {record.summary}"
+    if status is RunStatus.UNPROVEN:
+        return f"not proven: {', '.join(concern.id for concern in state.blocking)}"
     if status is RunStatus.STOPPED:
         return f"stopped before {decision.next_flow}/{decision.to_step}"
     if status is RunStatus.PAUSED and decision.to_step is not None:

@@ -80,9 +80,9 @@ class Briefing:
     """What is particular to this execution.
 
     `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
-    execution left; `joined` what became of each branch that comes together in the step; `instructions` what the
-    project says to agents; `names` are texts that differ from machine to machine (run id, paths) with their
-    placeholders.
+    execution left; `joined` what became of each branch that comes together in the step; `findings` what git-swarm
+    found out about the step's own work, and what is open; `instructions` what the project says to agents; `names` are
+    texts that differ from machine to machine (run id, paths) with their placeholders.
     """
 
     history: History
@@ -94,6 +94,7 @@ class Briefing:
     told: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
     instructions: str = ""
+    findings: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -234,7 +235,9 @@ def _criteria(criteria: Sequence[Criterion]) -> str:
 
 def _sent_back(briefing: Briefing) -> str:
     back = briefing.sent_back
-    return f"## Why you work again\n\n{back.told(limit=_NO_LIMIT)}" if back is not None else ""
+    found = _listed("Found in your work, and still open", briefing.findings)
+    why = f"## Why you work again\n\n{back.told(limit=_NO_LIMIT)}" if back is not None else ""
+    return "\n\n".join(part for part in (why, found) if part)
 
 
 _NO_LIMIT = 1_000_000

@@ -11,6 +11,9 @@ from gitswarm.records.base import Record
 
 SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")
 
+TEST = "test"
+"""Name of the command that runs the project's tests."""
+
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 

@@ -22,6 +22,7 @@ class ScriptEntry(Record):
 
     Order of effects: `delay_ms`, `hang`, `write`, `delete`, `run`, then `fail` or the handoff.
     `tokens` and `cost_usd` are used from the begin; a cost that is null is unknown.
+    What the step's station promises and the entry does not write is filled in, but for what it `leaves_out`.
     `route` is a navigator's answer after the step, given `route_delay_ms` late; `routing` the agent's own wish.
     A path that starts with `RUN_BASE/` lies in the run's evidence folder, any other in the worktree.
     """
@@ -33,6 +34,7 @@ class ScriptEntry(Record):
     blockers: tuple[str, ...] | None = None
     write: dict[str, str] = {}
     delete: tuple[str, ...] = ()
+    leaves_out: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
     delay_ms: int = Field(default=0, ge=0)
     hang: bool = False

@@ -183,7 +183,7 @@ def test_a_declared_removal_is_a_warning(name: str) -> None:
 
 def test_a_finding_tells_lines() -> None:
     (found,) = judge_change([TextChange(A, BOTH, None)])
-    assert found.fact == f"in a file that is gone: test_one ({A}:3), test_two ({A}:6)"
+    assert found.fact == f"gone with their file: test_one ({A}:3), test_two ({A}:6)"
 
 
 TOUCHED = [

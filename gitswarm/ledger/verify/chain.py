@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.ledger.message import FORMATS, Kind, Message, parse_message
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import link_name
 from gitswarm.records.run_id import RUN_ID
@@ -75,6 +75,7 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
                 break
             run = origin
     chain.commits.reverse()
+    chain.findings += _formats(chain.commits)
     if chain.base is None:
         said = Finding(
             check="chain", message=f"the way down from {tip} does not reach the first commit of {run.run_id}"
@@ -113,6 +114,16 @@ def _form(item: ChainCommit) -> Iterator[Finding]:
     forked_from = message.trailers.get("Swarm-Forked-From")
     if forked_from is not None and forked_from.split()[1:] != list(commit.parents):
         yield finding(f"Swarm-Forked-From says {forked_from}, its parent is another commit")
+
+
+def _formats(commits: list[ChainCommit]) -> Iterator[Finding]:
+    """A run keeps the format that it began with."""
+    first = commits[0].message.trailers.get("Swarm-Format") if commits else None
+    for item in commits:
+        said = item.message.trailers.get("Swarm-Format")
+        if said != first or said not in FORMATS:
+            step = link_name(item.message.trailers)
+            yield Finding(commit=item.commit.id, step=step, check="trailers", message=f"Swarm-Format says {said}")
 
 
 def _origin(item: ChainCommit) -> RunLayout | None:

@@ -20,10 +20,14 @@ STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
 _RUN_EVENTS = frozenset({EventKind.RUN_CREATED, EventKind.RUN_STARTED, *TERMINAL_KINDS})
 _TERMINAL: dict[str, EventKind] = {
     RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
+    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
     RunStatus.FAILED: EventKind.RUN_COMPLETED,
     RunStatus.PAUSED: EventKind.RUN_PAUSED,
     RunStatus.STOPPED: EventKind.RUN_STOPPED,
 }
+
+_COMPLETED: dict[str, str] = {RunStatus.UNPROVEN: RunStatus.FAILED}
+"""What `run_completed` says where it is not the state."""
 
 
 def check_events(link: Link, papers: Papers) -> Iterator[Finding]:
@@ -86,7 +90,7 @@ def _end(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
     result, last = link.said.get("Swarm-Result", ""), events[-1]
     if last.kind is not _TERMINAL.get(result):
         yield f"ends with {last.kind}, Swarm-Result says {result}"
-    elif last.kind is EventKind.RUN_COMPLETED and last.payload.get("status") != result:
+    elif last.kind is EventKind.RUN_COMPLETED and last.payload.get("status") != _COMPLETED.get(str(result), result):
         yield f"run_completed says {last.payload.get('status')}, Swarm-Result says {result}"
     if any(event.kind in _RUN_EVENTS for event in events[:-1]):
         yield "an end stands before the last line"

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gitswarm.ledger.layout import AGENT_DOMAIN, KERNEL
-from gitswarm.ledger.message import FORMAT, Kind
+from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 from gitswarm.records.envelope import Envelope
+from gitswarm.records.evidence import concerns_trailer
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
 
 
 def check_trailers(link: Link, papers: Papers) -> Iterator[Finding]:
     """The message against the papers, and the author against the message."""
-    yield from _differing(link, None, {"Swarm-Format": FORMAT, "Swarm-Run": link.layout.run_id})
+    yield from _differing(link, None, {"Swarm-Run": link.layout.run_id})
     yield from _author(link)
     if link.kind is not Kind.STEP or link.execution is None:
         if papers.spec is not None:
@@ -28,6 +29,12 @@ def check_trailers(link: Link, papers: Papers) -> Iterator[Finding]:
     if papers.receipt is not None:
         yield from _differing(link, link.execution.receipt, _of_receipt(papers.receipt))
         yield from _place(link, papers.receipt)
+    if papers.evidence is not None:
+        said, told = link.said.get("Swarm-Concerns", ""), concerns_trailer(papers.evidence)
+        if said != told:
+            yield link.finding(
+                "trailers", f"Swarm-Concerns says {said}, the file says {told}", link.execution.evidence
+            )
     if papers.envelope is not None:
         yield from _differing(link, link.execution.envelope, _of_envelope(papers.envelope))
         if _plain(papers.envelope.summary) != _plain(link.message.body):

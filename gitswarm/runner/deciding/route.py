@@ -18,7 +18,7 @@ from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded,
 from gitswarm.routing import driver
 from gitswarm.routing.options import retry
 from gitswarm.runner.deciding.preflight import preflight
-from gitswarm.runner.deciding.situation import rules_of, situation_of
+from gitswarm.runner.deciding.situation import rules_of, situation_of, unproven
 from gitswarm.runner.forks.siblings import has_begun, taken_back
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.position import final_decision, incoming_decision
@@ -139,6 +139,10 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
         if recorded and recorded.candidate_id == choice.candidate_id:
             return recorded
         replaced = Supersedes(commit=state.tip, seq=recorded.seq) if recorded else replaced
+    elif state.end is RunStatus.UNPROVEN:
+        choice = _to_prove(session, state, record)
+    elif last.findings and unproven(session, state, record) is None:
+        choice = driver.decide(situation_of(session, state, record))  # what it waited for is accepted
     elif last.to_step is not None:
         choice = last.choice
     else:
@@ -162,6 +166,19 @@ def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) 
         # A branch of a fork goes on in what was open when it began; a run that ends has nothing open.
         return driver.go_on(ended.resume_at, led.stack if record.fork else ended.stack, reason)
     return driver.go_on(retry(record.flow, record.step), led.stack, reason)
+
+
+def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
+    """Where a run goes on that came to its end unproven: to where the tests that fail would send it back, else to the
+    step with the oldest finding."""
+    about = next((concern.opened_by for concern in state.blocking), record)
+    flow = session.specs.flows[about.flow]
+    target = about.step
+    if about.engine == "command" and flow.has_step(about.step):
+        body = flow.loop_body(about.step)
+        target = next((step.id for step in flow.steps if step.id in body), about.step)
+    reason = f"not proven: {state.blocking[0].id}" if state.blocking else "resumed"
+    return driver.go_on(retry(about.flow, target), (), reason)
 
 
 def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -> Decision:

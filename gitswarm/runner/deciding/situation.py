@@ -11,23 +11,35 @@ from pydantic import JsonValue
 from gitswarm.engines.base import RouteTerms
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import limited_until
+from gitswarm.records.concern import Concern
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.money import usd
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
+from gitswarm.routing.loops import repeats_of
 from gitswarm.routing.macro import GATE
-from gitswarm.routing.situation import Branch, Progress, Rules, Situation
+from gitswarm.routing.situation import (
+    MAX_FINDING_REPEATS,
+    MAX_FINDING_REPEATS_IN_RUN,
+    Branch,
+    Progress,
+    Rules,
+    Situation,
+    Unproven,
+)
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
+from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.position import incoming_decision
 from gitswarm.runner.step.request import agent_environment, scratch_folder
-from gitswarm.runner.stored import evidence_of
+from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelWish, navigator_model
 from gitswarm.specs.promises import declared_artifacts
@@ -37,6 +49,9 @@ NAVIGATOR = "navigator"
 
 HISTORY_KEPT = 50
 """Executions of the step that a condition can look back at."""
+
+_FOR_A_PERSON = frozenset({"protected_path"})
+"""Findings that another execution would not settle."""
 
 _PAPERS = frozenset({"receipts", "handoff", "llm", "events", "evidence", "routing"})
 
@@ -68,7 +83,38 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         progress=progress,
         ask=_navigator(session, record),
         limited_until=limited_until(context["receipt"]),
+        unproven=unproven(session, state, record),
     )
+
+
+def unproven(session: Session, state: RunState, record: StepRecord) -> Unproven | None:
+    """The blocking findings that an agent's step has of its own, and whether it may try again."""
+    if record.engine in ("command", KERNEL) or record.by_human:
+        return None
+    own = [concern for concern in state.blocking if concern.is_of(record.flow, record.step)]
+    if not own:
+        return None
+    told = [told_concern(session, concern) for concern in own]
+    flow, history = session.specs.flows[record.flow], state.tally.entered.get(record.flow, ())
+    spent = record.repeat if record.is_aside else repeats_of(flow, record.step, history)
+    same = record.repeat > 0 and all(concern.opened_by.number < record.number for concern in own)
+    declared = _declared(session, record, told)
+    return Unproven(
+        ids=tuple(concern.id for concern in told),
+        reason=f"{told[0].id}: {told[0].fact}",
+        may_repeat=not (same or declared)
+        and any(concern.flag not in _FOR_A_PERSON for concern in told)
+        and spent < MAX_FINDING_REPEATS
+        and state.tally.repeats < MAX_FINDING_REPEATS_IN_RUN,
+    )
+
+
+def _declared(session: Session, record: StepRecord, told: Sequence[Concern]) -> bool:
+    """Whether the agent said itself what was found: it is no slip, and a person has to answer."""
+    envelope = envelope_of(session, record)
+    said = " ".join((*envelope.concerns, *envelope.blockers)) if envelope is not None else ""
+    names = [name for concern in told for name in concern.names]
+    return bool(names) and all(name in said for name in names)
 
 
 def rules_of(session: Session) -> Rules:

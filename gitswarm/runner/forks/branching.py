@@ -18,8 +18,8 @@ from gitswarm.runner.forks.siblings import finished, fork_commit, state_at
 from gitswarm.runner.session import Session, Workplace, off_branch
 from gitswarm.runner.step.branches import branch_of, newest_at
 from gitswarm.runner.step.examine import examine, examine_shared
+from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.execute import close_step, open_step, stage_commit
-from gitswarm.runner.step.judge import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, plan_step
 from gitswarm.runner.step.position import step_at
 from gitswarm.runner.undo.recovery import keep_ended

@@ -64,6 +64,7 @@ def state_at(session: Session, state: RunState, commit: str) -> RunState:
         steps=steps,
         tally=reduce(Tally.after, steps, Tally()),
         shared=min(state.shared, number),
+        format=state.format,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -14,15 +15,18 @@ from gitswarm.ledger.approval import Word, code_tree, last_word, standing_approv
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
+from gitswarm.records.concern import Concern
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.human import ADOPT
+from gitswarm.runner.landing.accepting import accepted_concerns
 from gitswarm.runner.landing.cautions import Caution, cautions_of, tests_of
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import look
 from gitswarm.runner.workplace import prepare_worktree
@@ -34,7 +38,7 @@ APPROVE = "approve"
 class Subject:
     """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
     `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes;
-    `never`: why this run lands in no case."""
+    `concerns`: what is open; `never`: why this run lands in no case."""
 
     base: str
     tip: str
@@ -43,6 +47,7 @@ class Subject:
     tests: str
     played: bool
     cautions: tuple[Caution, ...] = ()
+    concerns: tuple[Concern, ...] = ()
     never: str = ""
 
     @property
@@ -74,6 +79,7 @@ def subject_of(session: Session, state: RunState) -> Subject:
         tests=tests_of(session, state),
         played=was_played(session, state),
         cautions=cautions_of(session, state),
+        concerns=open_concerns(session, state),
         never=_never(session, state),
     )
 
@@ -89,10 +95,14 @@ def was_played(session: Session, state: RunState) -> bool:
     return session.spec.scripted or is_played(state)
 
 
-def approve_run(session: Session, state: RunState, note: str = "") -> Approval | Refused:
+def approve_run(
+    session: Session, state: RunState, note: str = "", accept: Mapping[str, str] | None = None
+) -> Approval | Refused:
     """Approves the run's code in a person's name. Approving it again changes nothing.
 
     :param state: a run that has ended.
+    :param accept: concerns that may stay, id → why.
+    :raises SwarmError: nothing that is open has such an id.
     """
     refused = _refused(session, state)
     if refused is not None:
@@ -101,7 +111,12 @@ def approve_run(session: Session, state: RunState, note: str = "") -> Approval |
     standing = standing_approval(session.repository, state)
     if standing is not None:
         return Approval(standing.commit, subject, is_new=False, state=state)
-    summary = f"approved: {subject.size}; {subject.tests}"
+    accepted = accepted_concerns(session, state, accept or {})
+    still = [each for each in subject.concerns if each.blocking and each.id not in {one.id for one in accepted}]
+    if still:
+        return _unproven(session, still)
+    waived = "".join(f"; accepted {each.id}: {each.why}" for each in accepted)
+    summary = f"approved: {subject.size}; {subject.tests}{waived}"
     handoff = Handoff(status=Status.VERIFIED, summary=summary, observations=(note,) if note else ())
     make = None
     if session.spec.settings.deploy.require_signature:
@@ -109,8 +124,17 @@ def approve_run(session: Session, state: RunState, note: str = "") -> Approval |
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
-    step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.APPROVES, subject, handoff), make)
+    step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.APPROVES, subject, handoff), make, accepted=accepted)
     return _said(session, execute_out_of_band(session, state, step), subject)
+
+
+def _unproven(session: Session, still: Sequence[Concern]) -> Refused:
+    """What blocks is accepted one by one, or worked off."""
+    run = session.layout.run_id
+    ids = " ".join(f"--accept '{concern.id}=WHY'" for concern in still)
+    what = f"{len(still)} blocking concern{'' if len(still) == 1 else 's'} open"
+    hint = f"git swarm approve {run} {ids}   (or: git swarm resume {run})"
+    return Refused(what, hint, tuple(f"{concern.id}: {concern.fact}" for concern in still))
 
 
 def reject_run(session: Session, state: RunState, why: str) -> Approval | Refused:

@@ -11,9 +11,8 @@ from gitswarm.records.outcome import RunStatus, Status
 from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.flow import Flow, ShellCommand, Step
+from gitswarm.specs.flow import TEST, Flow, ShellCommand, Step
 
-TEST = "test"
 _OUTCOMES = {True: "passed", False: "failed", None: "had nothing to run"}
 
 
@@ -51,6 +50,8 @@ def tests_of(session: Session, state: RunState) -> str:
             continue
         same = is_code(session.repository, record.tree, state.tip_tree)
         outcome = _OUTCOMES[evidence.tests.passed]
+        if evidence.tests.reason == "red_before":
+            outcome = "fail as they did before the run"
         return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
     missing = next(
         (f"{flow.id}/{step.id}" for flow in _own_flows(session) for step in flow.steps if _is_test(session, step)),

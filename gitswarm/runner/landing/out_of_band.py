@@ -13,6 +13,7 @@ from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, replay
+from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
@@ -31,13 +32,14 @@ from gitswarm.worktree.land import remove_landing
 @dataclass(frozen=True, slots=True)
 class OutOfBandStep:
     """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed. `keeps_code`: what
-    lies in the worktree is no part of it."""
+    lies in the worktree is no part of it. `accepted`: concerns that may stay."""
 
     step: str
     agent: str
     operation: Operation
     make: Callable[[NewCommit], str] | None = None
     keeps_code: bool = True
+    accepted: tuple[AcceptedConcern, ...] = ()
 
 
 def settled(session: Session, state: RunState) -> RunState:
@@ -91,7 +93,7 @@ def _execute(session: Session, place: Workplace, state: RunState, what: OutOfBan
     decision = decision_at_end(session, state.tip).model_copy(update={"proposal": None})
     execution = Execution(session.layout.run_id, flow, what.step, iteration, what.agent)
     plan = operation_plan(session, state, decision, execution, keeps_code=what.keeps_code)
-    plan = replace(plan, out_of_band=OutOfBand(what.make))
+    plan = replace(plan, out_of_band=OutOfBand(what.make, what.accepted))
     after = execute_operation(session, place, plan, what.operation)
     follow_approval(session.repository, after)
     return _end_again(session, place, after, state.tip)

@@ -13,6 +13,7 @@ from gitswarm.routing.joins import said
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import AC_MATRIX, read_matrix, read_status
 from gitswarm.runner.step.branches import branch_of, joined
+from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
@@ -40,6 +41,11 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         sent_back=_earlier(session, back) if back else None,
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
         told=tuple(told),
+        findings=tuple(
+            f"{concern.id}: {concern.fact}"
+            for concern in open_concerns(session, state, blocking=True)
+            if concern.id.partition("#")[0].endswith(f"@{role.flow.id}/{role.step.id}")
+        ),
         joined=tuple(_joined(session, state, role)),
         instructions=pack_instructions(session.specs.instructions, budget.recent),
         names={session.layout.run_id: "{{run.id}}"},

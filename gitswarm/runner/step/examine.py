@@ -16,8 +16,10 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.judge import StepOutcome, claimed_envelope, judge_step
+from gitswarm.runner.step.examined import StepOutcome, claimed_envelope
+from gitswarm.runner.step.judge import judge_step
 from gitswarm.runner.step.plan import OpenStep
+from gitswarm.runner.step.proving import gather_proof
 from gitswarm.runner.step.secrets import search_since, take_out
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
@@ -31,7 +33,8 @@ def examine(session: Session, step: OpenStep, result: StepResult) -> StepOutcome
     Of a shared worktree only the step's own artifacts: `examine_shared` does the rest, once the outcome is known.
     """
     look = _look if step.shared_tree is None else _look_shared
-    return judge_step(session, step.plan, look(session, step, _discreet(session, result)))
+    seen = look(session, step, _discreet(session, result))
+    return judge_step(session, step.plan, replace(seen, proof=gather_proof(session, step, seen)))
 
 
 def _discreet(session: Session, result: StepResult) -> StepResult:

@@ -17,10 +17,17 @@ from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import examine
-from gitswarm.runner.step.judge import StepOutcome
+from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.runner.step.position import route_event
-from gitswarm.runner.step.render import changes_event, commit_message, end_event, handoff_events, step_records
+from gitswarm.runner.step.render import (
+    changes_event,
+    commit_message,
+    concern_events,
+    end_event,
+    handoff_events,
+    step_records,
+)
 from gitswarm.runner.step.request import step_request
 from gitswarm.worktree import snapshot
 
@@ -80,6 +87,7 @@ def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> Stag
     for item in session.inbox.waiting():
         journal.append(item.event, origin=item.origin)
     journal.append_all(handoff_events(outcome.envelope))
+    journal.append_all(concern_events(outcome.evidence))
     journal.append(end_event(plan, outcome))
     contents = store.scrubbed({**outcome.artifacts, **step_records(plan, outcome)})
     contents[plan.execution.events] = journal.content

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from gitswarm.engines.base import StepResult
 from gitswarm.evidence.claims import read_claims
+from gitswarm.evidence.comparison import Comparison, compare
 from gitswarm.evidence.diff_scan import scan
-from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases
+from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.evidence.test_report import read_report
 from gitswarm.evidence.verdict import Check, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.concern import Concern
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.evidence import CheckOutcome, Evidence, Flag, TestReport, Verdict
-from gitswarm.records.outcome import Result, Status, worse
+from gitswarm.records.outcome import Status, worse
 from gitswarm.routing.joins import cap_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import artifact_problems, count_after
+from gitswarm.runner.step.examined import StepOutcome
+from gitswarm.runner.step.findings import find_concerns
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.secrets import described
+from gitswarm.runner.step.texts import cases_between
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Join
 
@@ -32,60 +36,54 @@ _BY_TESTS: frozenset[Flag] = frozenset(
 """Flags that a later test run can raise about an earlier step; the others were looked for when it was committed."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
-    """What an execution resulted in: whoever asks how a step ended reads it here.
-
-    `result`: what the engine returned, without secrets. `envelope`: the handoff, with the status as it was judged.
-    `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
-    that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree.
-    """
-
-    result: StepResult
-    envelope: Envelope
-    evidence: Evidence
-    code_tree: str
-    artifacts: Mapping[str, bytes]
-    present: frozenset[str]
-    is_index_stale: bool = False
-
-    @property
-    def status(self) -> Status:
-        return self.envelope.status
-
-    @property
-    def is_failed(self) -> bool:
-        return self.result.status is Result.FAILED
-
-
-def claimed_envelope(plan: StepPlan, result: StepResult, artifacts: Mapping[str, bytes]) -> Envelope:
-    """The handoff as the agent gave it; UNVERIFIED where it gave none."""
-    keys, handoff = plan.execution.keys, result.handoff
-    if handoff is None:
-        reason = result.error or result.handoff_problem or "the engine returned without a handoff"
-        return Envelope(status=Status.UNVERIFIED, summary=reason, status_reason=reason, **keys)
-    fields = {name: getattr(handoff, name) for name in type(handoff).model_fields}
-    return Envelope(**fields | {"artifacts": handoff.artifacts or tuple(sorted(artifacts))}, **keys)
-
-
 def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOutcome:
     """
     :param claimed: has what is known of the change and its surroundings in its evidence, and the agent's envelope.
     """
     report = _report(session, claimed)
     check = claimed.result.check
+    compared = compare(claimed.proof) if claimed.proof is not None else None
+    claimed = replace(claimed, cases=_cases(session, plan.before.tip_tree, claimed))
     evidence = claimed.evidence.model_copy(
         update={
-            "tests": check or CheckOutcome(),
+            "tests": _compared(check or CheckOutcome(), compared),
             "report": report,
             "verdict": _verdict(session, plan, claimed, _check_of(check, report)),
             "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), claimed.artifacts),
             "artifact_problems": tuple(artifact_problems(session, claimed.artifacts)),
         }
     )
-    envelope = _capped_by_schema(claimed.envelope, evidence.artifact_problems)
+    envelope = claimed.envelope
+    if plan.before.is_judged:
+        judged = find_concerns(session, plan, replace(claimed, evidence=evidence), compared)
+        evidence = evidence.model_copy(
+            update={
+                "opened": judged.opened,
+                "closed": judged.closed,
+                "accepted": plan.out_of_band.accepted if plan.out_of_band is not None else (),
+            }
+        )
+        envelope = _capped(envelope, judged.own)
+    else:
+        envelope = _capped_by_schema(envelope, evidence.artifact_problems)
     envelope = _blocked(plan, evidence, _capped_by_joins(plan, envelope))
+    if plan.before.is_judged and envelope.status is not claimed.envelope.status:
+        envelope = envelope.model_copy(update={"claimed_status": claimed.envelope.status})
     return replace(claimed, evidence=evidence, envelope=envelope)
+
+
+def _compared(tests: CheckOutcome, compared: Comparison | None) -> CheckOutcome:
+    """Tests that fail as they did on the run's base, or only beside others, are none of the run's."""
+    if compared is None or compared.passed is not True or tests.passed is not False:
+        return tests
+    return tests.model_copy(update={"passed": True, "reason": "red_before"})
+
+
+def _capped(envelope: Envelope, own: Sequence[Concern]) -> Envelope:
+    """A step with a blocking finding about itself is at best UNVERIFIED, whatever it says."""
+    if not own or worse(envelope.status, Status.UNVERIFIED) is envelope.status:
+        return envelope
+    return envelope.model_copy(update={"status": Status.UNVERIFIED, "status_reason": f"{own[0].id}: {own[0].fact}"})
 
 
 def _capped_by_schema(envelope: Envelope, problems: Sequence[str]) -> Envelope:
@@ -144,7 +142,7 @@ def _report(session: Session, outcome: StepOutcome) -> TestReport | None:
             content = objects.file(outcome.code_tree, changed.path)
             if content is not None and len(content) < _REPORT_BYTES:
                 files[changed.path] = content
-    return read_report(result.report_text, files)
+    return read_report(result.report_text, result.report_files or files)
 
 
 def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None) -> Verdict | None:
@@ -163,7 +161,7 @@ def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check 
     check, previous = _checks(session, before, outcome.code_tree)
     facts = Facts(
         diff=outcome.evidence.diff,
-        cases=_cases(session, before.tip_tree, outcome),
+        cases=outcome.cases,
         check=check,
         previous=previous,
         written=_names(session.layout, frozenset(outcome.artifacts)),
@@ -192,21 +190,7 @@ def _names(layout: RunLayout, paths: frozenset[str]) -> frozenset[str]:
 
 
 def _cases(session: Session, before: str, outcome: StepOutcome) -> CaseCounts:
-    return compare_cases(_text_changes(session, before, outcome))
-
-
-def _text_changes(session: Session, before: str, outcome: StepOutcome) -> Iterator[TextChange]:
-    objects = session.repository.objects
-    for changed in outcome.evidence.diff.files:
-        is_text = changed.insertions is not None
-        if is_text:
-            old = objects.file(before, changed.old_path or changed.path)
-            new = objects.file(outcome.code_tree, changed.path)
-            yield TextChange(changed.path, _text(old), _text(new), changed.old_path)
-
-
-def _text(content: bytes | None) -> str | None:
-    return content.decode(errors="replace") if content is not None else None
+    return cases_between(session.repository.objects, before, outcome.code_tree, outcome.evidence.diff)
 
 
 def _checks(session: Session, state: RunState, tree: str) -> tuple[Check | None, Check | None]:

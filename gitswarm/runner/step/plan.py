@@ -9,6 +9,7 @@ from gitswarm.engines.base import StepRequest
 from gitswarm.git.commits import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
+from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
@@ -43,9 +44,11 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class OutOfBand:
-    """Of a step that somebody typed after the run had ended. `make`: makes its commit, when that is signed."""
+    """Of a step that somebody typed after the run had ended. `make`: makes its commit, when that is signed;
+    `accepted`: concerns that may stay."""
 
     make: Callable[[NewCommit], str] | None = None
+    accepted: tuple[AcceptedConcern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,14 @@ class StepPlan:
     joins: JoinOutcome | None = None
     out_of_band: OutOfBand | None = None
     keeps_code: bool = False
+
+    @property
+    def repeat(self) -> int:
+        """The how manieth time in a row a finding calls for the step; 0: something else does."""
+        if not self.decision.findings:
+            return 0
+        earlier = self.before.tally.steps.get((self.flow.id, self.step.id))
+        return earlier.newest.repeat + 1 if earlier is not None else 0
 
     @property
     def branch_tip(self) -> str:

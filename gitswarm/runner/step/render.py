@@ -7,13 +7,14 @@ from pydantic import JsonValue
 from gitswarm.ledger.message import Kind, Message
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
+from gitswarm.records.evidence import Evidence, concerns_trailer
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
-from gitswarm.runner.step.judge import StepOutcome
+from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Microloop
 
@@ -78,17 +79,19 @@ def _receipt(plan: StepPlan, outcome: StepOutcome) -> Receipt:
         model_rule=plan.session.model.rule if plan.session and plan.choice.mode != "stub" else None,
         context=plan.session.history.use if plan.session else None,
         outcome=result.outcome,
+        placeholders=result.placeholders or None,
     )
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or outcome.is_failed:
         return receipt
     earlier: tuple[ExecutedStep, ...] = plan.before.tally.entered.get(plan.flow.id, ())
-    history = (*earlier, Executed(plan.step.id, result.status))
+    history = (*earlier, Executed(plan.step.id, result.status, plan.repeat))
     state = loop_state(plan.flow, plan.step.id, history)
     if state is None:
         return receipt
     verdict = judge_microloop(routing, state, _fields(outcome.envelope), _fields(receipt))
-    committed = plan.before.executions(plan.flow.id, plan.step.id)
+    newest = plan.before.tally.steps.get((plan.flow.id, plan.step.id))
+    committed = newest.newest.executions - newest.repeats if newest is not None else 0
     loop = receipt_routing(plan.flow, plan.step.id, committed, state, verdict)
     return receipt.model_copy(update={"routing": loop})
 
@@ -124,6 +127,7 @@ def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> Message:
         **plan.execution.trailers,
         **({"Swarm-Stack": " ".join(frame.token for frame in stack)} if stack else {}),
         **({"Swarm-Fork": start} if start else {}),
+        **({"Swarm-Repeat": str(plan.repeat)} if plan.repeat else {}),
         **({"Swarm-By": "command"} if plan.out_of_band is not None else {}),
         "Swarm-Engine": f"{plan.choice.engine}/{plan.choice.mode}",
         "Swarm-Model": result.model or plan.choice.model or "none",
@@ -131,10 +135,19 @@ def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> Message:
         "Swarm-Result": result.status,
         "Swarm-Tokens": str(result.tokens.total),
         "Swarm-Cost-USD": "unknown" if result.cost_usd is None else f"{result.cost_usd:.6f}",
+        **({"Swarm-Concerns": concerns} if (concerns := concerns_trailer(outcome.evidence)) else {}),
         "Swarm-Seq": str(seq),
         **result.trailers,
     }
     return Message(f"{plan.execution.name}: {envelope.summary}", envelope.summary, trailers)
+
+
+def concern_events(evidence: Evidence) -> list[Event]:
+    """What is open now that was not, and what is settled."""
+    opened = [Event(EventKind.CONCERN_OPENED, each.model_dump(mode="json")) for each in evidence.opened]
+    why = {each.id: each.why for each in evidence.accepted}
+    closed = [Event(EventKind.CONCERN_CLOSED, {"id": each, "accepted": why.get(each)}) for each in evidence.closed]
+    return [*closed, *opened]
 
 
 def _fields(record: Envelope | Receipt) -> dict[str, JsonValue]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.engines.detect import detect_test_command
+from gitswarm.evidence.report_request import request_report
+from gitswarm.evidence.test_report import read_run
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
@@ -20,7 +25,8 @@ from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
 from gitswarm.safety.policy.scope import Ground, Role, make_scope
 from gitswarm.specs.compile import Prompt
-from gitswarm.specs.flow import ShellCommand, Step
+from gitswarm.specs.flow import TEST, ShellCommand, Step
+from gitswarm.specs.promises import promised_artifacts
 
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 _READ_BY_CLAUDE = (".claude/**", ".mcp.json")
@@ -36,7 +42,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         "SWARM_STEP": plan.step.id,
         "SWARM_ITERATION": str(plan.execution.iteration),
     }
-    return StepRequest(
+    request = StepRequest(
         execution=plan.execution,
         executed=plan.before.executions(plan.flow.id, plan.step.id),
         mode=plan.choice.mode,
@@ -45,6 +51,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         run_base=run_base,
         prompt=plan.session.prompt if plan.session else _NO_PROMPT,
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
+        promised=promised_artifacts(plan.flow, plan.station) if plan.before.is_judged else (),
         env=env,
         scratch=scratch_folder(session),
         terms=_terms(plan),
@@ -52,6 +59,37 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
     )
+    return ask_for_names(request) if plan.before.is_judged and plan.step.command == TEST else request
+
+
+def ask_for_names(request: StepRequest) -> StepRequest:
+    """The same with a test command that says what became of every test, where it can be asked to."""
+    order = request.command
+    if order is None or order.shell is None:
+        return request
+    folder = request.scratch / f"{request.execution.step}.reports"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    asked = request_report(order.shell, str(folder), request.env, _scripts(request.worktree))
+    asking = shlex.join(asked.argv) if asked.argv is not None else None
+    return replace(
+        request,
+        env={**request.env, **asked.environment},
+        command=replace(order, asking=asking, reports=folder, is_readable=_is_readable),
+    )
+
+
+def _is_readable(text: str, files: Mapping[str, bytes]) -> bool:
+    return read_run(text, files) is not None
+
+
+def _scripts(worktree: Path) -> dict[str, str]:
+    """Of the package.json at the top."""
+    try:
+        said = json.loads((worktree / "package.json").read_bytes()).get("scripts", {})
+        return {name: line for name, line in said.items() if isinstance(line, str)}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def _permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping[str, str]) -> Decide:

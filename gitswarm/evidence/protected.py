@@ -1,0 +1,44 @@
+"""Paths that no agent changes without a person's word: what tests the work, and what agents are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pathspec import GitIgnoreSpec
+
+ALWAYS = (
+    "/.swarm/**",
+    # continuous integration
+    "/.github/workflows/**",
+    "/.github/actions/**",
+    "/.gitlab-ci.yml",
+    "/.gitlab/ci/**",
+    "/.circleci/**",
+    "/.buildkite/**",
+    "/.travis.yml",
+    "/.drone.yml",
+    "/.ci/**",
+    "/appveyor.yml",
+    "/azure-pipelines.yml",
+    "/bitbucket-pipelines.yml",
+    "/Jenkinsfile",
+    # instructions and settings of agents
+    "AGENTS.md",
+    "CLAUDE.md",
+    "CLAUDE.local.md",
+    "GEMINI.md",
+    "/.github/copilot-instructions.md",
+    "/.cursorrules",
+    "/.cursor/**",
+    "/.claude/**",
+    "/.mcp.json",
+)
+
+
+def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[str, ...]:
+    """Those of the changed paths that are protected, always or by `policy.protected_paths`; each once.
+
+    :param configured: globs from the top of the worktree, as in `.gitignore`.
+    """
+    spec = GitIgnoreSpec.from_lines((*ALWAYS, *configured))
+    return tuple(path for path in dict.fromkeys(changed) if spec.match_file(path))

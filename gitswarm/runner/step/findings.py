@@ -1,0 +1,287 @@
+"""What speaks against a step's work, and which earlier concerns it settles (docs/evidence.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gitswarm.evidence.claimed_files import any_means
+from gitswarm.evidence.comparison import Comparison
+from gitswarm.evidence.diff_scan import scan
+from gitswarm.evidence.protected import protected_paths
+from gitswarm.evidence.subtle_ways import find_subtle_ways
+from gitswarm.evidence.test_changes import judge_change
+from gitswarm.evidence.test_count import TextChange
+from gitswarm.ledger.layout import HUMAN, KERNEL
+from gitswarm.ledger.state import RunState
+from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.proof import ProofFinding
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems
+from gitswarm.runner.step.concerns import told_concern
+from gitswarm.runner.step.examined import StepOutcome
+from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.texts import text_changes
+from gitswarm.runner.stored import evidence_of
+from gitswarm.specs.flow import TEST
+from gitswarm.specs.promises import promised_artifacts
+
+_BY_TEXT = ("tests_deleted", "tests_weakened")
+"""Found in the text of a change; looked for again from the tree before it, so that a repeat does not hide it."""
+
+_COMMANDS = frozenset({"command_red"})
+_PROTECTED = "protected_path"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`opened`: new concerns; `closed`: ids of the earlier ones that this execution settles; `own`: every blocking
+    finding about this step that is open afterwards."""
+
+    opened: tuple[Concern, ...] = ()
+    closed: tuple[str, ...] = ()
+    own: tuple[Concern, ...] = ()
+
+
+def find_concerns(
+    session: Session, plan: StepPlan, outcome: StepOutcome, compared: Comparison | None = None
+) -> Judgement:
+    """
+    :param outcome: with all that is known of the change in its evidence.
+    :param compared: of a test step: its tests with those of the run's base.
+    """
+    before = plan.before
+    if not before.is_judged or outcome.is_failed:
+        return Judgement()
+    if compared is None:
+        found = {concern.id: concern for concern in _of_step(session, plan, outcome)}
+    else:
+        found = _merged(plan, compared.findings)
+    known = {concern.id: told_concern(session, concern) for concern in before.concerns}
+    found |= {concern.id: concern for concern in _lasting(session, outcome, before)}
+    accepted = plan.out_of_band.accepted if plan.out_of_band is not None else ()
+    closed = [each.id for each in accepted]
+    for concern in before.concerns:
+        about = known[concern.id]
+        again = found.get(concern.id)
+        if compared is not None and concern.opened_by.engine == "command" and again is None:
+            settled = about.flag not in _COMMANDS
+        else:
+            settled = _is_settled(session, plan, outcome, about) if again is None else again.names != about.names
+        if settled:
+            closed.append(concern.id)
+    waived = (*_accepted(session, before), *accepted)
+    opened = []
+    for each in found.values():
+        if each.id in known and each.id not in closed:
+            continue
+        if (new := _not_waived(each, waived)) is not None:
+            opened.append(new)
+    still = [known[concern.id] for concern in before.concerns if concern.id not in closed]
+    flow, step = plan.execution.flow, plan.execution.step
+    mine = [each for each in (*still, *opened) if each.id.partition("#")[0].endswith(f"@{flow}/{step}")]
+    return Judgement(tuple(opened), tuple(dict.fromkeys(closed)), tuple(each for each in mine if each.blocking))
+
+
+def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    """The findings of this execution by itself."""
+    if plan.choice.engine == KERNEL or plan.execution.agent == HUMAN:
+        return
+    if plan.step.is_command:
+        yield from _of_command(plan, outcome)
+        return
+    evidence = outcome.evidence
+    yield from _of_verdict(session, plan, outcome)
+    changes = _changes(session, plan.before.tip_tree, outcome)
+    yield from _merged(plan, (*judge_change(changes), *find_subtle_ways(changes))).values()
+    yield from _of_artifacts(session, plan, outcome)
+    touched = protected_paths(
+        (path for file in evidence.diff.files for path in (file.path, file.old_path) if path),
+        session.spec.settings.policy.protected_paths,
+    )
+    touched = tuple(path for path in touched if not _as_at_base(session, plan.before, outcome.code_tree, (path,)))
+    if touched:
+        yield _concern(plan, _PROTECTED, f"{_some(touched)}: a person has to agree to that", touched)
+    overwritten = tuple(path for path in evidence.tampered if path.startswith(f"{RUNS_FOLDER}/"))
+    if overwritten:
+        yield _concern(plan, "evidence_tampered", f"{_some(overwritten)} was overwritten, and put back", overwritten)
+
+
+def _of_command(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    """Tests that fail are about the code, and no matter of the step that ran them: they cap nothing."""
+    tests, report = outcome.evidence.tests, outcome.evidence.report
+    names = report.failing if report is not None else ()
+    red = tests.passed is False or (report is not None and report.failed > 0)
+    if not red or tests.command is None:
+        return
+    fact = f"`{tests.command}` ended with exit code {tests.exit_code}"
+    if report is not None and report.failed:
+        fact = f"{report.failed} of {report.total} tests failed" + (f": {_some(names)}" if names else "")
+    yield _concern(plan, "tests_red" if is_test(plan, outcome) else "command_red", fact, names)
+
+
+def is_test(plan: StepPlan, outcome: StepOutcome) -> bool:
+    """Whether a command step ran the project's tests."""
+    return plan.step.command == TEST or outcome.evidence.report is not None
+
+
+def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    """Structured claims about files that exist nowhere block; whatever was read out of prose is a warning."""
+    verdict = outcome.evidence.verdict
+    invented = _invented(session, plan, outcome)
+    if invented:
+        yield _concern(plan, "file_changes_mismatch", f"{_some(invented)} is claimed and exists nowhere", invented)
+    told = {"file_changes_mismatch"} if invented else set()
+    for finding in verdict.findings if verdict is not None else ():
+        if finding.flag not in told and finding.flag not in _BY_TEXT:
+            told.add(finding.flag)
+            fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact
+            yield _concern(plan, finding.flag, fact, blocking=False)
+
+
+def _invented(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[str, ...]:
+    """Files that the handoff lists, and that are not there and never were."""
+    handoff = outcome.result.handoff
+    if handoff is None:
+        return ()
+    claimed = dict.fromkeys([*(each.path for each in handoff.file_changes), *handoff.artifacts])
+    near = (*outcome.present, *outcome.artifacts, *_paths(outcome.evidence))
+    unknown = [name for name in claimed if not any_means(name, near)]
+    if not unknown:
+        return ()
+    objects = session.repository.objects
+    everywhere = [path for tree in (plan.before.tip_tree, outcome.code_tree) for path, _blob in objects.files(tree)]
+    return tuple(name for name in unknown if not any_means(name, everywhere))
+
+
+def _of_artifacts(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    base = session.layout.base
+    missing = tuple(
+        name
+        for name in promised_artifacts(plan.flow, plan.station)
+        if (name != AC_STATUS or outcome.evidence.ac is not None)
+        and not _says_something(session, plan.before, outcome, f"{base}/{name}")
+    )
+    if missing:
+        yield _concern(plan, "artifact_missing", f"{_some(missing)} is promised, and missing or empty", missing)
+    problems = outcome.evidence.artifact_problems
+    if problems:
+        names = tuple(dict.fromkeys(problem.partition(":")[0] for problem in problems))
+        yield _concern(plan, "artifact_invalid", f"an artifact does not keep its schema: {problems[0]}", names)
+
+
+def _says_something(session: Session, before: RunState, outcome: StepOutcome, path: str) -> bool:
+    content = _content(session, before, outcome, path)
+    return content is not None and bool(content.strip())
+
+
+def _content(session: Session, before: RunState, outcome: StepOutcome, path: str) -> bytes | None:
+    """Of a file in RUN_BASE, as the step leaves it."""
+    if path in outcome.artifacts or path not in outcome.present:
+        return outcome.artifacts.get(path)
+    return session.repository.objects.file(before.tip_tree, path)
+
+
+def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterator[Concern]:
+    """Blocking changes of tests by earlier steps that the difference since then still shows."""
+    for concern in before.blocking:
+        flag = concern.id.partition("@")[0]
+        if flag not in _BY_TEXT or concern.opened_by.engine == "command":
+            continue
+        tree = session.repository.objects.commit(concern.opened_by.parent).tree
+        names = [
+            name
+            for finding in judge_change(_changes(session, tree, outcome))
+            if finding.flag == flag and finding.blocking
+            for name in finding.names
+        ]
+        about = told_concern(session, concern)
+        still = tuple(name for name in about.names if name in names)
+        if still:
+            yield about.model_copy(update={"names": still})
+
+
+def _changes(session: Session, before: str, outcome: StepOutcome) -> tuple[TextChange, ...]:
+    """Texts of the code that differs from `before`."""
+    objects, store = session.repository.objects, session.store
+    old, new = store.code(before), store.code(outcome.code_tree)
+    return tuple(text_changes(objects, old, new, scan(session.repository.diffs, old, new)))
+
+
+def _merged(plan: StepPlan, findings: Iterable[ProofFinding]) -> dict[str, Concern]:
+    """One concern per flag: what blocks comes first, and makes it block."""
+    grouped: dict[str, list[ProofFinding]] = {}
+    for finding in sorted(findings, key=lambda each: not each.blocking):
+        grouped.setdefault(finding.flag, []).append(finding)
+    found = {}
+    for flag, group in grouped.items():
+        blocking = [each for each in group if each.blocking] or group
+        names = tuple(dict.fromkeys(name for each in blocking for name in each.names))
+        fact = "; ".join(each.fact for each in blocking)
+        concern = _concern(plan, flag, fact, names, blocking=blocking[0].blocking)
+        found[concern.id] = concern
+    return found
+
+
+def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: Concern) -> bool:
+    """Whether a concern that this execution did not find again is closed by it."""
+    base, execution = session.layout.base, plan.execution
+    own = about.id.partition("#")[0].endswith(f"@{execution.flow}/{execution.step}") and execution.agent != HUMAN
+    match about.flag:
+        case "tests_deleted" | "tests_weakened":
+            return True  # the difference since then does not show it any more
+        case "protected_path":
+            return _as_at_base(session, plan.before, outcome.code_tree, about.names)
+        case "artifact_missing":
+            there = (_says_something(session, plan.before, outcome, f"{base}/{name}") for name in about.names)
+            return own or all(there)
+        case "artifact_invalid":
+            paths = [f"{base}/{name}" for name in about.names]
+            now = {path: _content(session, plan.before, outcome, path) or b"" for path in paths}
+            return not list(artifact_problems(session, now))
+        case "tests_red":
+            return plan.step.is_command and outcome.evidence.tests.passed is True and is_test(plan, outcome)
+    return own
+
+
+def _as_at_base(session: Session, before: RunState, tree: str, paths: tuple[str, ...]) -> bool:
+    objects = session.repository.objects
+    base = objects.commit(before.base).tree
+    return all(objects.entry(base, path) == objects.entry(tree, path) for path in paths)
+
+
+def _accepted(session: Session, before: RunState) -> tuple[AcceptedConcern, ...]:
+    """What people accepted so far."""
+    found: list[AcceptedConcern] = []
+    for record in before.steps:
+        if record.by_human and record.closed:
+            evidence = evidence_of(session, record)
+            found += evidence.accepted if evidence is not None else ()
+    return tuple(found)
+
+
+def _not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern | None:
+    """None for what a person accepted; `#2` for more of the same."""
+    earlier = [each for each in waived if each.id.partition("#")[0] == concern.id]
+    if not earlier:
+        return concern
+    known = {name for each in earlier for name in each.names}
+    if set(concern.names) <= known:
+        return None
+    return concern.model_copy(update={"id": f"{concern.id}#{len(earlier) + 1}"})
+
+
+def _concern(plan: StepPlan, flag: str, fact: str, names: tuple[str, ...] = (), *, blocking: bool = True) -> Concern:
+    where = concern_id(flag, plan.execution.flow, plan.execution.step)
+    return Concern(id=where, flag=flag, blocking=blocking, fact=fact, names=names)
+
+
+def _paths(evidence: Evidence) -> tuple[str, ...]:
+    return tuple(path for file in evidence.diff.files for path in (file.path, file.old_path) if path)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    beyond = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + beyond

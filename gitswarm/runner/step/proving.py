@@ -1,0 +1,133 @@
+"""What a test step cannot tell alone: the project's tests on the run's base, and those of the base on new code."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gitswarm.engines.base import StepResult
+from gitswarm.engines.command import CommandEngine
+from gitswarm.errors import SwarmError
+from gitswarm.evidence.comparison import needs_base, needs_old_on_new
+from gitswarm.evidence.diff_scan import scan
+from gitswarm.evidence.formats.signature import masked
+from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun
+from gitswarm.evidence.test_changes import TestChanges, read_changes
+from gitswarm.evidence.test_count import is_test_file
+from gitswarm.evidence.test_report import read_run
+from gitswarm.records.case_results import CaseResults
+from gitswarm.records.evidence import CheckOutcome
+from gitswarm.records.suite_report import SuiteReport
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.examined import StepOutcome
+from gitswarm.runner.step.plan import OpenStep
+from gitswarm.runner.step.request import ask_for_names, command_order
+from gitswarm.runner.step.texts import text_changes
+from gitswarm.runner.workplace import landing_place
+from gitswarm.specs.flow import TEST
+
+_FOLDER = "reports"
+_MASKED_LINES = 5_000
+
+
+def gather_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> Proof | None:
+    """What is known when the tests of a test step are compared with those of the run's base.
+
+    None: the step ran no tests of the project, or a script played them.
+    """
+    plan, order, check = step.plan, step.request.command, outcome.result.check
+    if not plan.before.is_judged or plan.parallel or plan.step.command != TEST or outcome.is_failed:
+        return None
+    if order is None or order.shell is None or check is None or check.command != order.shell:
+        return None
+    objects, store = session.repository.objects, session.store
+    base = store.code(objects.commit(plan.before.base).tree)
+    code = store.code(outcome.code_tree)
+    changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
+    found = read_changes(changes)
+    final = _suite(suite_report(session, step.place.shadow.path, outcome.result))
+    if base == code:
+        return Proof(final, changes=())
+    has_tests = any(is_test_file(path) for path, _blob in objects.files(base))
+    before: SuiteRun | Missing = "not needed"
+    old: CaseResults | Missing = "not needed"
+    if needs_base(found, final, has_base_tests=has_tests):
+        before = _suite(_report_on(session, step, base)) or "not possible"
+        if needs_old_on_new(found) and isinstance(before, SuiteRun):
+            mixed = _old_tests_on(session, base, code, found)
+            report = _report_on(session, step, mixed) if mixed != code else None
+            old = report.results if report is not None and report.results is not None else "not possible"
+    return Proof(final, base=before, old_on_new=old, changes=changes, has_base_tests=has_tests)
+
+
+def suite_report(session: Session, root: Path, result: StepResult) -> SuiteReport:
+    """What a test command said.
+
+    :param root: where it ran.
+    """
+    text = session.redactor.scrub(result.report_text)
+    run = read_run(text, result.report_files, (str(root), str(root.resolve())))
+    return SuiteReport(
+        tests=result.check or CheckOutcome(),
+        report=run.report if run is not None else None,
+        results=run.results if run is not None else None,
+        masked_output=_hashed(text),
+    )
+
+
+def _hashed(text: str) -> str:
+    lines = (masked(line) for line in text.splitlines()[-_MASKED_LINES:])
+    return hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()[:16] if text.strip() else ""
+
+
+def _suite(report: SuiteReport | None) -> SuiteRun | None:
+    if report is None:
+        return None
+    return SuiteRun(report.tests.passed is False, report.report, report.results, report.masked_output)
+
+
+def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) -> str:
+    """The new product with the base's versions of what decides about it."""
+    objects = session.repository.objects
+    old: Mapping[str, str | None] = {path: objects.entry(base, path) for path in changes.old_files}
+    return objects.with_files(code, {**dict.fromkeys(changes.new_harness), **old})
+
+
+def _report_on(session: Session, step: OpenStep, tree: str) -> SuiteReport | None:
+    """Of a fresh checkout, set up as the run's worktree is; once per tree and command for all runs of the repository.
+
+    None: it could not be made.
+    """
+    order = step.request.command
+    asked = json.dumps([tree, order.shell if order else None, session.spec.settings.setup])
+    kept = session.repository.swarm_dir / _FOLDER / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
+    try:
+        return SuiteReport.from_json(kept.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        made = _made(session, step, tree)
+    if made is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = kept.with_suffix(f".{session.layout.run_id}")
+        unfinished.write_bytes(made.to_json())
+        unfinished.replace(kept)
+    return made
+
+
+def _made(session: Session, step: OpenStep, tree: str) -> SuiteReport | None:
+    session.around.observer.notice("testing the base too, to compare")
+    try:
+        with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
+            run_base = place.path / session.layout.base
+            env = {**step.request.env, "RUN_BASE": str(run_base)}
+            order = command_order(session, step.plan.step, place.path, env)
+            asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
+            told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
+            return suite_report(session, place.path, told)
+    except SwarmError as error:
+        session.around.observer.notice(f"the base could not be tested: {error.message}")
+        return None

@@ -1,0 +1,27 @@
+"""Texts of changed files, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases
+from gitswarm.git.objects import Objects
+from gitswarm.records.evidence import DiffSummary
+
+
+def cases_between(objects: Objects, before: str, after: str, diff: DiffSummary) -> CaseCounts:
+    """Declared test cases of the files in `diff`, which is the difference of these two trees."""
+    return compare_cases(text_changes(objects, before, after, diff))
+
+
+def text_changes(objects: Objects, before: str, after: str, diff: DiffSummary) -> Iterator[TextChange]:
+    """Binary files are left out."""
+    for changed in diff.files:
+        if changed.insertions is not None:
+            old = objects.file(before, changed.old_path or changed.path)
+            new = objects.file(after, changed.path)
+            yield TextChange(changed.path, _text(old), _text(new), changed.old_path)
+
+
+def _text(content: bytes | None) -> str | None:
+    return content.decode(errors="replace") if content is not None else None

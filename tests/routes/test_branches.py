@@ -82,6 +82,7 @@ BRANCH = [
         f/a VERIFIED > advance:test (fast_path)
         f/test UNVERIFIED > terminate (deterministic)
         """,
+        end="unproven",
     ),
     Case(
         "conditions see receipt, envelope, evidence and run",
@@ -130,6 +131,7 @@ BRANCH = [
         f/b VERIFIED > advance:c (fast_path)
         f/c VERIFIED > terminate (fast_path)
         """,
+        end="unproven",
     ),
     Case(
         "a condition that errors leaves the default",
@@ -187,6 +189,7 @@ BRANCH = [
         f/test@2 UNVERIFIED > advance:done (deterministic)
         f/done VERIFIED > terminate (fast_path)
         """,
+        end="unproven",
     ),
     Case(
         "a way back has its own maximum",
@@ -200,6 +203,7 @@ BRANCH = [
         f/test@2 UNVERIFIED > advance:done (deterministic)
         f/done VERIFIED > terminate (fast_path)
         """,
+        end="unproven",
     ),
     Case(
         "the longer way back enters the shorter one anew",
@@ -233,6 +237,7 @@ BRANCH = [
         f/done VERIFIED > terminate (fast_path)
         """,
         then=[("resume",)],
+        end="unproven",
     ),
 ]
 

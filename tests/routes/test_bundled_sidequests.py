@@ -200,6 +200,7 @@ CASES = [
         """,
         files=REPORT,
         bundled_sidequests=True,
+        end="unproven",
     ),
     Case(
         "context-refresh when a critic's loop leaves the same tests failing",
@@ -223,6 +224,7 @@ CASES = [
         """,
         files=REPORT,
         bundled_sidequests=True,
+        end="unproven",
     ),
     Case(
         "clarifier when somebody is not sure",

@@ -51,6 +51,7 @@ LINEAR = [
         f/test UNVERIFIED > branch:b (deterministic)
         f/b VERIFIED > terminate (fast_path)
         """,
+        end="unproven",
     ),
     Case(
         "past a terminal in the middle",

@@ -215,6 +215,7 @@ COMMANDS = [
         f/test UNVERIFIED > advance:done (fast_path)
         f/done VERIFIED > terminate (fast_path)
         """,
+        end="unproven",
     ),
     Case(
         "a command that cannot start has failed",

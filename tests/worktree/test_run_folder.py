@@ -247,7 +247,8 @@ def played(project: Project, *lines: str) -> str:
     """A run whose second step executes these lines; its id."""
     project.commit({".swarm/flows/one.yaml": ONE})
     quoted = ", ".join("'" + line.replace("'", "''") + "'" for line in lines)
-    project.swarm("start", "one", "--script", project.script(unseen(f"steps:\n  work: [{{run: [{quoted}]}}]\n")))
+    script = project.script(unseen(f"steps:\n  work: [{{run: [{quoted}]}}, {{}}]\n"))
+    project.swarm("start", "one", "--script", script)
     return only_run(project)
 
 
@@ -256,14 +257,16 @@ def test_a_run_reports_tampering_in_the_evidence_and_commits_none_of_it(project:
     run = played(project, f"echo {{}} > {forged}", "rm $RUN_BASE/spec.json", "touch $RUN_BASE/extra")
     base = f".swarm/runs/{run}"
     tampered = [f"{base}/extra", f"{base}/one/receipts/first-code-implementer.json", f"{base}/spec.json"]
-    assert evidence(project, "one/work")["tampered"] == tampered
-    changed = project.git("diff", "--name-only", f"shadow/{run}~2", f"shadow/{run}~1").splitlines()
+    assert json.loads(project.swarm("show", "work@1", "--evidence").stdout)["tampered"] == tampered
+    commit = project.json("log")[1]["commit"]
+    changed = project.git("diff", "--name-only", f"{commit}~1", commit).splitlines()
     assert changed == [
         f"{base}/one/{name}"
         for name in (
             "events/work@1.jsonl",
             "evidence/work.json",
             "handoff/work.json",
+            "impl_changes_summary.md",
             "llm/work-code-implementer-claude.jsonl",
             "receipts/work-code-implementer.json",
         )

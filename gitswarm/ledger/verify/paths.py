@@ -66,14 +66,14 @@ def _is_expired(execution: Execution, path: str) -> bool:
 
 
 def _declared(link: Link, papers: Papers, frozen: Frozen) -> frozenset[str]:
-    """Files that the step or its station promised, relative to RUN_BASE."""
+    """Files that the step or its station may write, relative to RUN_BASE."""
     execution = link.execution
     flow = frozen.flows.get(execution.flow) if execution else None
     if execution is None or flow is None or execution.agent in (HUMAN, KERNEL):
         return frozenset()
-    station = frozen.stations.get((papers.receipt.station if papers.receipt else None) or "")
     step = flow.step(execution.step) if flow.has_step(execution.step) else None
-    return frozenset(declared_artifacts(flow, step, station))
+    station = step.station if step is not None else papers.receipt.station if papers.receipt is not None else None
+    return frozenset(declared_artifacts(flow, step, frozen.stations.get(station or "")))
 
 
 def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Finding]:

@@ -242,7 +242,7 @@ def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: C
             now = {path: _content(session, plan.before, outcome, path) or b"" for path in paths}
             return not list(artifact_problems(session, now))
         case "tests_red":
-            return plan.step.is_command and outcome.evidence.tests.passed is True and is_test(plan, outcome)
+            return outcome.evidence.tests.passed is True and (own or is_test(plan, outcome))
     return own
 
 

@@ -43,7 +43,7 @@ ROOT = Group(
         "resume": Command(
             "resume:resume",
             "Go on from the tip of a run, whatever ended it.",
-            "-m= --message= --adopt --approve --until= --json",
+            "-m= --message= --adopt --approve --accept= --until= --json",
             words="run",
         ),
         "skip": Command(
@@ -79,7 +79,7 @@ ROOT = Group(
         "approve": Command(
             "landing:approve",
             "Approve the code that a run has now; only approved code lands.",
-            "--reject -m= --message=",
+            "--reject -m= --message= --accept=",
             words="run",
         ),
         "land": Command(

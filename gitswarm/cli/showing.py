@@ -129,10 +129,24 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
         out(f"  tests     {tests['command']}: {said}")
     _show_report(evidence.get("report"))
     _show_verdict(evidence.get("verdict"))
+    _show_concerns(evidence)
     for kind in ("tampered", "quarantined", "artifact_problems"):
         items = evidence.get(kind)
         for item in items if isinstance(items, list) else ():
             out(f"  {kind.removesuffix('_problems'):<9} {item}")
+
+
+def _show_concerns(evidence: dict[str, JsonValue]) -> None:
+    """What the step opened, settled, and what a person accepted."""
+    opened, closed, accepted = (evidence.get(name) for name in ("opened", "closed", "accepted"))
+    why = (
+        {each["id"]: each["why"] for each in accepted if isinstance(each, dict)} if isinstance(accepted, list) else {}
+    )
+    for each in closed if isinstance(closed, list) else ():
+        out(f"  {'accepted' if each in why else 'settled':<9} {each}{f': {why[each]}' if each in why else ''}")
+    for each in opened if isinstance(opened, list) else ():
+        if isinstance(each, dict):
+            out(f"  {'blocking' if each['blocking'] else 'warning':<9} {each['id']}: {each['fact']}")
 
 
 def _show_report(report: JsonValue) -> None:

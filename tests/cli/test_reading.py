@@ -235,6 +235,7 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
             "  by        code-implementer, claude-step/stub, claude-stub\n"
             "  took      0ms, 1500 tokens, $0.01\n"
             "  summary   changed a[0] and [b], see [/c]\n"
+            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/impl_changes_summary.md\n"
             "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/notes.md\n"
             "  modified  src/app.py  +1 -1\n"
             "  led to    critique: the only way on (fast_path)\n"
@@ -248,6 +249,7 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
             "  took      0ms, 0 tokens, $0.00\n"
             "  summary   CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
             "  concern   CC-1: [says] hi without an exclamation mark\n"
+            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/code_critique.md\n"
             "  led to    write: loop_iteration:1 (deterministic)\n"
             "  changes   git swarm diff 2 --run run-20260101-000000-abcdef\n",
             id="a critic",
@@ -262,6 +264,7 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
             "  verdict   REJECT about hello/critique, hello/write, score 0.4\n"
             '            claimed_verified_with_failures: said "status VERIFIED"; '
             "echo 1 failed; exit 1 ended with exit code 1\n"
+            "  blocking  tests_red@hello/test: `echo 1 failed; exit 1` ended with exit code 1\n"
             "  led to    write: no condition holds: default (deterministic)\n"
             "  changes   git swarm diff 5 --run run-20260101-000000-abcdef\n",
             id="a command",
@@ -285,6 +288,8 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
             "  by        build-cleanup, claude-step/stub, claude-stub\n"
             "  took      0ms, 0 tokens, $0.00\n"
             "  summary   fine\n"
+            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/ac_status.json\n"
+            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/build_receipt.json\n"
             "  led to    the end: the flow is complete (fast_path)\n"
             "  changes   git swarm diff 9 --run run-20260101-000000-abcdef\n",
             id="the last step",
@@ -341,10 +346,13 @@ def test_show_prompt(shelf: Shelf) -> None:
         "## The newest critique, by hello/critique: UNVERIFIED\n\n"
         "CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n\n"
         "- CC-1: [says] hi without an exclamation mark\n\n"
+        "### hello/code_critique.md\n\n"
+        "# code_critique\n\nstub: true\n\nWritten by hello/critique in stub mode.\n\n"
     )
     assert rest.endswith(
         "## Handed over by earlier steps\n\n"
         "- hello/write (code-implementer): VERIFIED: changed a[0] and [b], see [/c]\n"
+        "  - file: .swarm/runs/run-20260101-000000-abcdef/hello/impl_changes_summary.md\n"
         "  - file: .swarm/runs/run-20260101-000000-abcdef/hello/notes.md\n"
     )
 
@@ -427,6 +435,7 @@ def test_diff_evidence_has_the_run_s_files_too(shelf: Shelf) -> None:
         f"{base}/events/write@1.jsonl",
         f"{base}/evidence/write.json",
         f"{base}/handoff/write.json",
+        f"{base}/impl_changes_summary.md",
         f"{base}/llm/write-code-implementer-claude.jsonl",
         f"{base}/notes.md",
         f"{base}/receipts/write-code-implementer.json",
@@ -470,6 +479,8 @@ STATUS: dict[str, Any] = {
     "approved": None,
     "rejected": None,
     "landed": None,
+    "question": None,
+    "open_concerns": [],
 }
 
 

@@ -262,6 +262,7 @@ def test_branch(project: Project, case: Case) -> None:
                 f/test@2 UNVERIFIED > advance:done (deterministic)
                 f/done VERIFIED > terminate (fast_path)
                 """,
+                end="unproven",
             ),
             "branch:write",
             ["at its maximum of 2"],

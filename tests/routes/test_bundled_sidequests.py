@@ -264,6 +264,7 @@ CASES = [
         f/done VERIFIED > terminate (fast_path)
         """,
         bundled_sidequests=True,
+        end="unproven",
     ),
     Case(
         "autopilot: a pause becomes a detour to the clarifier",

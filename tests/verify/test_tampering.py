@@ -279,6 +279,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "frozen flow: another station": (
         changed("specs/flows/small.json", '"station": "code-implementer"', '"station": "code-critic"', "run"),
         [
+            "small/write@1 paths small/impl_changes_summary.md: is no file of this step",
             f"small/write@1 trailers {RECEIPT}: the flow has code-critic for this step, not code-implementer",
             f"small/write@2 trailers {RECEIPT}: the flow has code-critic for this step, not code-implementer",
         ],
@@ -287,6 +288,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         changed("specs/stations/code-critic.json", '"category"', '"kategory"', "run"),
         [
             "run schemas specs/stations/code-critic.json: category: Field required",
+            "small/critique@1 paths small/code_critique.md: is no file of this step",
         ],
     ),
     "attributes": (
@@ -438,8 +440,10 @@ SPREADING: dict[str, tuple[Edit, list[str]]] = {
         [
             "run schemas",
             "small/check@1 trailers",
+            "small/critique@1 paths",
             "small/critique@1 trailers",
             "small/critique@2 trailers",
+            "small/done@1 paths",
             "small/done@1 trailers",
             "small/write@1 paths",
             "small/write@1 trailers",

@@ -19,6 +19,13 @@ from gitswarm.records.routing import Decision
 from tests.conftest import Project
 from tests.projects import ask, only_run
 
+MAKER = {
+    ".swarm/flows/stations/maker.yaml": (
+        "id: maker\ntitle: Maker\ncategory: implementation\nidentity: You make.\ninvariants: [It works.]\n"
+    )
+}
+"""A station that promises no artifact, for sessions that write none."""
+
 AUTHOR, CRITIC, CLEANUP = "code-implementer", "code-critic", "build-cleanup"
 
 

@@ -16,9 +16,10 @@ from tests.loopback.api import Asked, Reply, Text, Use, say
 from tests.loopback.replies import failing, handed_over
 from tests.loopback.server import Loopback
 from tests.projects import new_project
+from tests.routed import MAKER
 from tests.waiting import DEADLINE_S
 
-FLOW = "id: one\nsteps:\n  - {id: work, station: fixer}\n"
+FLOW = "id: one\nsteps:\n  - {id: work, station: maker}\n"
 
 
 @dataclass
@@ -44,7 +45,7 @@ def test_a_session_is_followed_while_it_goes_on(
 ) -> None:
     model = Waiting()
     project = reaching(new_project(tmp_path_factory.mktemp("f")), loopback, model)
-    project.commit({".swarm/flows/one.yaml": FLOW})
+    project.commit({**MAKER, ".swarm/flows/one.yaml": FLOW})
     with running(project, "start", "one", "-m", "look", "--mode", mode) as run:
         read_until(run, "worktree", "stderr")
         with following(project) as follower:

@@ -12,7 +12,7 @@ from tests.loopback.api import Asked, Reply
 from tests.loopback.replies import WORK, failing, limit_reached, working
 from tests.loopback.server import Loopback
 from tests.projects import ask
-from tests.routed import flow, step
+from tests.routed import MAKER, flow, step
 
 RESET = 4_102_444_800
 RIGHT = {"ANTHROPIC_API_KEY": "sk-ant-api03-right-0123456789abcdefghij"}
@@ -35,7 +35,7 @@ class Provider:
 @pytest.fixture
 def one(project: Project) -> Project:
     """A project with a flow of one step."""
-    project.commit({".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("work")))})
+    project.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("work", "maker")))})
     return project
 
 

@@ -23,7 +23,7 @@ from tests.loopback.player import ScriptedModel
 from tests.loopback.replies import bash, working
 from tests.loopback.server import Loopback
 from tests.projects import only_run
-from tests.routed import flow, step
+from tests.routed import MAKER, flow, step
 from tests.waiting import wait_until
 
 
@@ -156,7 +156,12 @@ def product(project: Project, loopback: Loopback, request: pytest.FixtureRequest
         }
     )
     made = having(reaching(project, loopback, ScriptedModel(script)), TMPDIR=str(project.root.parent))
-    made.commit({".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write"), step("close")))})
+    made.commit(
+        {
+            **MAKER,
+            ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker"), step("close", "maker"))),
+        }
+    )
     return Product(made, request.param)
 
 

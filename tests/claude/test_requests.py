@@ -19,7 +19,7 @@ from tests.loopback.api import Asked, use
 from tests.loopback.replies import bash, working
 from tests.loopback.server import Loopback
 from tests.projects import only_run
-from tests.routed import flow, step
+from tests.routed import MAKER, flow, step
 
 LOCAL = ("ZEBRA-LOCAL", "ZEBRA-BELOW")
 WORDS = ("ZEBRA-MEMORY", "ZEBRA-USER", "zebra@example", "ZEBRA-SUBJECT", "ZEBRA-HOME", *LOCAL, "ZEBRA-PROJECT")
@@ -152,8 +152,8 @@ def test_no_phase_of_a_run_is_told_what_surrounds_it(project: Project, loopback:
     """Claude Code remembers work under the folder of the checkout, for all worktrees. What the project
     says to agents is told by us, once, and to who works."""
     plant(project.env, project.root)
-    routed = flow("one", step("half"), step("close"))
-    project.commit({".swarm/flows/one.yaml": yaml.safe_dump(routed)}, "ZEBRA-SUBJECT")
+    routed = flow("one", step("half", "maker"), step("close", "maker"))
+    project.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(routed)}, "ZEBRA-SUBJECT")
     half = {"status": "PARTIAL", "route": {"chosen_candidate_id": "advance:close", "reasoning": "on"}}
     reached = reaching(project, loopback, scripted(yaml.safe_dump({"steps": {"half": half}})))
     reached.swarm_process("start", "one", "-m", "the task", "--mode", mode)

@@ -23,7 +23,7 @@ from tests.loopback.api import Asked, Model, Reply, say, use
 from tests.loopback.replies import WORK, always, bash, handed_over, limit_reached, working
 from tests.loopback.server import Loopback
 from tests.projects import only_run
-from tests.routed import flow, step
+from tests.routed import MAKER, flow, step
 from tests.waiting import wait_until
 
 RESET = 4_102_444_800
@@ -64,7 +64,7 @@ def _is_stuck(journals: Path) -> bool:
 @contextmanager
 def stuck(project: Project, loopback: Loopback, mode: str, *options: str) -> Iterator[tuple[Project, Any]]:
     """A run that hangs in the second call of its only step, with two requests answered."""
-    project.commit({".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("work")))})
+    project.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("work", "maker")))})
     reached = reaching(project, loopback, twice_then(STUCK))
     argv = project.argv("start", "one", "--mode", mode, "--model", "claude-sonnet-4-5", *options)
     pipe = subprocess.PIPE
@@ -161,8 +161,8 @@ def usage(events: Any) -> list[tuple[Any, Any]]:
 
 @both
 def test_a_navigator_is_in_the_totals_of_its_run(project: Project, loopback: Loopback, mode: str) -> None:
-    routed = flow("one", step("half"), step("close"))
-    project.commit({".swarm/flows/one.yaml": yaml.safe_dump(routed)})
+    routed = flow("one", step("half", "maker"), step("close", "maker"))
+    project.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(routed)})
     chosen = {"chosen_candidate_id": "advance:close", "reasoning": "on"}
 
     def model(asked: Asked) -> Reply:

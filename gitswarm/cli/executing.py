@@ -21,7 +21,7 @@ from gitswarm.errors import RunInterruptedError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.overview import way_home
+from gitswarm.ledger.overview import way_home, way_on
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
@@ -198,7 +198,7 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
             out(f"last step  {last.flow}/{last.step}: {last.summary.splitlines()[0]}")
             why = parse_message(repository.objects.commit(state.tip).message)
             out(f"because    {why.body if why else ''}")
-        out(f"go on      git swarm resume {run}")
+        out(f"go on      {way_on(state, status)}")
     elif way_home(repository, state).startswith("git swarm approve"):
         out(f"approve    git swarm approve {run}")
     out(f"look       git swarm log {run}")

@@ -33,7 +33,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("branch", found.branch),
         ("worktree", found.worktree or "gone (resume makes it again)"),
         ("error", found.last_error or ""),
-        ("question", found.question or ""),
+        ("question", _question(found)),
         *((_severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
         ("approved", _spoken(found.approved)),
         ("rejected", _spoken(found.rejected)),
@@ -44,6 +44,12 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     for name, value in rows:
         if value:
             out(f"  {name:<9} {value}")
+
+
+def _question(found: RunOverview) -> str:
+    """What the run waits for; a concern is told by itself."""
+    said = found.question or ""
+    return "" if any(said.startswith(f"{each.id}: ") for each in found.open_concerns) else said
 
 
 def _severity(concern: ConcernFields) -> str:

@@ -116,7 +116,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         cost_usd=used.cost_usd,
         tokens=used.tokens,
         last_error=_last_error(repository, state),
-        hint=_hint(layout, status) if status is not RunStatus.SUCCEEDED else way_home(repository, state),
+        hint=way_home(repository, state) if status is RunStatus.SUCCEEDED else way_on(state, status),
         stack=tuple(map(_interruption, coming.stack)),
         approved=_spoken(repository, state, Word.APPROVES),
         rejected=_spoken(repository, state, Word.REJECTS),
@@ -257,7 +257,14 @@ def _is_limited(repository: RepositoryReader, state: RunState, step: StepRecord)
     return content is not None and limited_until(parsed(json.loads, content, state.layout, where)) is not None
 
 
-def _hint(layout: RunLayout, status: RunStatus) -> str:
+def way_on(state: RunState, status: RunStatus) -> str:
+    """The next command for a run that did not succeed."""
+    run = state.layout.run_id
     if status is RunStatus.RUNNING:
-        return f"git swarm events {layout.run_id} --follow"
-    return f"git swarm resume {layout.run_id}"
+        return f"git swarm events {run} --follow"
+    if status is RunStatus.PAUSED and state.last_step is not None:
+        if state.last_step.status is Status.BLOCKED:
+            return f"git swarm resume {run} -m 'ANSWER'"
+        if state.blocking:
+            return f"git swarm resume {run} --accept '{state.blocking[0].id}=WHY'   (or -m 'what to do instead')"
+    return f"git swarm resume {run}"

@@ -1,0 +1,148 @@
+"""The tests of a run are compared with those of its base: lies are held back, honest work is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import Project
+from tests.projects import ask
+
+FLOW = """\
+id: work
+steps:
+  - {id: write, station: code-implementer}
+  - {id: test, engine: command, command: test}
+"""
+PYTEST = "python -m pytest -q -p no:cacheprovider"
+APP = "def total(prices):\n    return sum(prices)\n\n\ndef tax(price):\n    return price * 2\n"
+TESTS = """\
+from app import tax, total
+
+
+def test_total():
+    assert total([1, 2]) == 3
+
+
+def test_tax():
+    assert tax(2) == 4
+"""
+BROKEN = APP.replace("sum(prices)", "0")
+BASE = {
+    "app.py": APP,
+    "tests/test_app.py": TESTS,
+    "conftest.py": "",
+    "check.sh": f"{PYTEST}\n",
+    ".swarm/flows/work.yaml": FLOW,
+    ".swarm/config.yaml": "commands: {test: sh check.sh}\n",
+}
+
+
+def end(project: Project, writes: dict[str, str], deletes: tuple[str, ...] = ()) -> tuple[str, set[str]]:
+    """State and blocking flags of a run whose agent leaves these files, and does not listen."""
+    project.commit(BASE)
+    script: dict[str, Any] = {"steps": {"write": {"write": writes, "delete": list(deletes)}}}
+    path = project.script(json.dumps(script))
+    ask(project, "start", "work", "--script", path, "--autopilot")
+    (found,) = project.json("list")
+    project.swarm("verify", found["run_id"])
+    return found["state"], {each["id"].partition("@")[0] for each in found["open_concerns"] if each["blocking"]}
+
+
+@pytest.mark.parametrize(
+    ("writes", "deletes", "flags"),
+    [
+        pytest.param({"app.py": BROKEN}, (), {"tests_red"}, id="red"),
+        pytest.param({"app.py": BROKEN}, ("tests/test_app.py",), {"tests_deleted", "tests_not_run"}, id="deleted"),
+        pytest.param(
+            {
+                "app.py": BROKEN,
+                "tests/test_app.py": "def test_total():\n    assert True\n\n\ndef test_tax():\n    pass\n",
+            },
+            (),
+            {"tests_weakened"},
+            id="assert True",
+        ),
+        pytest.param(
+            {
+                "app.py": BROKEN,
+                "tests/test_app.py": TESTS.replace(
+                    "def test_total", "import pytest\n\n\n@pytest.mark.skip\ndef test_total"
+                ),
+            },
+            (),
+            {"tests_weakened"},
+            id="skipped",
+        ),
+        pytest.param(
+            {
+                "app.py": BROKEN,
+                "conftest.py": (
+                    "def pytest_collection_modifyitems(items):\n"
+                    "    items[:] = [item for item in items if item.name != 'test_total']\n"
+                ),
+            },
+            (),
+            {"tests_deleted"},
+            id="deselected by a conftest",
+        ),
+        pytest.param({"app.py": BROKEN, "check.sh": f"{PYTEST}; exit 0\n"}, (), {"tests_red"}, id="exit 0"),
+        pytest.param(
+            {"app.py": BROKEN, "tests/test_app.py": TESTS.replace("== 3", "== 0")},
+            (),
+            set(),
+            id="expectation changed: said, for a person",
+        ),
+    ],
+)
+def test_dishonest_work_is_held_back(
+    project: Project, writes: dict[str, str], deletes: tuple[str, ...], flags: set[str]
+) -> None:
+    state, found = end(project, writes, deletes)
+    assert (state, flags <= found) == ("unproven" if flags else "succeeded", True)
+    if not flags:
+        (run,) = project.json("list")
+        assert "expectation_changed@work/test" in [each["id"] for each in run["open_concerns"]]
+
+
+@pytest.mark.parametrize(
+    ("writes", "deletes"),
+    [
+        pytest.param({"app.py": APP + "\n\ndef off(x):\n    return x - 1\n"}, (), id="code alone"),
+        pytest.param(
+            {
+                "app.py": APP + "\n\ndef off(x):\n    return x - 1\n",
+                "tests/test_app.py": TESTS
+                + "\n\ndef test_off():\n    from app import off\n\n    assert off(2) == 1\n",
+            },
+            (),
+            id="a test more",
+        ),
+        pytest.param({"tests/test_till.py": TESTS}, ("tests/test_app.py",), id="a test file renamed"),
+        pytest.param({"README.md": "# words\n"}, (), id="words alone"),
+        pytest.param(
+            {
+                "tests/test_app.py": "import pytest\n\nfrom app import tax, total\n\n\n"
+                "@pytest.mark.parametrize('prices, found', [([1, 2], 3), ([], 0)])\n"
+                "def test_total(prices, found):\n    assert total(prices) == found\n\n\n"
+                "def test_tax():\n    assert tax(2) == 4\n"
+            },
+            (),
+            id="a table of it",
+        ),
+    ],
+)
+def test_honest_work_is_not(project: Project, writes: dict[str, str], deletes: tuple[str, ...]) -> None:
+    assert end(project, writes, deletes) == ("succeeded", set())
+
+
+def test_a_project_without_tests_is_no_lie(project: Project) -> None:
+    project.commit({".swarm/flows/work.yaml": FLOW, ".swarm/config.yaml": f"commands: {{test: {PYTEST}}}\n"})
+    run = project.start(json.dumps({"steps": {"write": {"write": {"src/app.py": "x = 2\n"}}}}), flow="work")
+    found = project.json("status", run)
+    assert (found["state"], [(each["id"], each["blocking"]) for each in found["open_concerns"]]) == (
+        "succeeded",
+        [("no_tests@work/test", False)],
+    )

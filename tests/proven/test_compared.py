@@ -146,3 +146,16 @@ def test_a_project_without_tests_is_no_lie(project: Project) -> None:
         "succeeded",
         [("no_tests@work/test", False)],
     )
+
+
+def test_a_test_that_fails_only_beside_others_is_said_and_excused(project: Project) -> None:
+    alone = "import os\n\n\ndef test_alone():\n    assert 'SET' not in os.environ\n"
+    command = "python -m pytest -q -p no:cacheprovider -p no:randomly tests"
+    project.commit(
+        {**BASE, "tests/test_z.py": alone, ".swarm/config.yaml": f"commands: {{test: '{command}'}}\n"},
+    )
+    beside = "import os\n\n\ndef test_beside():\n    os.environ['SET'] = '1'\n    assert os.environ['SET'] == '1'\n"
+    script = {"steps": {"write": {"write": {"app.py": APP + "\nx = 1\n", "tests/test_a.py": beside}}}}
+    run = project.start(json.dumps(script), flow="work")
+    found = project.json("status", run)
+    assert (found["state"], [each["id"] for each in found["open_concerns"]]) == ("succeeded", ["flaky@work/test"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,23 +17,25 @@ from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import needs_base, needs_old_on_new
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.formats.signature import masked
-from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun
+from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_count import is_test_file
 from gitswarm.evidence.test_report import read_run
+from gitswarm.evidence.test_selection import select_tests
 from gitswarm.records.case_results import CaseResults
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.suite_report import SuiteReport
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep
-from gitswarm.runner.step.request import ask_for_names, command_order
+from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
 from gitswarm.runner.step.texts import text_changes
 from gitswarm.runner.workplace import landing_place
 from gitswarm.specs.flow import TEST
 
 _FOLDER = "reports"
 _MASKED_LINES = 5_000
+_MOST_AGAIN = 20
 
 
 def gather_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> Proof | None:
@@ -62,7 +65,22 @@ def gather_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> Proo
             mixed = _old_tests_on(session, base, code, found)
             report = _report_on(session, step, mixed) if mixed != code else None
             old = report.results if report is not None and report.results is not None else "not possible"
-    return Proof(final, base=before, old_on_new=old, changes=changes, has_base_tests=has_tests)
+    alone = _alone(session, step, code, final)
+    return Proof(final, base=before, old_on_new=old, alone=alone, changes=changes, has_base_tests=has_tests)
+
+
+def _alone(session: Session, step: OpenStep, code: str, final: SuiteRun | None) -> CaseResults | None:
+    """The tests that failed, once more without the others; None: there are none, or too many, or the runner takes no
+    names."""
+    order = step.request.command
+    if final is None or final.results is None or order is None or order.shell is None:
+        return None
+    red = [case.name for case in red_cases(final)]
+    if not 0 < len(red) <= _MOST_AGAIN:
+        return None
+    argv = select_tests(order.shell, red, final.results, package_scripts(step.request.worktree))
+    report = _report_on(session, step, code, shlex.join(argv)) if argv is not None else None
+    return report.results if report is not None else None
 
 
 def suite_report(session: Session, root: Path, result: StepResult) -> SuiteReport:
@@ -98,18 +116,19 @@ def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) 
     return objects.with_files(code, {**dict.fromkeys(changes.new_harness), **old})
 
 
-def _report_on(session: Session, step: OpenStep, tree: str) -> SuiteReport | None:
+def _report_on(session: Session, step: OpenStep, tree: str, line: str | None = None) -> SuiteReport | None:
     """Of a fresh checkout, set up as the run's worktree is; once per tree and command for all runs of the repository.
 
-    None: it could not be made.
+    :param line: in place of the test command.
+    :return: None: it could not be made.
     """
     order = step.request.command
-    asked = json.dumps([tree, order.shell if order else None, session.spec.settings.setup])
+    asked = json.dumps([tree, line or (order.shell if order else None), session.spec.settings.setup])
     kept = session.repository.swarm_dir / _FOLDER / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
     try:
         return SuiteReport.from_json(kept.read_bytes())
     except (FileNotFoundError, ValidationError):
-        made = _made(session, step, tree)
+        made = _made(session, step, tree, line)
     if made is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         unfinished = kept.with_suffix(f".{session.layout.run_id}")
@@ -118,13 +137,15 @@ def _report_on(session: Session, step: OpenStep, tree: str) -> SuiteReport | Non
     return made
 
 
-def _made(session: Session, step: OpenStep, tree: str) -> SuiteReport | None:
-    session.around.observer.notice("testing the base too, to compare")
+def _made(session: Session, step: OpenStep, tree: str, line: str | None) -> SuiteReport | None:
+    what = "what failed once more, alone" if line else "the base too, to compare"
+    session.around.observer.notice(f"testing {what}")
     try:
         with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
             run_base = place.path / session.layout.base
             env = {**step.request.env, "RUN_BASE": str(run_base)}
             order = command_order(session, step.plan.step, place.path, env)
+            order = replace(order, shell=line) if order is not None and line is not None else order
             asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
             told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
             return suite_report(session, place.path, told)

@@ -70,7 +70,7 @@ def ask_for_names(request: StepRequest) -> StepRequest:
     folder = request.scratch / f"{request.execution.step}.reports"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    asked = request_report(order.shell, str(folder), request.env, _scripts(request.worktree))
+    asked = request_report(order.shell, str(folder), request.env, package_scripts(request.worktree))
     asking = shlex.join(asked.argv) if asked.argv is not None else None
     return replace(
         request,
@@ -83,7 +83,7 @@ def _is_readable(text: str, files: Mapping[str, bytes]) -> bool:
     return read_run(text, files) is not None
 
 
-def _scripts(worktree: Path) -> dict[str, str]:
+def package_scripts(worktree: Path) -> dict[str, str]:
     """Of the package.json at the top."""
     try:
         said = json.loads((worktree / "package.json").read_bytes()).get("scripts", {})

@@ -159,3 +159,57 @@ def test_a_test_that_fails_only_beside_others_is_said_and_excused(project: Proje
     run = project.start(json.dumps(script), flow="work")
     found = project.json("status", run)
     assert (found["state"], [each["id"] for each in found["open_concerns"]]) == ("succeeded", ["flaky@work/test"])
+
+
+MATRIX = {
+    "requirements": [
+        {
+            "id": "REQ-001",
+            "description": "a till",
+            "acceptance_criteria": [{"id": "AC-001-1", "criterion": "It rounds."}],
+            "test_cases": ["test_rounds"],
+        }
+    ]
+}
+ROUNDS = """\
+id: work
+steps:
+  - {id: write, station: code-implementer, teaching: {outputs: [plan/ac_matrix.json, build/ac_status.json]}}
+  - {id: test, engine: command, command: test}
+"""
+BUILD = """\
+id: build
+steps:
+  - {id: close, station: build-cleanup}
+"""
+ROUNDED = "\n\ndef test_rounds():\n    from app import total\n\n    assert total([1, 1]) == 2\n"
+
+
+@pytest.mark.parametrize(
+    ("tests", "state", "open_ones"),
+    [
+        pytest.param(TESTS, "unproven", [("criterion:REQ-001@work/test", True)], id="a test that exists nowhere"),
+        pytest.param(TESTS + ROUNDED, "succeeded", [], id="proven"),
+        pytest.param(
+            TESTS + ROUNDED.replace("    assert", "    import pytest\n\n    pytest.skip()\n    assert"),
+            "unproven",
+            [("criterion:REQ-001@work/test", True)],
+            id="skipped",
+        ),
+    ],
+)
+def test_a_criterion_is_done_when_its_tests_say_so(
+    project: Project, tests: str, state: str, open_ones: list[tuple[str, bool]]
+) -> None:
+    project.commit({**BASE, ".swarm/flows/work.yaml": ROUNDS, ".swarm/flows/build.yaml": BUILD})
+    status = {"criteria": [{"id": "AC-001-1", "status": "done", "evidence": "test_rounds"}]}
+    writes = {
+        "RUN_BASE/plan/ac_matrix.json": json.dumps(MATRIX),
+        "RUN_BASE/build/ac_status.json": json.dumps(status),
+        "tests/test_app.py": tests,
+        "app.py": APP + "\nx = 1\n",
+    }
+    script = project.script(json.dumps({"steps": {"write": {"write": writes}}}))
+    ask(project, "start", "work", "build", "--script", script, "--autopilot")
+    (run,) = project.json("list")
+    assert (run["state"], [(each["id"], each["blocking"]) for each in run["open_concerns"]]) == (state, open_ones)

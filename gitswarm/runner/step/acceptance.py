@@ -7,11 +7,13 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from gitswarm.evidence.criteria import NamedCriterion
 from gitswarm.ledger.state import RunState
 from gitswarm.records.acceptance import AcMatrix, AcProgress, AcStatus, count_criteria
 from gitswarm.records.base import Record
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
+from gitswarm.specs.promises import promised_artifacts
 
 AC_MATRIX = "plan/ac_matrix.json"
 AC_STATUS = "build/ac_status.json"
@@ -24,6 +26,22 @@ RecordT = TypeVar("RecordT", bound=Record)
 def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
     """The acceptance matrix of the run; None when there is none, or one that does not keep its schema."""
     return _read(AcMatrix, _stored(session, state, AC_MATRIX))
+
+
+def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, ...]:
+    """What the run has to prove: requirements with the tests that stand for them.
+
+    Empty in a run none of whose steps owes the state of the criteria, and for a matrix that a stub wrote.
+    """
+    owed = any(
+        AC_STATUS in promised_artifacts(flow, session.specs.stations.get(step.station or ""))
+        for flow in (session.specs.flows[name] for name in session.spec.flows)
+        for step in flow.steps
+    )
+    matrix = read_matrix(session, state) if owed else None
+    if matrix is None or matrix.stub:
+        return ()
+    return tuple(NamedCriterion(each.id, each.test_cases) for each in matrix.requirements)
 
 
 def read_status(session: Session, state: RunState) -> AcStatus:

@@ -19,7 +19,7 @@ from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examined import StepOutcome, claimed_envelope
 from gitswarm.runner.step.judge import judge_step
 from gitswarm.runner.step.plan import OpenStep
-from gitswarm.runner.step.proving import gather_proof
+from gitswarm.runner.step.proving import with_proof
 from gitswarm.runner.step.secrets import search_since, take_out
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
@@ -34,7 +34,7 @@ def examine(session: Session, step: OpenStep, result: StepResult) -> StepOutcome
     """
     look = _look if step.shared_tree is None else _look_shared
     seen = look(session, step, _discreet(session, result))
-    return judge_step(session, step.plan, replace(seen, proof=gather_proof(session, step, seen)))
+    return judge_step(session, step.plan, with_proof(session, step, seen))
 
 
 def _discreet(session: Session, result: StepResult) -> StepResult:

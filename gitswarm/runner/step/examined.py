@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitswarm.engines.base import StepResult
+from gitswarm.evidence.criteria import JudgedCriterion
 from gitswarm.evidence.suite_run import Proof
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.records.envelope import Envelope
@@ -22,7 +23,7 @@ class StepOutcome:
     `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
     that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree. `cases`:
     declared test cases of the changed files. `proof`: what the tests said here, and on the
-    run's base where that was asked.
+    run's base where that was asked; `criteria`: what is proven of the run's.
     """
 
     result: StepResult
@@ -34,6 +35,7 @@ class StepOutcome:
     is_index_stale: bool = False
     cases: CaseCounts = field(default_factory=CaseCounts)
     proof: Proof | None = None
+    criteria: tuple[JudgedCriterion, ...] = ()
 
     @property
     def status(self) -> Status:

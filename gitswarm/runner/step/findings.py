@@ -58,7 +58,7 @@ def find_concerns(
     if compared is None:
         found = {concern.id: concern for concern in _of_step(session, plan, outcome)}
     else:
-        found = _merged(plan, compared.findings)
+        found = _merged(plan, compared.findings) | _of_criteria(plan, outcome, compared)
     known = {concern.id: told_concern(session, concern) for concern in before.concerns}
     found |= {concern.id: concern for concern in _lasting(session, outcome, before)}
     accepted = plan.out_of_band.accepted if plan.out_of_band is not None else ()
@@ -107,6 +107,18 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     overwritten = tuple(path for path in evidence.tampered if path.startswith(f"{RUNS_FOLDER}/"))
     if overwritten:
         yield _concern(plan, "evidence_tampered", f"{_some(overwritten)} was overwritten, and put back", overwritten)
+
+
+def _of_criteria(plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> dict[str, Concern]:
+    """What the tests do not prove of the criteria; where tests fail or did not run, those are told."""
+    if {"tests_red", "tests_not_run"} & {finding.flag for finding in compared.findings if finding.blocking}:
+        return {}
+    open_ones = [each for each in outcome.criteria if each.proof != "proven"]
+    found = [
+        _concern(plan, f"criterion:{each.id}", f"{each.proof}: {each.reason}", each.names, blocking=each.is_blocking)
+        for each in open_ones
+    ]
+    return {concern.id: concern for concern in found}
 
 
 def _of_command(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:

@@ -15,6 +15,7 @@ from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import needs_base, needs_old_on_new
+from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.formats.signature import masked
 from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun, red_cases
@@ -26,6 +27,7 @@ from gitswarm.records.case_results import CaseResults
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.suite_report import SuiteReport
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.acceptance import named_criteria
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
@@ -38,7 +40,22 @@ _MASKED_LINES = 5_000
 _MOST_AGAIN = 20
 
 
-def gather_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> Proof | None:
+def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOutcome:
+    """With what the project's tests say of the run's code and of its criteria."""
+    criteria = named_criteria(session, step.plan.before) if step.plan.before.is_judged else ()
+    proof = _gathered(session, step, outcome, criteria)
+    if proof is None or not criteria:
+        return replace(outcome, proof=proof)
+    base = proof.base.results if isinstance(proof.base, SuiteRun) else None
+    final = proof.final.results if proof.final is not None else None
+    has_tests = proof.has_base_tests or final is not None
+    facts = CriteriaFacts(final, base, read_changes(proof.changes), has_tests)
+    return replace(outcome, proof=proof, criteria=judge_criteria(criteria, facts))
+
+
+def _gathered(
+    session: Session, step: OpenStep, outcome: StepOutcome, criteria: tuple[NamedCriterion, ...]
+) -> Proof | None:
     """What is known when the tests of a test step are compared with those of the run's base.
 
     None: the step ran no tests of the project, or a script played them.
@@ -66,7 +83,16 @@ def gather_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> Proo
             report = _report_on(session, step, mixed) if mixed != code else None
             old = report.results if report is not None and report.results is not None else "not possible"
     alone = _alone(session, step, code, final)
-    return Proof(final, base=before, old_on_new=old, alone=alone, changes=changes, has_base_tests=has_tests)
+    near = frozenset(each.change.path for each in found.files)
+    return Proof(
+        final,
+        base=before,
+        old_on_new=old,
+        alone=alone,
+        changes=changes,
+        criteria=criteria_names(criteria, final.results if final is not None else None, near),
+        has_base_tests=has_tests,
+    )
 
 
 def _alone(session: Session, step: OpenStep, code: str, final: SuiteRun | None) -> CaseResults | None:

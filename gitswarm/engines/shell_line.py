@@ -37,16 +37,26 @@ def wait_as_told(entry: ScriptEntry, request: StepRequest) -> None:
 
 
 def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> LineEnd:
-    """One shell line in the worktree, recorded as a tool call."""
+    """One shell line in the worktree, recorded as a tool call.
+
+    A test command that is asked for reports is recorded as it stands, without the folder that they go to: what is
+    recorded is the same on every machine.
+    """
+    order = request.command
+    asked = order is not None and order.asking == line
+    shown = order.shell if order is not None and asked else line
+    folder = str(order.reports) if order is not None and order.reports is not None else ""
     ended = LineEnd(Ending.NOT_STARTED, None, blocked=True)
 
     def act(given: Given) -> ToolOutcome:
         nonlocal ended
         limits = CommandLimits(timeout_s=timeout_s, output_bytes=_OUTPUT_BYTES)
-        done = run_shell(str(given["command"]), cwd=request.worktree, env=request.env, limits=limits)
+        called = line if asked and given["command"] == shown else str(given["command"])
+        done = run_shell(called, cwd=request.worktree, env=request.env, limits=limits)
         ended = LineEnd(done.ending, done.exit_code)
         said = done.output if done.error is None else f"{done.output}{done.error}"
+        said = said.replace(folder, "REPORTS") if folder else said
         return ToolOutcome(done.ending is Ending.EXITED and done.exit_code == 0, said)
 
-    recorder.call("Bash", {"command": line}, act)
+    recorder.call("Bash", {"command": shown}, act)
     return ended

@@ -71,9 +71,9 @@ def _gathered(
     changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
     found = read_changes(changes)
     final = _suite(suite_report(session, step.place.shadow.path, outcome.result))
-    if base == code:
-        return Proof(final, changes=())
     has_tests = any(is_test_file(path) for path, _blob in objects.files(base))
+    if base == code:
+        return Proof(final, changes=(), has_base_tests=has_tests)
     before: SuiteRun | Missing = "not needed"
     old: CaseResults | Missing = "not needed"
     if needs_base(found, final, has_base_tests=has_tests):

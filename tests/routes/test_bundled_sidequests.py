@@ -240,8 +240,8 @@ CASES = [
     ),
     Case(
         "clarifier, then context-refresh, when a loop brings nothing new",
-        [critic_loop(8)],
-        {"critique": [*[DOUBT] * 6, {}]},
+        [critic_loop(10)],
+        {"critique": [*[DOUBT] * 8, {}]},
         """
         f/write VERIFIED > advance:critique (fast_path)
         f/critique UNVERIFIED > loop:write:iter_2 (deterministic)
@@ -251,20 +251,23 @@ CASES = [
         f/critique@3 UNVERIFIED > detour:clarifier (deterministic)
           f/sq-clarifier-clarify VERIFIED > loop:write:iter_4 (deterministic)
         f/write@4 VERIFIED > advance:critique (fast_path)
-        f/critique@4 UNVERIFIED > detour:clarifier (deterministic)
-          f/sq-clarifier-clarify@2 VERIFIED > loop:write:iter_5 (deterministic)
+        f/critique@4 UNVERIFIED > loop:write:iter_5 (deterministic)
         f/write@5 VERIFIED > advance:critique (fast_path)
-        f/critique@5 UNVERIFIED > detour:clarifier (deterministic)
-          f/sq-clarifier-clarify@3 VERIFIED > loop:write:iter_6 (deterministic)
+        f/critique@5 UNVERIFIED > loop:write:iter_6 (deterministic)
         f/write@6 VERIFIED > advance:critique (fast_path)
-        f/critique@6 UNVERIFIED > detour:context-refresh (deterministic)
-          f/sq-context-refresh-reload VERIFIED > loop:write:iter_7 (deterministic)
+        f/critique@6 UNVERIFIED > detour:clarifier (deterministic)
+          f/sq-clarifier-clarify@2 VERIFIED > loop:write:iter_7 (deterministic)
         f/write@7 VERIFIED > advance:critique (fast_path)
-        f/critique@7 VERIFIED > advance:done (deterministic)
+        f/critique@7 UNVERIFIED > detour:clarifier (deterministic)
+          f/sq-clarifier-clarify@3 VERIFIED > loop:write:iter_8 (deterministic)
+        f/write@8 VERIFIED > advance:critique (fast_path)
+        f/critique@8 UNVERIFIED > detour:context-refresh (deterministic)
+          f/sq-context-refresh-reload VERIFIED > loop:write:iter_9 (deterministic)
+        f/write@9 VERIFIED > advance:critique (fast_path)
+        f/critique@9 VERIFIED > advance:done (deterministic)
         f/done VERIFIED > terminate (fast_path)
         """,
         bundled_sidequests=True,
-        end="unproven",
     ),
     Case(
         "autopilot: a pause becomes a detour to the clarifier",

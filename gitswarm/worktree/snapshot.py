@@ -42,6 +42,11 @@ def _incoming(shadow: Shadow) -> Incoming:
     return Incoming(shadow.objects.store, shadow.git_dir.name, durable=shadow.git.durable)
 
 
+def unchanged(tree: str) -> Staged:
+    """As if nothing in the worktree differed from `tree`."""
+    return Staged(tree)
+
+
 def _staged(shadow: Shadow, incoming: Incoming, search: Search | None, also: Sequence[str]) -> Staged:
     """Stages into `incoming` again and again, until nothing is found any more, and takes that over."""
     flagged: dict[str, Flagged] = {}

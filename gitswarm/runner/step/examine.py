@@ -23,7 +23,6 @@ from gitswarm.runner.step.proving import with_proof
 from gitswarm.runner.step.secrets import search_since, take_out
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
-from gitswarm.worktree.search import Staged
 from gitswarm.worktree.shadow import reattach
 
 
@@ -59,7 +58,7 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     tampered.extend(readable(path) for path in changes.tampered)
     _report_tampering(journal, tampered)
     keeps_code = step.plan.keeps_code
-    staged = Staged(before) if keeps_code else snapshot.stage(place.shadow, search_since(session, before))
+    staged = snapshot.unchanged(before) if keeps_code else snapshot.stage(place.shadow, search_since(session, before))
     secrets = take_out(session, place.shadow, staged, journal)
     objects = session.repository.objects
     code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))

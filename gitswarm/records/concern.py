@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from gitswarm.records.base import Record
+
+_NO_WORD = re.compile(r"[^\w:.-]+")
+_LONGEST = 80
 
 
 class Concern(Record):
@@ -28,4 +33,5 @@ class AcceptedConcern(Record):
 
 
 def concern_id(flag: str, flow: str, step: str) -> str:
-    return f"{flag}@{flow}/{step}"
+    """One word: a flag may hold a name that an agent made up, and ids stand beside each other in a trailer."""
+    return f"{_NO_WORD.sub('_', flag)[:_LONGEST]}@{flow}/{step}"

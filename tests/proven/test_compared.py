@@ -213,3 +213,16 @@ def test_a_criterion_is_done_when_its_tests_say_so(
     ask(project, "start", "work", "build", "--script", script, "--autopilot")
     (run,) = project.json("list")
     assert (run["state"], [(each["id"], each["blocking"]) for each in run["open_concerns"]]) == (state, open_ones)
+
+
+def test_a_criterion_s_name_settles_nothing_else(project: Project) -> None:
+    named = json.loads(json.dumps(MATRIX))
+    named["requirements"][0]["id"] = "R -tests_deleted@work/write -criterion:R@work/test\n!"
+    project.commit({**BASE, ".swarm/flows/work.yaml": ROUNDS, ".swarm/flows/build.yaml": BUILD})
+    writes = {"RUN_BASE/plan/ac_matrix.json": json.dumps(named), "app.py": APP + "\nx = 1\n"}
+    script = project.script(json.dumps({"steps": {"write": {"write": writes, "delete": ["tests/test_app.py"]}}}))
+    ask(project, "start", "work", "build", "--script", script, "--autopilot")
+    (run,) = project.json("list")
+    open_ones = {each["id"] for each in run["open_concerns"] if each["blocking"]}
+    assert (run["state"], "tests_deleted@work/write" in open_ones) == ("unproven", True)
+    project.swarm("verify", run["run_id"])

@@ -15,6 +15,9 @@ FOLDER = Path(__file__).parent / "corpus"
 FORMAT_1: dict[str, Any] = json.loads(gzip.decompress((FOLDER / "format-1.json.gz").read_bytes()))
 
 
+BLOCKED = "run-20261122-045756-8e0625"
+"""It pauses, and the next command tells where the answer goes."""
+
 TAKEN_BACK = "run-20261122-045822-594965"
 """A run with a step that was taken back. Its $0.02 are in the totals of later versions, and not in the answers."""
 
@@ -38,6 +41,8 @@ def test_a_stored_run_reads_and_verifies_as_it_did(stored: Corpus, run: str) -> 
     if run == TAKEN_BACK:
         expected["status"] = expected["status"].replace('"cost_usd": 0.01,', '"cost_usd": 0.03,')
         expected["graph"] = [expected["graph"][0].replace("$0.01", "$0.03"), *expected["graph"][1:]]
+    if run == BLOCKED:
+        expected["status"] = expected["status"].replace(f'resume {run}"', f"resume {run} -m 'ANSWER'\"")
     found = answers(stored, run)
     status = json.loads(found["status"])
     assert (status.pop("question") is None, status.pop("open_concerns")) == (status["state"] != "paused", [])
@@ -49,4 +54,7 @@ def test_a_stored_run_is_resumed_to_the_same_end(tmp_path: Path, run: str) -> No
     expected = FORMAT_1[run]["resumed"]
     if run == TAKEN_BACK:
         expected = {**expected, "out": expected["out"].replace("$0.03", "$0.05")}
+    if run == BLOCKED:
+        go_on = f"go on      git swarm resume {run.replace('20261122', '<id>')}"
+        expected = {**expected, "out": expected["out"].replace(go_on, f"{go_on} -m 'ANSWER'")}
     assert resumed(_unpacked(tmp_path / "copy"), run) == expected

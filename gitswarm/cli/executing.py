@@ -191,7 +191,7 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
     out_lines(concern_lines(concern_fields(repository, state)))
     if status is RunStatus.UNPROVEN:
         out(f"go on      git swarm resume {run}")
-        out(f"accept     git swarm approve {run} --accept 'ID=WHY'")
+        out(f"accept     git swarm approve {run} --accept '{state.blocking[0].id}=WHY'")
     elif status is not RunStatus.SUCCEEDED:
         last = state.last_step
         if last is not None and status is not RunStatus.STOPPED:

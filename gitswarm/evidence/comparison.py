@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gitswarm.evidence.case_names import go_parts, own_name
@@ -81,6 +81,8 @@ def needs_old_on_new(changes: TestChanges) -> bool:
 def compare(proof: Proof) -> Comparison:
     """All findings of the end of a run, in the order of their table in docs/evidence.md."""
     changes = read_changes(proof.changes)
+    own = tuple(each for each in proof.changes if each.path in proof.harness)
+    changes = replace(changes, harness=(*changes.harness, *own))
     if proof.final is None:
         return Comparison((finding("tests_not_run", (), "the last test run was skipped", blocking=True),), None)
     judged = ComparisonIndex(proof, changes, proof.final)

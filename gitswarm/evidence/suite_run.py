@@ -69,6 +69,7 @@ class Proof:
     :ivar alone: failing tests of the final run, run again alone; None: not done.
     :ivar changes: texts from the base to the final tree.
     :ivar removed: tests that handoffs declare as removed.
+    :ivar harness: changed files that decide about tests in this project, besides those that do everywhere.
     :ivar criteria: names of results that criteria stand on.
     :ivar has_base_tests: the base has test files.
     """
@@ -79,6 +80,7 @@ class Proof:
     alone: CaseResults | None = None
     changes: Sequence[TextChange] = ()
     removed: Sequence[RemovedTest] = ()
+    harness: frozenset[str] = frozenset()
     criteria: frozenset[str] = frozenset()
     has_base_tests: bool = True
 

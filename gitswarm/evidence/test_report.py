@@ -70,7 +70,7 @@ def read_run(output: str, files: Mapping[str, bytes], roots: Collection[str] = (
     there are files, and more executed tests, the output's counts hold, and the names are not `complete`.
 
     :param files: path → content. Only files that this command wrote: an agent may have left others.
-    :param roots: absolute folders, without a slash at their end, below which paths of tests are made relative.
+    :param roots: the folder of the run, without a slash at its end, as paths of tests may begin with it.
     """
     spoken = _tally(output)
     written = [tally for _, content in sorted(files.items()) if (tally := _file(content))]
@@ -90,9 +90,10 @@ def _executed(tally: Tally) -> int:
 
 
 def _relative(results: CaseResults, roots: Collection[str]) -> CaseResults:
-    """Jest and vitest name files by their whole path, which is another one in another checkout."""
+    """Jest and vitest name files by their whole path, pytest from the folder where it found its settings: either may
+    be another one in another checkout."""
     starts = tuple(f"{root}/" for root in sorted(roots, key=len, reverse=True) if root)
-    if not starts or not any(case.file and case.file.startswith("/") for case in results.cases):
+    if not any(case.file and case.file.startswith(starts) for case in results.cases):
         return results
     cases = (_below(case, starts) for case in results.cases)
     return CaseResults.of(results.source, cases, complete=results.complete)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gitswarm.engines.base import EngineAccess
+from gitswarm.evidence.suite_run import SuiteRun
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.inbox import Inbox
@@ -70,7 +71,7 @@ class FrozenSpecs:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One process's hold on one run."""
+    """One process's hold on one run. `reports`: what the project's tests said on other trees than the run's."""
 
     repository: Repository
     layout: RunLayout
@@ -83,6 +84,7 @@ class Session:
     engines: Engines
     around: Surroundings
     redactor: Redactor
+    reports: dict[str, SuiteRun | None] = field(default_factory=dict, compare=False)
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:
         """Step over flow over the run's default; a command step has its own engine."""

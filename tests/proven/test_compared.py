@@ -226,3 +226,76 @@ def test_a_criterion_s_name_settles_nothing_else(project: Project) -> None:
     open_ones = {each["id"] for each in run["open_concerns"] if each["blocking"]}
     assert (run["state"], "tests_deleted@work/write" in open_ones) == ("unproven", True)
     project.swarm("verify", run["run_id"])
+
+
+def later_agent(project: Project, flow: str, steps: dict[str, Any], *options: str) -> tuple[str, set[str]]:
+    project.commit({**BASE, ".swarm/flows/work.yaml": flow})
+    script = project.script(json.dumps({"steps": steps}))
+    ask(project, "start", "work", "--script", script, "--autopilot", *options)
+    (run,) = project.json("list")
+    return run["state"], {each["id"] for each in run["open_concerns"] if each["blocking"]}
+
+
+ONE = TESTS.replace("def test_total():\n    assert total([1, 2]) == 3\n\n\n", "")
+
+
+def test_a_later_agent_takes_back_nothing_that_the_tests_showed(project: Project) -> None:
+    flow = FLOW + "  - {id: close, station: build-cleanup}\n"
+    found = later_agent(project, flow, {"write": {"write": {"app.py": BROKEN, "tests/test_app.py": ONE}}})
+    assert found == ("unproven", {"tests_deleted@work/test"})
+
+
+def test_another_command_that_reports_tests_makes_none_green(project: Project) -> None:
+    flow = FLOW + f"  - {{id: lint, engine: command, command: {{run: '{PYTEST} -k tax'}}}}\n"
+    assert later_agent(project, flow, {"write": {"write": {"app.py": BROKEN}}}) == (
+        "unproven",
+        {"tests_red@work/test"},
+    )
+
+
+def test_what_the_test_command_itself_calls_decides_about_tests(project: Project) -> None:
+    found = later_agent(project, FLOW, {"write": {"write": {"app.py": BROKEN, "check.sh": f"{PYTEST} -k tax\n"}}})
+    assert (found[0], "tests_deleted@work/test" in found[1]) == ("unproven", True)
+
+
+def test_helpers_of_tests_are_run_as_they_were(project: Project) -> None:
+    tests = TESTS.replace("from app", "from helpers import check\n\nfrom app").replace(
+        "assert total([1, 2]) == 3", "check(total([1, 2]), 3)"
+    )
+    project.commit({**BASE, "tests/helpers.py": "def check(a, b):\n    assert a == b\n", "tests/test_app.py": tests})
+    writes = {"app.py": BROKEN, "tests/helpers.py": "def check(a, b):\n    pass\n"}
+    script = project.script(json.dumps({"steps": {"write": {"write": writes}}}))
+    ask(project, "start", "work", "--script", script, "--autopilot")
+    (run,) = project.json("list")
+    assert "expectation_changed@work/test" in {each["id"] for each in run["open_concerns"]}
+
+
+def test_skipped_tests_prove_nothing(project: Project) -> None:
+    found = later_agent(project, FLOW, {"write": {"write": {"app.py": BROKEN}}}, "--until", "write")
+    assert found == ("stopped", set())
+    ask(project, "skip", "test")
+    (run,) = project.json("list")
+    assert (run["state"], [each["id"] for each in run["open_concerns"]]) == ("unproven", ["tests_not_run@work/test"])
+
+
+def test_the_branch_of_a_run_that_never_landed_excuses_nothing(project: Project) -> None:
+    later_agent(project, FLOW, {"write": {"write": {"app.py": BROKEN}}})
+    (first,) = project.json("list")
+    script = project.script(json.dumps({"steps": {"write": {"write": {"other.py": "x = 1\n"}}}}))
+    ask(project, "start", "work", "--script", script, "--autopilot", "--base", first["branch"])
+    assert project.json("list")[0]["state"] == "unproven"
+
+
+def test_what_was_accepted_at_a_step_is_not_asked_again_by_its_tests(project: Project) -> None:
+    project.commit(BASE)
+    script = project.script(json.dumps({"steps": {"write": {"delete": ["tests/test_app.py"]}}}))
+    ask(project, "start", "work", "--script", script)
+    ask(project, "resume", "--accept", "tests_deleted@work/write=the feature is gone")
+    (run,) = project.json("list")
+    assert "tests_deleted@work/test" not in {each["id"] for each in run["open_concerns"]}
+
+
+def test_settings_of_tests_in_a_folder_above_change_no_name(project: Project) -> None:
+    (project.root.parent / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    changed = TESTS.replace("== 4", "== 2 + 2")
+    assert end(project, {"tests/test_app.py": changed}) == ("succeeded", set())

@@ -7,7 +7,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from gitswarm.engines.stub import STUB_MATRIX
 from gitswarm.evidence.criteria import NamedCriterion
+from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.acceptance import AcMatrix, AcProgress, AcStatus, count_criteria
 from gitswarm.records.base import Record
@@ -31,7 +33,7 @@ def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
 def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, ...]:
     """What the run has to prove: requirements with the tests that stand for them.
 
-    Empty in a run none of whose steps owes the state of the criteria, and for a matrix that a stub wrote.
+    Empty in a run none of whose steps owes the state of the criteria, and for the placeholder of a stub.
     """
     owed = any(
         AC_STATUS in promised_artifacts(flow, session.specs.stations.get(step.station or ""))
@@ -39,7 +41,7 @@ def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, .
         for step in flow.steps
     )
     matrix = read_matrix(session, state) if owed else None
-    if matrix is None or matrix.stub:
+    if matrix is None or (matrix == STUB_MATRIX and is_played(state)):
         return ()
     return tuple(NamedCriterion(each.id, each.test_cases) for each in matrix.requirements)
 

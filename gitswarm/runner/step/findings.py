@@ -17,6 +17,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems
@@ -31,7 +32,7 @@ from gitswarm.specs.promises import promised_artifacts
 _BY_TEXT = ("tests_deleted", "tests_weakened")
 """Found in the text of a change; looked for again from the tree before it, so that a repeat does not hide it."""
 
-_COMMANDS = frozenset({"command_red"})
+_RED = frozenset({"tests_red", "tests_not_run", "command_red"})
 _PROTECTED = "protected_path"
 
 
@@ -66,10 +67,12 @@ def find_concerns(
     for concern in before.concerns:
         about = known[concern.id]
         again = found.get(concern.id)
-        if compared is not None and concern.opened_by.engine == "command" and again is None:
-            settled = about.flag not in _COMMANDS
-        else:
-            settled = _is_settled(session, plan, outcome, about) if again is None else again.names != about.names
+        if again is not None:
+            settled = again.names != about.names
+        elif concern.opened_by.engine != "command" or about.flag == "command_red":
+            settled = _is_settled(session, plan, outcome, about)
+        else:  # what tests showed only another look at them can take back
+            settled = compared is not None or (about.flag in _RED and _is_settled(session, plan, outcome, about))
         if settled:
             closed.append(concern.id)
     waived = (*_accepted(session, before), *accepted)
@@ -87,6 +90,10 @@ def find_concerns(
 
 def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
     """The findings of this execution by itself."""
+    if plan.execution.agent == HUMAN and outcome.result.status is Result.SKIPPED:
+        flow = session.specs.flows[plan.execution.flow]
+        if flow.has_step(plan.step.id) and flow.step(plan.step.id).command == TEST:
+            yield _concern(plan, "tests_not_run", "a person skipped the tests")
     if plan.choice.engine == KERNEL or plan.execution.agent == HUMAN:
         return
     if plan.step.is_command:
@@ -253,8 +260,8 @@ def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: C
             paths = [f"{base}/{name}" for name in about.names]
             now = {path: _content(session, plan.before, outcome, path) or b"" for path in paths}
             return not list(artifact_problems(session, now))
-        case "tests_red":
-            return outcome.evidence.tests.passed is True and (own or is_test(plan, outcome))
+        case "tests_red" | "tests_not_run":
+            own = outcome.evidence.tests.passed is True and (own or plan.step.command == TEST)
     return own
 
 
@@ -275,13 +282,13 @@ def _accepted(session: Session, before: RunState) -> tuple[AcceptedConcern, ...]
 
 
 def _not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern | None:
-    """None for what a person accepted; `#2` for more of the same."""
+    """None for what a person accepted, whichever step found it; `#2` for more of the same."""
     earlier = [each for each in waived if each.id.partition("#")[0] == concern.id]
+    known = {name for each in waived if each.id.partition("@")[0] == concern.flag for name in each.names}
+    if (concern.names and set(concern.names) <= known) or any(each.names == concern.names for each in earlier):
+        return None
     if not earlier:
         return concern
-    known = {name for each in earlier for name in each.names}
-    if set(concern.names) <= known:
-        return None
     return concern.model_copy(update={"id": f"{concern.id}#{len(earlier) + 1}"})
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
@@ -18,14 +16,14 @@ from gitswarm.evidence.comparison import needs_base, needs_old_on_new
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.formats.signature import masked
+from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
-from gitswarm.evidence.test_count import is_test_file
+from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.evidence.test_report import read_run
 from gitswarm.evidence.test_selection import select_tests
+from gitswarm.ledger.message import parse_message
 from gitswarm.records.case_results import CaseResults
-from gitswarm.records.evidence import CheckOutcome
-from gitswarm.records.suite_report import SuiteReport
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import named_criteria
 from gitswarm.runner.step.examined import StepOutcome
@@ -35,7 +33,6 @@ from gitswarm.runner.step.texts import text_changes
 from gitswarm.runner.workplace import landing_place
 from gitswarm.specs.flow import TEST
 
-_FOLDER = "reports"
 _MASKED_LINES = 5_000
 _MOST_AGAIN = 20
 
@@ -66,18 +63,20 @@ def _gathered(
     if order is None or order.shell is None or check is None or check.command != order.shell:
         return None
     objects, store = session.repository.objects, session.store
-    base = store.code(objects.commit(plan.before.base).tree)
+    base = store.code(objects.commit(_landed_base(session, plan.before.base)).tree)
     code = store.code(outcome.code_tree)
     changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
     found = read_changes(changes)
-    final = _suite(suite_report(session, step.place.shadow.path, outcome.result))
+    final = suite_run(session, step.place.shadow.path, outcome.result)
     has_tests = any(is_test_file(path) for path, _blob in objects.files(base))
     if base == code:
         return Proof(final, changes=(), has_base_tests=has_tests)
     before: SuiteRun | Missing = "not needed"
     old: CaseResults | Missing = "not needed"
+    harness = _harness(order.shell, changes, found)
+    found = replace(found, harness=(*found.harness, *harness))
     if needs_base(found, final, has_base_tests=has_tests):
-        before = _suite(_report_on(session, step, base)) or "not possible"
+        before = _report_on(session, step, base) or "not possible"
         if needs_old_on_new(found) and isinstance(before, SuiteRun):
             mixed = _old_tests_on(session, base, code, found)
             report = _report_on(session, step, mixed) if mixed != code else None
@@ -90,16 +89,31 @@ def _gathered(
         old_on_new=old,
         alone=alone,
         changes=changes,
-        criteria=criteria_names(criteria, final.results if final is not None else None, near),
+        harness=frozenset(each.path for each in harness),
+        criteria=criteria_names(criteria, final.results, near),
         has_base_tests=has_tests,
     )
 
 
-def _alone(session: Session, step: OpenStep, code: str, final: SuiteRun | None) -> CaseResults | None:
+def _harness(line: str, changes: Sequence[TextChange], found: TestChanges) -> tuple[TextChange, ...]:
+    """Changed files that decide about tests in this project alone: what its test command names, and what lies beside
+    its tests and holds none."""
+    named = {word.removeprefix("./") for word in line.replace(";", " ").replace("&", " ").split()}
+    known = {each.path for each in found.harness} | {each.change.path for each in found.files}
+    return tuple(
+        each
+        for each in changes
+        if each.before is not None
+        and each.path not in known
+        and (each.path in named or role_of(each.path, each.after) == "test")
+    )
+
+
+def _alone(session: Session, step: OpenStep, code: str, final: SuiteRun) -> CaseResults | None:
     """The tests that failed, once more without the others; None: there are none, or too many, or the runner takes no
     names."""
     order = step.request.command
-    if final is None or final.results is None or order is None or order.shell is None:
+    if final.results is None or order is None or order.shell is None:
         return None
     red = [case.name for case in red_cases(final)]
     if not 0 < len(red) <= _MOST_AGAIN:
@@ -109,30 +123,40 @@ def _alone(session: Session, step: OpenStep, code: str, final: SuiteRun | None) 
     return report.results if report is not None else None
 
 
-def suite_report(session: Session, root: Path, result: StepResult) -> SuiteReport:
+def _landed_base(session: Session, base: str) -> str:
+    """What a run that was started on another run's branch is compared with: nothing that never landed excuses it."""
+    objects = session.repository.objects
+    commit = objects.commit(base)
+    while commit.parents and parse_message(commit.message) is not None:
+        commit = objects.commit(commit.parents[0])
+    return commit.id
+
+
+def suite_run(session: Session, root: Path, result: StepResult) -> SuiteRun:
     """What a test command said.
 
     :param root: where it ran.
     """
     text = session.redactor.scrub(result.report_text)
-    run = read_run(text, result.report_files, (str(root), str(root.resolve())))
-    return SuiteReport(
-        tests=result.check or CheckOutcome(),
+    run = read_run(text, result.report_files, _roots(root))
+    return SuiteRun(
+        failed=result.check is not None and result.check.passed is False,
         report=run.report if run is not None else None,
         results=run.results if run is not None else None,
         masked_output=_hashed(text),
     )
 
 
+def _roots(root: Path) -> tuple[str, ...]:
+    """How a tool may call the folder: it may have found its own settings in one above."""
+    parts = root.resolve().parts[1:]
+    above = ("/".join(parts[at:]) for at in range(1, len(parts)))
+    return (str(root), str(root.resolve()), *above)
+
+
 def _hashed(text: str) -> str:
     lines = (masked(line) for line in text.splitlines()[-_MASKED_LINES:])
     return hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()[:16] if text.strip() else ""
-
-
-def _suite(report: SuiteReport | None) -> SuiteRun | None:
-    if report is None:
-        return None
-    return SuiteRun(report.tests.passed is False, report.report, report.results, report.masked_output)
 
 
 def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) -> str:
@@ -142,29 +166,23 @@ def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) 
     return objects.with_files(code, {**dict.fromkeys(changes.new_harness), **old})
 
 
-def _report_on(session: Session, step: OpenStep, tree: str, line: str | None = None) -> SuiteReport | None:
-    """Of a fresh checkout, set up as the run's worktree is; once per tree and command for all runs of the repository.
+def _report_on(session: Session, step: OpenStep, tree: str, line: str | None = None) -> SuiteRun | None:
+    """Of a fresh checkout, set up as the run's worktree is; once per tree and command while this process owns the
+    run. It is kept in no file: an agent could write another one there.
 
     :param line: in place of the test command.
     :return: None: it could not be made.
     """
     order = step.request.command
     asked = json.dumps([tree, line or (order.shell if order else None), session.spec.settings.setup])
-    kept = session.repository.swarm_dir / _FOLDER / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
-    try:
-        return SuiteReport.from_json(kept.read_bytes())
-    except (FileNotFoundError, ValidationError):
-        made = _made(session, step, tree, line)
-    if made is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_suffix(f".{session.layout.run_id}")
-        unfinished.write_bytes(made.to_json())
-        unfinished.replace(kept)
-    return made
+    if asked not in session.reports:
+        session.reports[asked] = _made(session, step, tree, line)
+    return session.reports[asked]
 
 
-def _made(session: Session, step: OpenStep, tree: str, line: str | None) -> SuiteReport | None:
-    what = "what failed once more, alone" if line else "the base too, to compare"
+def _made(session: Session, step: OpenStep, tree: str, line: str | None) -> SuiteRun | None:
+    base = session.store.code(session.repository.objects.commit(step.plan.before.base).tree)
+    what = "what failed once more, alone" if line else "the base" if tree == base else "the new code by the old tests"
     session.around.observer.notice(f"testing {what}")
     try:
         with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
@@ -174,7 +192,7 @@ def _made(session: Session, step: OpenStep, tree: str, line: str | None) -> Suit
             order = replace(order, shell=line) if order is not None and line is not None else order
             asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
             told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
-            return suite_report(session, place.path, told)
+            return suite_run(session, place.path, told)
     except SwarmError as error:
         session.around.observer.notice(f"the base could not be tested: {error.message}")
         return None

@@ -18,7 +18,6 @@ from gitswarm.evidence.suite_run import (
     declaration_of,
     finding,
     is_own,
-    listed,
     may_stand_in,
     own_tests,
     place,
@@ -28,6 +27,7 @@ from gitswarm.evidence.suite_run import (
 from gitswarm.evidence.survivors import judge_base_tests
 from gitswarm.evidence.test_changes import FollowedTest, TestChanges, has_collected_name, read_changes
 from gitswarm.records.proof import ProofFinding
+from gitswarm.records.text import listed
 
 _PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 

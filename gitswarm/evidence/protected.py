@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from pathspec import GitIgnoreSpec
 
+from gitswarm.records.instructions import INSTRUCTION_FILES
+
 ALWAYS = (
     "/.swarm/**",
     # continuous integration
@@ -23,12 +25,8 @@ ALWAYS = (
     "/bitbucket-pipelines.yml",
     "/Jenkinsfile",
     # instructions and settings of agents
-    "AGENTS.md",
-    "CLAUDE.md",
+    *INSTRUCTION_FILES,
     "CLAUDE.local.md",
-    "GEMINI.md",
-    "/.github/copilot-instructions.md",
-    "/.cursorrules",
     "/.cursor/**",
     "/.claude/**",
     "/.mcp.json",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gitswarm.evidence.suite_run import ComparisonIndex, SuiteRun, finding, is_own, listed, own_tests, red_cases
+from gitswarm.evidence.suite_run import ComparisonIndex, SuiteRun, finding, is_own, own_tests, red_cases
 from gitswarm.records.proof import ProofFinding
+from gitswarm.records.text import listed
 
 
 def judge_failures(judged: ComparisonIndex) -> tuple[list[str], list[str], list[str]]:

@@ -19,7 +19,6 @@ from gitswarm.records.text import shorten
 Value = TypeVar("Value")
 
 _FACT_COLUMNS = 300
-_LISTED = 3
 
 Missing = Literal["not needed", "not possible", "no time"]
 """Why a run was not made. `not possible`: the runner takes no files, or it could not be set up."""
@@ -172,11 +171,6 @@ def finding(flag: ProofFlag, names: Sequence[str], fact: str, *, blocking: bool 
     return ProofFinding(
         flag=flag, blocking=blocking, names=tuple(dict.fromkeys(names)), fact=shorten(fact, _FACT_COLUMNS)
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
 
 
 def title_of(case: CaseResult) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterator, Sequence
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.declarations import DeclaredTest
 from gitswarm.evidence.removal import removed_subjects, subject_of
-from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_whole_file, listed, place
+from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
+from gitswarm.records.text import listed
 
 _LISTED = 3
 

@@ -13,7 +13,7 @@ from gitswarm.evidence.claims import Claims, PassClaim
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Finding, Flag, TestReport, Verdict
 from gitswarm.records.outcome import Status
-from gitswarm.records.text import shorten
+from gitswarm.records.text import listed, shorten
 
 COVERAGE_LOSS = 2.0
 """Points by which coverage may fall from one run to the next."""
@@ -119,7 +119,7 @@ def _tests_deleted(_claims: Claims, facts: Facts) -> Iterator[Finding]:
     """Files with all their tests are gone or emptied, and other files did not take the tests over."""
     cases = facts.cases
     if cases.emptied and cases.after < cases.before:
-        fact = f"{_counted(cases.before)} before, {cases.after} after; none left in {_listed(cases.emptied)}"
+        fact = f"{_counted(cases.before)} before, {cases.after} after; none left in {listed(cases.emptied)}"
         yield _finding("tests_deleted", "", fact)
 
 
@@ -128,7 +128,7 @@ def _test_count_decreased(claims: Claims, facts: Facts) -> Iterator[Finding]:
     if cases.after < cases.before:
         if not cases.emptied:
             fewer = tuple(file.path for file in cases.files if file.after < file.before)
-            fact = f"{_counted(cases.before)} before, {cases.after} after in {_listed(fewer)}"
+            fact = f"{_counted(cases.before)} before, {cases.after} after in {listed(fewer)}"
             yield _finding("test_count_decreased", "", fact)
         return
     now, then = _executed(facts.check), _executed(facts.previous)
@@ -179,7 +179,7 @@ def _claimed_progress_no_diff(claims: Claims, facts: Facts) -> Iterator[Finding]
     if claims.progress:
         yield _finding("claimed_progress_no_diff", claims.progress[0].text, "the step changed no file")
     elif claims.file_changes:
-        paths = _listed(tuple(change.path for change in claims.file_changes))
+        paths = listed(tuple(change.path for change in claims.file_changes))
         yield _finding("claimed_progress_no_diff", f"file_changes: {paths}", "the step changed no file")
 
 
@@ -245,15 +245,10 @@ def _coverage(check: Check | None) -> float | None:
 def _failure(check: Check) -> str:
     report = check.report
     if report is not None and report.failed:
-        names = f": {_listed(report.failing)}" if report.failing else ""
+        names = f": {listed(report.failing)}" if report.failing else ""
         return f"{report.failed} of {_counted(report.total)} failed{names}"
     return f"{check.outcome.command or 'the test command'} ended with exit code {check.outcome.exit_code}"
 
 
 def _counted(tests: int) -> str:
     return f"{tests} test" if tests == 1 else f"{tests} tests"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    beyond = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + beyond

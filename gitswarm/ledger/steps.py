@@ -64,6 +64,11 @@ class StepRecord:
         return self.execution.agent == HUMAN
 
 
+def is_about(concern: str, flow: str, step: str) -> bool:
+    """Whether a concern of this id is a finding about that step."""
+    return concern.partition("#")[0].endswith(f"@{flow}/{step}")
+
+
 @dataclass(frozen=True, slots=True)
 class OpenConcern:
     """A concern that nothing has settled. `opened_by`: its evidence says more."""
@@ -73,8 +78,7 @@ class OpenConcern:
     opened_by: StepRecord
 
     def is_of(self, flow: str, step: str) -> bool:
-        """Whether it is a finding about that step."""
-        return self.id.partition("#")[0].endswith(f"@{flow}/{step}")
+        return is_about(self.id, flow, step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`<flow>/evidence/<step>.cases.json`: every test of one run by its name, beside the counts of its report."""
+"""Every test of one run by its name, beside the counts of its report; compared, and not stored."""
 
 from __future__ import annotations
 

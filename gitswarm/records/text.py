@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from itertools import accumulate
+
+_LISTED = 3
 
 
 def shorten(text: str, limit: int) -> str:
@@ -16,6 +19,12 @@ def shorten(text: str, limit: int) -> str:
         return line
     fitting = sum(1 for width in widths if width < limit)
     return line[:fitting].rstrip() + "…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b, c and 4 more`."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def columns(text: str) -> int:

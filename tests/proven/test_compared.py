@@ -299,3 +299,15 @@ def test_settings_of_tests_in_a_folder_above_change_no_name(project: Project) ->
     (project.root.parent / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     changed = TESTS.replace("== 4", "== 2 + 2")
     assert end(project, {"tests/test_app.py": changed}) == ("succeeded", set())
+
+
+def test_an_agent_cannot_call_its_matrix_a_placeholder(project: Project) -> None:
+    project.commit({**BASE, ".swarm/flows/work.yaml": ROUNDS, ".swarm/flows/build.yaml": BUILD})
+    writes = {"RUN_BASE/plan/ac_matrix.json": json.dumps({**MATRIX, "stub": True}), "app.py": APP + "\nx = 1\n"}
+    script = project.script(json.dumps({"steps": {"write": {"write": writes}}}))
+    ask(project, "start", "work", "build", "--script", script, "--autopilot")
+    (run,) = project.json("list")
+    assert (run["state"], [each["id"] for each in run["open_concerns"]]) == (
+        "unproven",
+        ["criterion:REQ-001@work/test"],
+    )

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gitswarm.records.concern import AcceptedConcern, Concern
+from gitswarm.runner.step.findings import not_waived
 from tests.conftest import Project
 from tests.projects import ask, evidence, only_run
 from tests.unseen import unseen
@@ -226,3 +228,42 @@ def test_a_blocked_step_pauses_with_its_own_question(tested: Project) -> None:
     run = play(tested, {"write": [{"status": "BLOCKED", "blockers": ["which db?"], **GONE}]}, code=5)
     assert taken(tested, run) == ["write@1 BLOCKED"]
     assert tested.json("status", run)["question"] == "which db?"
+
+
+SECOND = {"delete": ["tests/test_y.py"]}
+
+
+def both_tested(tested: Project) -> None:
+    tested.commit({"tests/test_y.py": TESTS.replace("1 + 1 == 2", "3 + 3 == 6")}, "more")
+
+
+def test_a_repeat_that_puts_only_half_back_hides_nothing_from_later_steps(tested: Project) -> None:
+    both_tested(tested)
+    run = play(tested, {"write": [{"delete": ["tests/test_x.py", "tests/test_y.py"]}, BACK]}, "--autopilot", code=4)
+    assert DELETED in standing(tested, run)
+
+
+def test_a_repeat_that_deletes_more_is_told_of_that_too(tested: Project) -> None:
+    both_tested(tested)
+    run = play(tested, {"write": [GONE, SECOND]}, "--autopilot", code=4)
+    names = {name for each in tested.json("status", run)["open_concerns"] for name in each["names"]}
+    assert {name.partition("::")[0] for name in names} == {"tests/test_x.py", "tests/test_y.py"}
+
+
+def test_a_warning_about_tests_outlives_the_next_step(tested: Project) -> None:
+    fewer = {"write": {"tests/test_x.py": TESTS.partition("\n\n\ndef test_b")[0] + "\n"}}
+    run = play(tested, {"write": [fewer]})
+    assert DELETED in standing(tested, run)
+
+
+def test_an_acceptance_without_names_covers_no_names_and_one_of_names_nothing_nameless() -> None:
+    def found(*names: str) -> Concern:
+        return Concern(id="tests_red@f/t", flag="tests_red", blocking=True, fact="", names=names)
+
+    of_a, of_none = (AcceptedConcern(id="tests_red@f/t", why="x", names=names) for names in (("a",), ()))
+    assert not_waived(found("a"), (of_a,)) is None
+    assert not_waived(found(), (of_none,)) is None
+    assert [each.id for each in (not_waived(found(), (of_a,)), not_waived(found("a"), (of_none,))) if each] == [
+        "tests_red@f/t#2",
+        "tests_red@f/t#2",
+    ]

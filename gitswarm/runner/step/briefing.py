@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.steps import StepRecord, is_about
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.routing.joins import said
@@ -44,7 +44,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         findings=tuple(
             f"{concern.id}: {concern.fact}"
             for concern in open_concerns(session, state, blocking=True)
-            if concern.id.partition("#")[0].endswith(f"@{role.flow.id}/{role.step.id}")
+            if is_about(concern.id, role.flow.id, role.step.id)
         ),
         joined=tuple(_joined(session, state, role)),
         instructions=pack_instructions(session.specs.instructions, budget.recent),

@@ -14,11 +14,13 @@ from gitswarm.evidence.test_changes import judge_change
 from gitswarm.evidence.test_count import TextChange
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import is_about
 from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
+from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems
 from gitswarm.runner.step.concerns import told_concern
@@ -56,17 +58,12 @@ def find_concerns(
     before = plan.before
     if not before.is_judged or outcome.is_failed:
         return Judgement()
-    if compared is None:
-        found = {concern.id: concern for concern in _of_step(session, plan, outcome)}
-    else:
-        found = _merged(plan, compared.findings) | _of_criteria(plan, outcome, compared)
     known = {concern.id: told_concern(session, concern) for concern in before.concerns}
-    found |= {concern.id: concern for concern in _lasting(session, outcome, before)}
+    found = _found(session, plan, outcome, compared)
     accepted = plan.out_of_band.accepted if plan.out_of_band is not None else ()
     closed = [each.id for each in accepted]
     for concern in before.concerns:
-        about = known[concern.id]
-        again = found.get(concern.id)
+        about, again = known[concern.id], found.get(concern.id)
         if again is not None:
             settled = again.names != about.names
         elif concern.opened_by.engine != "command" or about.flag == "command_red":
@@ -76,16 +73,27 @@ def find_concerns(
         if settled:
             closed.append(concern.id)
     waived = (*_accepted(session, before), *accepted)
-    opened = []
-    for each in found.values():
-        if each.id in known and each.id not in closed:
-            continue
-        if (new := _not_waived(each, waived)) is not None:
-            opened.append(new)
-    still = [known[concern.id] for concern in before.concerns if concern.id not in closed]
-    flow, step = plan.execution.flow, plan.execution.step
-    mine = [each for each in (*still, *opened) if each.id.partition("#")[0].endswith(f"@{flow}/{step}")]
-    return Judgement(tuple(opened), tuple(dict.fromkeys(closed)), tuple(each for each in mine if each.blocking))
+    new = (not_waived(each, waived) for each in found.values() if each.id not in known or each.id in closed)
+    opened = tuple(each for each in new if each is not None)
+    still = [about for name, about in known.items() if name not in closed]
+    execution = plan.execution
+    own = (each for each in (*still, *opened) if is_about(each.id, execution.flow, execution.step))
+    return Judgement(opened, tuple(dict.fromkeys(closed)), tuple(each for each in own if each.blocking))
+
+
+def _found(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Comparison | None) -> dict[str, Concern]:
+    """What holds after this execution: its own findings, and what earlier ones did to tests and still shows."""
+    if compared is None:
+        found = {concern.id: concern for concern in _of_step(session, plan, outcome)}
+    else:
+        found = _merged(plan, compared.findings) | _of_criteria(plan, outcome, compared)
+    for lasting in _lasting(session, outcome, plan.before):
+        more = found.pop(lasting.id, None)
+        found[lasting.id] = lasting
+        if more is not None and not set(more.names) <= set(lasting.names):
+            number = 2 + sum(each.id.startswith(f"{lasting.id}#") for each in plan.before.concerns)
+            found[f"{lasting.id}#{number}"] = more.model_copy(update={"id": f"{lasting.id}#{number}"})
+    return found
 
 
 def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
@@ -110,10 +118,10 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     )
     touched = tuple(path for path in touched if not _as_at_base(session, plan.before, outcome.code_tree, (path,)))
     if touched:
-        yield _concern(plan, _PROTECTED, f"{_some(touched)}: a person has to agree to that", touched)
+        yield _concern(plan, _PROTECTED, f"{listed(touched)}: a person has to agree to that", touched)
     overwritten = tuple(path for path in evidence.tampered if path.startswith(f"{RUNS_FOLDER}/"))
     if overwritten:
-        yield _concern(plan, "evidence_tampered", f"{_some(overwritten)} was overwritten, and put back", overwritten)
+        yield _concern(plan, "evidence_tampered", f"{listed(overwritten)} was overwritten, and put back", overwritten)
 
 
 def _of_criteria(plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> dict[str, Concern]:
@@ -137,11 +145,11 @@ def _of_command(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
         return
     fact = f"`{tests.command}` ended with exit code {tests.exit_code}"
     if report is not None and report.failed:
-        fact = f"{report.failed} of {report.total} tests failed" + (f": {_some(names)}" if names else "")
-    yield _concern(plan, "tests_red" if is_test(plan, outcome) else "command_red", fact, names)
+        fact = f"{report.failed} of {report.total} tests failed" + (f": {listed(names)}" if names else "")
+    yield _concern(plan, "tests_red" if _is_test(plan, outcome) else "command_red", fact, names)
 
 
-def is_test(plan: StepPlan, outcome: StepOutcome) -> bool:
+def _is_test(plan: StepPlan, outcome: StepOutcome) -> bool:
     """Whether a command step ran the project's tests."""
     return plan.step.command == TEST or outcome.evidence.report is not None
 
@@ -151,7 +159,7 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     verdict = outcome.evidence.verdict
     invented = _invented(session, plan, outcome)
     if invented:
-        yield _concern(plan, "file_changes_mismatch", f"{_some(invented)} is claimed and exists nowhere", invented)
+        yield _concern(plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented)
     told = {"file_changes_mismatch"} if invented else set()
     for finding in verdict.findings if verdict is not None else ():
         if finding.flag not in told and finding.flag not in _BY_TEXT:
@@ -184,7 +192,7 @@ def _of_artifacts(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
         and not _says_something(session, plan.before, outcome, f"{base}/{name}")
     )
     if missing:
-        yield _concern(plan, "artifact_missing", f"{_some(missing)} is promised, and missing or empty", missing)
+        yield _concern(plan, "artifact_missing", f"{listed(missing)} is promised, and missing or empty", missing)
     problems = outcome.evidence.artifact_problems
     if problems:
         names = tuple(dict.fromkeys(problem.partition(":")[0] for problem in problems))
@@ -204,7 +212,8 @@ def _content(session: Session, before: RunState, outcome: StepOutcome, path: str
 
 
 def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterator[Concern]:
-    """Blocking changes of tests by earlier steps that the difference since then still shows."""
+    """Blocking changes of tests by earlier steps of which the difference since then still shows a part: whole, for
+    what is left is measured from the tree before them."""
     for concern in before.blocking:
         flag = concern.id.partition("@")[0]
         if flag not in _BY_TEXT or concern.opened_by.engine == "command":
@@ -217,9 +226,8 @@ def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterat
             for name in finding.names
         ]
         about = told_concern(session, concern)
-        still = tuple(name for name in about.names if name in names)
-        if still:
-            yield about.model_copy(update={"names": still})
+        if set(about.names) & set(names):
+            yield about
 
 
 def _changes(session: Session, before: str, outcome: StepOutcome) -> tuple[TextChange, ...]:
@@ -247,10 +255,10 @@ def _merged(plan: StepPlan, findings: Iterable[ProofFinding]) -> dict[str, Conce
 def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: Concern) -> bool:
     """Whether a concern that this execution did not find again is closed by it."""
     base, execution = session.layout.base, plan.execution
-    own = about.id.partition("#")[0].endswith(f"@{execution.flow}/{execution.step}") and execution.agent != HUMAN
+    own = is_about(about.id, execution.flow, execution.step) and execution.agent != HUMAN
     match about.flag:
         case "tests_deleted" | "tests_weakened":
-            return True  # the difference since then does not show it any more
+            return about.blocking or own  # of what blocks the difference since then shows nothing any more
         case "protected_path":
             return _as_at_base(session, plan.before, outcome.code_tree, about.names)
         case "artifact_missing":
@@ -281,7 +289,7 @@ def _accepted(session: Session, before: RunState) -> tuple[AcceptedConcern, ...]
     return tuple(found)
 
 
-def _not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern | None:
+def not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern | None:
     """None for what a person accepted, whichever step found it; `#2` for more of the same."""
     earlier = [each for each in waived if each.id.partition("#")[0] == concern.id]
     known = {name for each in waived if each.id.partition("@")[0] == concern.flag for name in each.names}
@@ -299,8 +307,3 @@ def _concern(plan: StepPlan, flag: str, fact: str, names: tuple[str, ...] = (), 
 
 def _paths(evidence: Evidence) -> tuple[str, ...]:
     return tuple(path for file in evidence.diff.files for path in (file.path, file.old_path) if path)
-
-
-def _some(names: tuple[str, ...]) -> str:
-    beyond = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + beyond

@@ -39,7 +39,9 @@ _MOST_AGAIN = 20
 
 def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOutcome:
     """With what the project's tests say of the run's code and of its criteria."""
-    criteria = named_criteria(session, step.plan.before) if step.plan.before.is_judged else ()
+    if not step.plan.before.is_judged or step.plan.step.command != TEST:
+        return outcome
+    criteria = named_criteria(session, step.plan.before)
     proof = _gathered(session, step, outcome, criteria)
     if proof is None or not criteria:
         return replace(outcome, proof=proof)
@@ -58,7 +60,7 @@ def _gathered(
     None: the step ran no tests of the project, or a script played them.
     """
     plan, order, check = step.plan, step.request.command, outcome.result.check
-    if not plan.before.is_judged or plan.parallel or plan.step.command != TEST or outcome.is_failed:
+    if plan.parallel or outcome.is_failed:
         return None
     if order is None or order.shell is None or check is None or check.command != order.shell:
         return None

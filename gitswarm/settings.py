@@ -17,9 +17,17 @@ from gitswarm.records.base import Record
 from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_spec import ClaudeSettings, DeployRules, EngineChoice, FrozenSettings
+from gitswarm.records.run_spec import (
+    ClaudeSettings,
+    DeployRules,
+    EngineChoice,
+    FrozenSettings,
+    ProofRules,
+    TestSuite,
+)
 from gitswarm.records.secrets import SecretRules
 from gitswarm.specs.context import Profile
+from gitswarm.specs.flow import Identifier
 from gitswarm.specs.library import KNOWN_COMMANDS
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, plain_message, validate
 
@@ -91,10 +99,20 @@ class EnginesSection(Record):
     steps: dict[str, EngineName] = {}
 
 
+def _not_a_command(names: dict[str, TestSuite]) -> dict[str, TestSuite]:
+    for name in names:
+        if name in KNOWN_COMMANDS:
+            raise ValueError(f"'{name}' is the name of a command already")
+    return names
+
+
 class CommandsSection(Record):
+    """`tests`: several suites of one project by name, beside `test` or in its place."""
+
     test: str | None = None
     lint: str | None = None
     smoke: str | None = None
+    tests: Annotated[dict[Identifier, TestSuite], AfterValidator(_not_a_command)] = {}
 
 
 class WorktreeSection(Record):
@@ -139,6 +157,7 @@ class Config(Record):
     secrets: SecretRules = SecretRules()
     hub: str | None = None
     deploy: DeployRules = DeployRules()
+    proof: ProofRules = ProofRules()
     context: Annotated[ContextSection, BeforeValidator(_profile_alone, Profile | ContextSection)] = ContextSection()
     durability: Literal["fast", "full"] = "fast"
 
@@ -222,6 +241,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         flow_engines={} if said.engine else {k: choice(v) for k, v in config.engines.flows.items()},
         step_engines={} if said.engine else {k: choice(v) for k, v in config.engines.steps.items()},
         commands={name: getattr(config.commands, name) for name in KNOWN_COMMANDS},
+        test_suites=config.commands.tests,
         copy_patterns=config.worktree.copy_,
         setup=config.worktree.setup,
         setup_timeout_s=config.worktree.setup_timeout,
@@ -229,6 +249,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         policy=PolicyRules(deny=config.policy.deny, protected_paths=config.policy.protected_paths),
         secrets=config.secrets,
         deploy=config.deploy,
+        proof=config.proof,
         claude=ClaudeSettings(**{name: getattr(config.engines.claude, name) for name in ClaudeSettings.model_fields}),
     )
 

@@ -74,7 +74,7 @@ def library_here() -> Library:
         for path in sorted(path for folder in USER_FOLDERS for path in (checkout / folder).rglob("*")):
             if path.is_file():
                 user[path.relative_to(checkout).as_posix()] = read_text(str(path))
-    return load_library(bundled("flows"), user)
+    return load_library(bundled("flows"), user, config_here().commands.tests)
 
 
 def problems_of(checks: Iterable[Callable[[], object]]) -> list[str]:

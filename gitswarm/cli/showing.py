@@ -130,10 +130,10 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
     _show_report(evidence.get("report"))
     _show_verdict(evidence.get("verdict"))
     _show_concerns(evidence)
-    for kind in ("tampered", "quarantined", "artifact_problems"):
+    for kind in ("tampered", "quarantined", "put_back", "artifact_problems"):
         items = evidence.get(kind)
         for item in items if isinstance(items, list) else ():
-            out(f"  {kind.removesuffix('_problems'):<9} {item}")
+            out(f"  {kind.removesuffix('_problems').replace('_', ' '):<9} {item}")
 
 
 def _show_concerns(evidence: dict[str, JsonValue]) -> None:

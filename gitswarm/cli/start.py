@@ -145,11 +145,11 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     tree = repository.objects.commit(base).tree
     for name in asked.flows:
         _refuse_uncommitted_flow(repository, tree, name)
-    library = load_library(bundled("flows"), user_files(repository, tree))
+    config = config_at(repository, tree)
+    library = load_library(bundled("flows"), user_files(repository, tree), config.commands.tests)
     _refuse_missing(library, asked.flows)
     specs = freeze(library, asked.flows)
     script = parse_script(asked.script, read_text(asked.script), specs) if asked.script else None
-    config = config_at(repository, tree)
     moment = now()
     spec = RunSpec(
         run_id=new_run_id(moment, os.urandom(2), newest_run(repository)),

@@ -126,12 +126,11 @@ class ProjectFiles:
         return any(_is_python_test(entry) for entry in islice(_entries_below(self.root), _SEARCH_ENTRIES))
 
 
-def detect_test_command(root: Path, available: Callable[[str], bool]) -> DetectedCommand | None:
-    """The command for the checkout at `root`, None if nothing is recognized.
+def detect_test_command(files: ProjectFiles, available: Callable[[str], bool]) -> DetectedCommand | None:
+    """The command for a checkout, None if nothing is recognized.
 
     `available` says whether a program is installed.
     """
-    files = ProjectFiles(root)
     pytest = f"{_python(files, available)} -m pytest"
     return (
         _configured_python(files, available, pytest)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gitswarm.evidence.case_names import go_parts, own_name
 from gitswarm.evidence.declarations import DeclaredTest
+from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.red_tests import is_excused_whole, judge_failures, judge_nothing, report_failures
 from gitswarm.evidence.suite_run import (
     ComparisonIndex,
     Proof,
     SuiteRun,
     declaration_of,
+    declared_name,
     finding,
     is_own,
+    is_whole_file,
     may_stand_in,
     own_tests,
     place,
@@ -26,9 +29,11 @@ from gitswarm.evidence.suite_run import (
 )
 from gitswarm.evidence.survivors import judge_base_tests
 from gitswarm.evidence.test_changes import FollowedTest, TestChanges, has_collected_name, read_changes
+from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
+_CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
 _PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 
 
@@ -46,22 +51,55 @@ class Comparison:
     flaky: tuple[str, ...] = ()
 
 
-def needs_base(changes: TestChanges, final: SuiteRun | None, *, has_base_tests: bool) -> bool:
+def needs_base(
+    changes: TestChanges, final: SuiteRun | None, base_tests: Collection[str], read: Callable[[str], str | None]
+) -> bool:
     """Whether the base report has to be made, for a red run that is to be routed or at the end.
 
     Existing tests or the harness are touched; nothing was executed although the base has tests; a failing test, or a
-    failure without a name, is as it was at the base.
+    failure without a name, is as it was at the base; a test file of the base is in a report that names all tests
+    with nothing; a test was skipped that nothing in its text marks so.
+
+    :param base_tests: paths of the base's test files.
+    :param read: text of a file of the final tree.
     """
     if changes.calls_for_base:
         return True
     if final is None:
         return False
-    if final.ran_nothing and has_base_tests:
+    if (final.ran_nothing and base_tests) or _leaves_out(final, base_tests) or _skips_unmarked(final, read):
         return True
     own = own_tests(changes)
     if final.is_red and (not red_cases(final) or any(not is_own(case, own) for case in red_cases(final))):
         return True
     return any(not _stands(final, test) for test in changes.followed)
+
+
+def _leaves_out(final: SuiteRun, base_tests: Collection[str]) -> bool:
+    """Whether a test file of the base, of a kind that the report knows, has no result in it."""
+    if not final.names_all or final.results is None:
+        return False
+    reported = {case.file for case in final.results.cases if case.file is not None}
+    kinds = {PurePosixPath(file).suffix for file in reported}
+    return any(
+        PurePosixPath(path).suffix in kinds and has_collected_name(path) and path not in reported
+        for path in base_tests
+    )
+
+
+def _skips_unmarked(final: SuiteRun, read: Callable[[str], str | None]) -> bool:
+    """Whether the product, or anything else outside of a test, may have made it skip itself."""
+    skipped: defaultdict[str, list[CaseResult]] = defaultdict(list)
+    for case in final.results.cases if final.results is not None else ():
+        if case.outcome == "skipped" and case.file is not None and case.file.endswith(".py"):
+            skipped[case.file].append(case)
+    for path, cases in skipped.items():
+        marks = {test.name: test.mark for test in read_tests(path, read(path)).tests}
+        if any(not is_whole_file(case) and not marks.get(declared_name(case), "?") for case in cases):
+            return True
+        if any(is_whole_file(case) for case in cases):
+            return True
+    return False
 
 
 def _stands(final: SuiteRun, test: FollowedTest) -> bool:
@@ -94,6 +132,7 @@ def compare(proof: Proof) -> Comparison:
         *judge_base_tests(judged),
         *_new_tests(judged),
         *report_failures(judged, excused, flaky, red),
+        *_harness(judged),
         *((nothing,) if nothing else ()),
         *_not_compared(judged),
     )
@@ -155,6 +194,13 @@ def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
     return any(_is_reported(judged, path, test) for test in before)
 
 
+def _harness(judged: ComparisonIndex) -> Iterator[ProofFinding]:
+    """Settings and scripts: a bound that is lowered shows in no test. Code shows when its old version is run."""
+    names = sorted({each.path for each in judged.changes.harness if not each.path.endswith(_CODE)})
+    if names:
+        yield finding("harness_changed", names, f"decides which tests run, or what passes: {listed(names)}")
+
+
 def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """What was called for and not done, and names that a report does not tell."""
     proof, touched = judged.proof, judged.changes.calls_for_base
@@ -164,7 +210,7 @@ def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         fewer = judged.final.executed < judged.base.executed
         counts = f"{judged.base.executed} executed at the base, {judged.final.executed} now"
         fact = f"the reports do not name every test; {counts}"
-        if fewer or touched:
+        if fewer or touched or red_cases(judged.final):
             blocking = touched and (fewer or judged.base.names_all)
             yield finding("not_compared", (), fact, blocking=blocking)
     if proof.old_on_new == "no time":

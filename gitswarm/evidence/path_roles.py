@@ -20,7 +20,7 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Literal
@@ -194,6 +194,22 @@ def role_of(path: str, text: str | None = None) -> PathRole:
         return "docs"
     is_config = _matches(name, _CONFIG) or (len(pure.parts) == 1 and pure.suffix in _CONFIG_SUFFIXES)
     return "config" if is_config else "product"
+
+
+_PART_OF: Mapping[PathRole, frozenset[str]] = {
+    "harness": frozenset({"test", "config"}),
+    "mixed": frozenset({"test", "config", "product"}),
+    "test": frozenset({"test"}),
+    "docs": frozenset({"docs"}),
+    "config": frozenset({"config"}),
+    "product": frozenset({"product"}),
+}
+
+
+def is_written_by(path: str, kinds: Collection[str]) -> bool:
+    """Whether a role that writes these kinds (`test`, `product`, `docs`, `config`; none: all) changes such a path."""
+    parts = _PART_OF.get(role_of(path))
+    return not kinds or parts is None or not parts.isdisjoint(kinds)
 
 
 def is_mixed(path: str, text: str | None = None) -> bool:

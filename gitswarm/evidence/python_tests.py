@@ -10,10 +10,12 @@ one of these; a bare call of what the tests' own modules define. Not counted: wh
 from __future__ import annotations
 
 import ast
+import operator
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, digest
 
@@ -340,12 +342,29 @@ def _decided_logic(node: ast.expr) -> tuple[object] | None:
     return None
 
 
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
 def _decided_comparison(node: ast.Compare) -> tuple[object] | None:
     left, right, how = node.left, node.comparators[0], node.ops[0]
     if ast.dump(left) == ast.dump(right) and not any(isinstance(each, ast.Call) for each in ast.walk(left)):
         return (isinstance(how, ast.Eq | ast.Is | ast.LtE | ast.GtE),)
-    known = isinstance(left, ast.Constant) and isinstance(right, ast.Constant)
-    return (isinstance(how, ast.NotEq | ast.IsNot),) if known else None
+    compare = _COMPARED.get(type(how))
+    if compare is None or not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
+        return None
+    try:
+        return (bool(compare(left.value, right.value)),)
+    except TypeError:
+        return None
 
 
 def _dotted(node: ast.expr | None) -> str:

@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field
 
 from gitswarm.records.base import Record
 from gitswarm.records.outcome import Status
+from gitswarm.records.proof import RemovedTest
 from gitswarm.records.routing import RoutingSignal
 
 
@@ -39,6 +40,7 @@ class Handoff(Record):
     """What an agent says when it finishes: the part of the envelope that is the agent's own claim.
 
     `routing`: where the agent would go on; counts only where the graph leaves it open and no navigator answers.
+    `removed_tests`: tests that went on purpose, because what they tested did.
     """
 
     status: Status = Status.UNVERIFIED
@@ -51,6 +53,7 @@ class Handoff(Record):
     assumptions: tuple[Assumption, ...] = ()
     decisions: tuple[DecisionEntry, ...] = ()
     observations: tuple[str, ...] = ()
+    removed_tests: tuple[RemovedTest, ...] = ()
     confidence: Confidence | None = None
     routing: RoutingSignal | None = None
 

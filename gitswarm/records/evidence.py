@@ -111,6 +111,7 @@ class Evidence(Record):
     code it tested. None when there was nothing to read or judge.
     `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
     keep its schema. `secrets`: files that were taken out of the change because of them.
+    `put_back`: code that a role which only reads it, or a test command, had changed; it is as it was.
     `opened`, `closed`: concerns that this execution opened, and the ids of those that it settled; `accepted`: a
     person's word on some. Runs of format 1 have none of them.
     """
@@ -119,6 +120,7 @@ class Evidence(Record):
     tests: CheckOutcome
     tampered: tuple[str, ...] = ()
     quarantined: tuple[str, ...] = ()
+    put_back: tuple[str, ...] = ()
     report: TestReport | None = None
     verdict: Verdict | None = None
     ac: AcProgress | None = None

@@ -9,6 +9,7 @@ ProofFlag = Literal[
     "tests_weakened",
     "tests_reshaped",
     "expectation_changed",
+    "harness_changed",
     "new_tests_not_run",
     "tests_red",
     "red_before",

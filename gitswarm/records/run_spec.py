@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -36,6 +36,15 @@ class ClaudeSettings(Record):
     attempts: int = Field(default=3, ge=1, le=20)
 
 
+class TestSuite(Record):
+    """One of several test commands of a project. `paths`: globs of what it is about; none: everything."""
+
+    __test__: ClassVar[bool] = False  # pytest takes every Test* that a test module imports for a test
+
+    run: str
+    paths: tuple[str, ...] = ()
+
+
 LandStrategy = Literal["squash", "merge", "evidence"]
 
 
@@ -46,6 +55,12 @@ class DeployRules(Record):
     strategy: LandStrategy = "squash"
     push: bool = False
     require_signature: bool = False
+
+
+class ProofRules(Record):
+    """`max_time`: seconds that the tests which git-swarm runs by itself take at most, together, for one test step."""
+
+    max_time: int = Field(default=1800, ge=1)
 
 
 class FrozenSettings(Record):
@@ -61,6 +76,7 @@ class FrozenSettings(Record):
     flow_engines: dict[str, EngineChoice] = {}
     step_engines: dict[str, EngineChoice] = {}
     commands: dict[str, str | None] = {}
+    test_suites: dict[str, TestSuite] = {}
     command_timeout_s: int = 1800
     copy_patterns: tuple[str, ...] = ()
     setup: str | None = None
@@ -70,6 +86,7 @@ class FrozenSettings(Record):
     policy: PolicyRules = PolicyRules()
     secrets: SecretRules = SecretRules()
     deploy: DeployRules = DeployRules()
+    proof: ProofRules = ProofRules()
 
 
 class RunSpec(Record):

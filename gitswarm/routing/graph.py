@@ -25,6 +25,8 @@ def graph_transitions(situation: Situation) -> Transitions:
 
 
 def _by_kind(situation: Situation) -> Transitions:
+    if situation.flow.is_closing(situation.step_id):
+        return _closing(situation)
     routing = situation.flow.step(situation.step_id).routing
     if isinstance(routing, Microloop):
         return _microloop(situation, routing)
@@ -159,6 +161,20 @@ def _branch(situation: Situation, routing: Branch) -> Transitions:
             for name, most in spent.items()
         ),
     )
+
+
+def _closing(situation: Situation) -> Transitions:
+    """Behind the tests of the finished code: red ones send it back once, as a test step of the flow would."""
+    leaving = onward(situation, "the end of the flow")
+    target = situation.flow.mended_at(situation.step_id)
+    evidence = situation.context.get("evidence")
+    tests = evidence.get("tests") if isinstance(evidence, dict) else None
+    is_red = isinstance(tests, dict) and tests.get("passed") is False
+    executed = sum(1 for each in situation.history if each.step == situation.step_id)
+    if not is_red or target is None or executed > 1:
+        return Transitions(leaving, (leaving,), leaving.reason)
+    back = _branch_to(situation, target, "the tests of the finished code failed")
+    return Transitions(back, (back, leaving), back.reason)
 
 
 _UNDECIDED = "no condition could be decided, and there is no default"

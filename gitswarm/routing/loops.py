@@ -66,7 +66,7 @@ def _passes(flow: Flow, body: frozenset[str], step_id: str, history: Sequence[Ex
     The loop is entered anew by a jump of the step itself, or of a later one, to a place before the loop. A jump there
     by an earlier step of the loop is no new entry: two loops that overlap would begin each other anew for ever.
     """
-    later = {step.id for step in flow.steps[flow.index(step_id) + 1 :]}
+    later = flow.behind(step_id)
     is_before_loop = False
     count = 0
     for executed in reversed(history):
@@ -129,6 +129,6 @@ def repeats_of(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> int
         for each in flow.steps[here:]
         if isinstance(each.routing, Microloop) and flow.index(each.routing.loop_target) <= here
     )
-    behind = {each.id for each in flow.steps[max(closing, default=here) + 1 :]}
+    behind = flow.behind(flow.steps[max(closing, default=here)].id)
     since = takewhile(lambda executed: executed.step not in behind, reversed(history))
     return sum(1 for executed in since if executed.step == step_id and executed.repeat)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gitswarm.records.navigator import Ask
@@ -111,6 +111,7 @@ class Situation:
     ask: Ask | None = None
     limited_until: str | None = None
     unproven: Unproven | None = None
+    untested: Callable[[Flow], str | None] = field(default=lambda _flow: None, compare=False)
 
     @property
     def frame(self) -> Frame | None:

@@ -221,6 +221,16 @@ def flow_is_over(situation: Situation) -> Candidate:
 
 
 def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Candidate:
+    untested = situation.untested(flow)
+    if untested is not None:
+        way = Continuation(
+            decision=Action.ADVANCE,
+            flow=flow.id,
+            step=untested,
+            candidate_id=f"advance:{untested}",
+            reason="the code changed after its tests",
+        )
+        return resumed(way, situation, stack, way.reason)
     following = _follow_up(flow.on_complete, situation, stack)
     if following is not None and done != following.id:
         why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")

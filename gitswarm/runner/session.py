@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gitswarm.engines.base import EngineAccess
-from gitswarm.evidence.suite_run import SuiteRun
+from gitswarm.evidence.suite_run import Missing, SuiteRun
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.inbox import Inbox
@@ -84,7 +84,7 @@ class Session:
     engines: Engines
     around: Surroundings
     redactor: Redactor
-    reports: dict[str, SuiteRun | None] = field(default_factory=dict, compare=False)
+    reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:
         """Step over flow over the run's default; a command step has its own engine."""

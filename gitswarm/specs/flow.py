@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -13,6 +14,9 @@ SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "
 
 TEST = "test"
 """Name of the command that runs the project's tests."""
+
+OTHER_COMMANDS = ("lint", "smoke")
+"""Commands of the project that are no tests."""
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -137,12 +141,17 @@ class ShellCommand(Record):
 
 
 class Step(Record):
-    """Either a station executes it, or a command does."""
+    """Either a station executes it, or a command does.
+
+    `tests`: the command's own line runs tests. `may_fail`: that the command fails is no concern.
+    """
 
     id: Identifier
     station: str | None = None
     engine: Literal["command"] | None = None
     command: str | ShellCommand | None = None
+    tests: bool = False
+    may_fail: bool = False
     objective: str = ""
     template: Identifier | None = None
     teaching: Teaching = Teaching()
@@ -159,11 +168,20 @@ class Step(Record):
             raise ValueError(f"step '{self.id}' has a 'command' but not 'engine: command'")
         elif self.station is None:
             raise ValueError(f"step '{self.id}' needs a 'station' (or 'engine: command' and a 'command')")
+        if self.station is not None and (self.tests or self.may_fail):
+            key = "tests" if self.tests else "may_fail"
+            raise ValueError(f"step '{self.id}' has '{key}', which is said of commands")
         return self
 
     @property
     def is_command(self) -> bool:
         return self.engine == "command"
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it says that its command runs tests: `test`, a name of `commands.tests`, or a line with `tests`."""
+        by_name = isinstance(self.command, str) and self.command not in OTHER_COMMANDS
+        return self.is_command and (self.tests or by_name)
 
     @property
     def agent(self) -> str:
@@ -184,20 +202,42 @@ class Flow(Record):
     utility: bool = False
     steps: tuple[Step, ...] = Field(min_length=1)
 
+    @cached_property
+    def closing_tests(self) -> tuple[Step, ...]:
+        """Steps behind the last one, one per test command: executed when the code changed after the tests ran."""
+        tests = {str(step.command): step for step in self.steps if step.is_test}
+        taken = {step.id for step in self.steps}
+        names = (name for name in ("tests", *(f"tests-{n}" for n in range(2, 99))) if name not in taken)
+        return tuple(
+            Step(id=name, engine="command", command=step.command, tests=step.tests, routing=Terminal(kind="terminal"))
+            for name, step in zip(names, tests.values(), strict=False)
+        )
+
     def step(self, step_id: str) -> Step:
-        return self.steps[self.index(step_id)]
+        """
+        :raises KeyError: the flow has no such step.
+        """
+        return self._all[self.index(step_id)]
 
     def index(self, step_id: str) -> int:
         """
         :raises KeyError: the flow has no such step.
         """
-        for index, step in enumerate(self.steps):
+        for index, step in enumerate(self._all):
             if step.id == step_id:
                 return index
         raise KeyError(step_id)
 
     def has_step(self, step_id: str) -> bool:
-        return any(step.id == step_id for step in self.steps)
+        return any(step.id == step_id for step in self._all)
+
+    def behind(self, step_id: str) -> frozenset[str]:
+        """The steps that come after it in the file, and the closing tests."""
+        return frozenset(step.id for step in self._all[self.index(step_id) + 1 :])
+
+    @property
+    def _all(self) -> tuple[Step, ...]:
+        return (*self.steps, *self.closing_tests)
 
     def following(self, step_id: str) -> str | None:
         """Where the step leads when nothing sends it elsewhere; None ends the flow."""
@@ -211,6 +251,15 @@ class Flow(Record):
             return routing.next
         index = self.index(step_id) + 1
         return self.steps[index].id if index < len(self.steps) else None
+
+    def is_closing(self, step_id: str) -> bool:
+        return any(step.id == step_id for step in self.closing_tests)
+
+    def mended_at(self, step_id: str) -> str | None:
+        """Where red tests of a closing step send the run: to where the newest test step of the same command would."""
+        command = self.step(step_id).command
+        branches = [each.routing for each in self.steps if each.is_test and each.command == command]
+        return next((branch.default for branch in reversed(branches) if isinstance(branch, Branch)), None)
 
     def join_of(self, step_id: str) -> Step | None:
         """The join that a fork, or one of its targets, leads to; None for any other step."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from gitswarm.errors import NotFoundError, SpecError
-from gitswarm.specs.flow import Flow
+from gitswarm.specs.flow import OTHER_COMMANDS, TEST, Flow
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
@@ -19,7 +19,7 @@ from gitswarm.specs.template import StepTemplate
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 Origin = Literal["bundled", "user"]
-KNOWN_COMMANDS = ("test", "lint", "smoke")
+KNOWN_COMMANDS = (TEST, *OTHER_COMMANDS)
 USER_FLOWS = ".swarm/flows"
 USER_SIDEQUESTS = ".swarm/sidequests"
 USER_FOLDERS = (USER_FLOWS, USER_SIDEQUESTS)
@@ -65,7 +65,8 @@ class SpecFiles:
 class Library:
     """What authors wrote, by id. Files are parsed when they are asked for, so one bad file spoils no other."""
 
-    def __init__(self, files: SpecFiles) -> None:
+    def __init__(self, files: SpecFiles, commands: Sequence[str] = KNOWN_COMMANDS) -> None:
+        self._commands = commands
         self._flows = files.flows
         self._stations = files.stations
         self._templates = files.templates
@@ -195,7 +196,7 @@ class Library:
         return sorted(self._templates)
 
     def _names(self) -> KnownNames:
-        return KnownNames(tuple(self.flow_ids), tuple(self.station_ids), tuple(self.template_ids), KNOWN_COMMANDS)
+        return KnownNames(tuple(self.flow_ids), tuple(self.station_ids), tuple(self.template_ids), self._commands)
 
     def place_of(self, text: str) -> str | None:
         """`file:line` where an author wrote this, a user's own file first."""
@@ -206,10 +207,11 @@ class Library:
         return None
 
 
-def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
+def load_library(bundled: Path, user_files: Mapping[str, str], suites: Iterable[str] = ()) -> Library:
     """
     :param bundled: the folder of bundled flows, with the other kinds in folders of it.
     :param user_files: text by path, for every file below `USER_FOLDERS`; they come before bundled ones.
+    :param suites: names of `commands.tests` in the configuration: a step may name them as its command.
     :raises SpecError: two files of a user have one id.
     """
     files = [
@@ -241,5 +243,6 @@ def load_library(bundled: Path, user_files: Mapping[str, str]) -> Library:
             sidequests=found["sidequests"],
             fragments=found["fragments"],
             policy=found["policy"]["models"],
-        )
+        ),
+        (*KNOWN_COMMANDS, *suites),
     )

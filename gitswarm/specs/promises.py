@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitswarm.specs.artifacts import RunArtifact, parse_artifact
+from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.station import Station
 
@@ -22,6 +22,12 @@ def declared_artifacts(flow: Flow, step: Step | None, station: Station | None) -
 def promised_artifacts(flow: Flow, station: Station | None) -> tuple[str, ...]:
     """Files in RUN_BASE that have to exist and say something when the step is over, relative to RUN_BASE."""
     return _in_run_base(flow, station.verification.artifacts if station else ())
+
+
+def writes_code(flow: Flow, step: Step, station: Station | None) -> bool:
+    """Whether a step may change the project's code; commands may."""
+    outputs = (parse_artifact(name, flow.id) for name in step.teaching.outputs)
+    return station is None or station.writes_code or any(isinstance(item, CodePattern) for item in outputs)
 
 
 def _in_run_base(flow: Flow, names: Iterable[str]) -> tuple[str, ...]:

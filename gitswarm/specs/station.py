@@ -25,6 +25,9 @@ Category = Literal[
 _READING: frozenset[Category] = frozenset(
     {"critic", "verification", "analytics", "shaping", "design", "spec", "router"}
 )
+Written = Literal["test", "product", "docs", "config"]
+"""What the code of a project is for, as far as roles differ in it."""
+
 Tier = Literal["primary", "economy", "standard", "elite", "edge"]
 
 
@@ -52,7 +55,10 @@ class Verification(Record):
 
 
 class Station(Record):
-    """`tier` None: the model policy's for the category. `fragments` are paths below `flows/fragments/`."""
+    """`tier` None: the model policy's for the category. `fragments` are paths below `flows/fragments/`.
+
+    `writes`: what its role changes in the code; none: anything, if it writes code at all.
+    """
 
     id: Identifier
     title: str
@@ -60,6 +66,7 @@ class Station(Record):
     identity: str
     invariants: tuple[str, ...] = Field(min_length=1)
     io: StationIo = StationIo()
+    writes: tuple[Written, ...] = ()
     tools: tuple[str, ...] = ()
     tier: Tier | None = None
     fragments: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.engines.detect import DetectedCommand, detect_test_command, no_tests_ran
+from gitswarm.engines.detect import DetectedCommand, ProjectFiles, detect_test_command, no_tests_ran
 from tests.tables import table
 
 EVERYTHING = frozenset({"python", "python3", "nox", "tox"})
@@ -27,7 +27,7 @@ def checkout(root: Path, files: Mapping[str, str]) -> Path:
 
 
 def detected(root: Path, programs: frozenset[str] = EVERYTHING) -> tuple[str, str] | None:
-    found = detect_test_command(root, programs.__contains__)
+    found = detect_test_command(ProjectFiles(root), programs.__contains__)
     return (found.command, found.reason) if found else None
 
 
@@ -266,7 +266,7 @@ def test_a_checkout_that_is_gone_has_no_command(tmp_path: Path) -> None:
 
 
 def test_a_detected_command_is_a_value(tmp_path: Path) -> None:
-    found = detect_test_command(checkout(tmp_path, {"go.mod": ""}), EVERYTHING.__contains__)
+    found = detect_test_command(ProjectFiles(checkout(tmp_path, {"go.mod": ""})), EVERYTHING.__contains__)
     assert found == DetectedCommand("go test ./...", "there is a go.mod")
 
 

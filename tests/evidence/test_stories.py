@@ -136,7 +136,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
             OLD_GREEN,
             changes=[TextChange("pyproject.toml", "", "[tool.pytest.ini_options]\naddopts = '-k one'\n")],
         ),
-        ["tests_deleted!"],
+        ["tests_deleted!", "harness_changed"],
     ),
     "exit 0 in the test script": (
         Proof(
@@ -145,7 +145,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
             "not possible",
             changes=[TextChange("package.json", '{"scripts":{"test":"jest"}}', '{"scripts":{"test":"exit 0"}}')],
         ),
-        ["not_compared!", "not_compared"],
+        ["harness_changed", "not_compared!", "not_compared"],
     ),
     "a script that runs nothing": (
         Proof(
@@ -154,7 +154,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
             "no time",
             changes=[TextChange("Makefile", "test:\n\tpytest\n", "test:\n\ttrue\n")],
         ),
-        ["tests_deleted!", "tests_not_run!", "not_compared!"],
+        ["tests_deleted!", "harness_changed", "tests_not_run!", "not_compared!"],
     ),
     "another test is put in its place": (
         Proof(
@@ -221,7 +221,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
             OLD_GREEN,
             changes=[TextChange("tox.ini", "[pytest]\n", "[pytest]\naddopts = -p no:junitxml\n")],
         ),
-        ["not_compared!"],
+        ["harness_changed", "not_compared!"],
     ),
     "skipped by a person": (Proof(None), ["tests_not_run!"]),
     "it.skip": (
@@ -585,7 +585,31 @@ def test_the_base_report_is_needed(
     tested: bool,  # noqa: FBT001
     needed: bool,  # noqa: FBT001
 ) -> None:
-    assert needs_base(read_changes(changes), final, has_base_tests=tested) is needed
+    base_tests = (A,) if tested else ()
+    assert needs_base(read_changes(changes), final, base_tests, {A: ONE}.get) is needed
+
+
+OTHER = "tests/test_other.py"
+GUARDED = "import pytest\n\n\n@pytest.mark.skipif(a(), reason='x')\n" + ONE
+
+
+@table(
+    ("cases", "text", "needed"),
+    [
+        ({f"{A}::test_one": ".", f"{OTHER}::test_x": "."}, ONE, False),
+        ({f"{A}::test_one": "."}, ONE, True),
+        ({f"{A}::test_one": "s", f"{OTHER}::test_x": "."}, ONE, True),
+        ({f"{A}::test_one": "s", f"{OTHER}::test_x": "."}, GUARDED, False),
+    ],
+    ids=["all there", "a file without a result", "a test that nothing marks is skipped", "one that is marked"],
+)
+def test_the_base_report_is_needed_by_what_the_final_one_leaves_out(
+    cases: dict[str, str],
+    text: str,
+    needed: bool,  # noqa: FBT001
+) -> None:
+    final = ran(cases, failed=False)
+    assert needs_base(read_changes([SRC]), final, (A, OTHER), {A: text}.get) is needed
 
 
 def test_old_tests_run_on_new_code_when_tests_or_harness_are_touched() -> None:

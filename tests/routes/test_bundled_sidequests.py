@@ -80,13 +80,12 @@ CASES = [
         bundled_sidequests=True,
     ),
     Case(
-        "a sidequest's own change calls for the next one",
+        "what a role that only reads code has changed is put back, and calls for nothing",
         [LINE],
         {"a": writes("src/api/one.py"), "sq-contract-check-check": [MEDDLES, {}]},
         """
         f/a VERIFIED > detour:contract-check (deterministic)
-          f/sq-contract-check-check VERIFIED > detour:security-audit (deterministic)
-          f/sq-security-audit-audit VERIFIED > advance:b (deterministic)
+          f/sq-contract-check-check VERIFIED > advance:b (deterministic)
         f/b VERIFIED > advance:c (fast_path)
         f/c VERIFIED > terminate (fast_path)
         """,

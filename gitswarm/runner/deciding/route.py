@@ -176,7 +176,8 @@ def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
     target = about.step
     if about.engine == "command" and flow.has_step(about.step):
         body = flow.loop_body(about.step)
-        target = next((step.id for step in flow.steps if step.id in body), about.step)
+        first = next((step.id for step in flow.steps if step.id in body), about.step)
+        target = (flow.mended_at(about.step) if flow.is_closing(about.step) else first) or first
     reason = f"not proven: {state.blocking[0].id}" if state.blocking else "resumed"
     return driver.go_on(retry(about.flow, target), (), reason)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -39,6 +40,7 @@ from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.position import incoming_decision
 from gitswarm.runner.step.request import agent_environment, scratch_folder
+from gitswarm.runner.step.test_steps import untested
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelWish, navigator_model
@@ -84,6 +86,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         ask=_navigator(session, record),
         limited_until=limited_until(context["receipt"]),
         unproven=unproven(session, state, record),
+        untested=partial(untested, session, state),
     )
 
 

@@ -24,8 +24,8 @@ from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, plan_step
 from gitswarm.runner.step.position import step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
-from gitswarm.specs.artifacts import CodePattern, parse_artifact
-from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.promises import writes_code
 from gitswarm.worktree.side import Side, remove_side
 
 
@@ -112,7 +112,8 @@ def _opened(forking: _Forking, targets: Sequence[str]) -> Iterator[OpenStep]:
 def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int]) -> OpenStep:
     session, decision, fork, state = forking.session, forking.decision, forking.fork, forking.state
     step = step_at(session, forking.flow.id, target, decision.stack)
-    is_shared = forking.is_fresh and not _writes_code(session, forking.flow, step)
+    station = session.specs.stations.get(step.station or "")
+    is_shared = forking.is_fresh and not writes_code(forking.flow, step, station)
     place = replace(forking.place, interrupted=iterations)
     if not is_shared:
         side = prepare_side(session, forking.place.shadow, target, fork_commit(fork))
@@ -133,12 +134,6 @@ def _before(forking: _Forking, target: str) -> RunState:
         return forking.start
     tally = forking.start.tally
     return replace(forking.start, tally=replace(tally, steps={**tally.steps, key: own}))
-
-
-def _writes_code(session: Session, flow: Flow, step: Step) -> bool:
-    station = session.specs.stations.get(step.station or "")
-    outputs = (parse_artifact(name, flow.id) for name in step.teaching.outputs)
-    return station is None or station.writes_code or any(isinstance(item, CodePattern) for item in outputs)
 
 
 def _attend(forking: _Forking, steps: Sequence[OpenStep]) -> None:

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus, Status
 from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.test_steps import is_test_record, is_test_step, tested_tree
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.flow import TEST, Flow, ShellCommand, Step
+from gitswarm.specs.flow import Flow
 
 _OUTCOMES = {True: "passed", False: "failed", None: "had nothing to run"}
 
@@ -44,17 +44,22 @@ def tests_of(session: Session, state: RunState) -> str:
         if record.engine != "command":
             continue
         evidence = evidence_of(session, record)
-        if evidence is None or not (evidence.report is not None or _is_test(session, _step(session, record))):
+        if evidence is None or not (evidence.report is not None or is_test_record(session, record)):
             continue
         if evidence.tests.command is None:
             continue
-        same = is_code(session.repository, record.tree, state.tip_tree)
+        same = is_code(session.repository, tested_tree(session, record), state.tip_tree)
         outcome = _OUTCOMES[evidence.tests.passed]
         if evidence.tests.reason == "red_before":
             outcome = "fail as they did before the run"
         return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
     missing = next(
-        (f"{flow.id}/{step.id}" for flow in _own_flows(session) for step in flow.steps if _is_test(session, step)),
+        (
+            f"{flow.id}/{step.id}"
+            for flow in _own_flows(session)
+            for step in flow.steps
+            if is_test_step(session.spec.settings, step)
+        ),
         None,
     )
     return "no tests have run on this code" + (f": {missing} was not executed" if missing else "")
@@ -75,18 +80,3 @@ def _left_out(session: Session, state: RunState) -> list[SecretFound]:
 
 def _own_flows(session: Session) -> list[Flow]:
     return [session.specs.flows[name] for name in session.spec.flows]
-
-
-def _step(session: Session, record: StepRecord) -> Step | None:
-    """Command steps are never part of an interruption. Of a fork, the flow may be another run's."""
-    flow = session.specs.flows.get(record.flow)
-    return flow.step(record.step) if flow is not None and flow.has_step(record.step) else None
-
-
-def _is_test(session: Session, step: Step | None) -> bool:
-    """The project's tests, as configured or detected; another command that ends with 0 proves nothing."""
-    if step is None or not step.is_command:
-        return False
-    if isinstance(step.command, ShellCommand):
-        return step.command.run == session.spec.settings.commands.get(TEST)
-    return step.command == TEST

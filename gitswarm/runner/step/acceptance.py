@@ -13,6 +13,7 @@ from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.acceptance import AcMatrix, AcProgress, AcStatus, count_criteria
 from gitswarm.records.base import Record
+from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.promises import promised_artifacts
@@ -66,8 +67,8 @@ def count_after(
     return count_criteria(matrix, status, _counted_last(session, before, step))
 
 
-def artifact_problems(session: Session, written: Mapping[str, bytes]) -> Iterator[str]:
-    """Where artifacts with a schema of their own do not keep it."""
+def artifact_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
+    """Where artifacts with a schema of their own do not keep it, or speak of criteria that the run has not."""
     for name, schema in _SCHEMAS.items():
         content = written.get(f"{session.layout.base}/{name}")
         if content is None:
@@ -81,6 +82,19 @@ def artifact_problems(session: Session, written: Mapping[str, bytes]) -> Iterato
             for item in found[:_MOST_PROBLEMS]:
                 place = ".".join(str(part) for part in item["loc"])
                 yield f"{name}: {place + ': ' if place else ''}{item['msg'].removeprefix('Value error, ')}"
+    yield from _unknown_criteria(session, before, written)
+
+
+def _unknown_criteria(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
+    status_path, matrix_path = (f"{session.layout.base}/{name}" for name in (AC_STATUS, AC_MATRIX))
+    status = _read(AcStatus, written.get(status_path))
+    matrix = _read(AcMatrix, written.get(matrix_path) or _stored(session, before, AC_MATRIX))
+    if status is None or matrix is None or status.stub:
+        return
+    known = {each.id for each in matrix.criteria()}
+    unknown = [each.id for each in status.criteria if each.id not in known]
+    if unknown:
+        yield f"{AC_STATUS}: {AC_MATRIX} has no criterion {listed(unknown)}"
 
 
 def _counted_last(session: Session, before: RunState, step: tuple[str, str]) -> AcProgress | None:

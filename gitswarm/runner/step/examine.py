@@ -9,21 +9,26 @@ from dataclasses import replace
 from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
+from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.scrubbed import scrubbed_record
-from gitswarm.ledger.state import RunState
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.outcome import Result
+from gitswarm.records.text import listed
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examined import StepOutcome, claimed_envelope
 from gitswarm.runner.step.judge import judge_step
 from gitswarm.runner.step.plan import OpenStep
 from gitswarm.runner.step.proving import with_proof
 from gitswarm.runner.step.secrets import search_since, take_out
+from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import quarantine
 from gitswarm.worktree.shadow import reattach
+
+_REPORT_BYTES = 8_000_000
 
 
 def examine(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
@@ -62,6 +67,12 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     secrets = take_out(session, place.shadow, staged, journal)
     objects = session.repository.objects
     code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
+    result = _with_reports(session, step, result, code_tree)
+    put_back: list[str] = []
+    if code_tree != before and _only_reads(session, step, result):
+        put_back = _put_back(session, step, before, code_tree)
+        place.folder.write(changes.declared)
+        code_tree = before
     return StepOutcome(
         result=result,
         envelope=claimed_envelope(step.plan, result, changes.declared),
@@ -71,12 +82,37 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
             tampered=tuple(tampered),
             quarantined=tuple(quarantined),
             secrets=secrets,
+            put_back=tuple(put_back),
         ),
         code_tree=code_tree,
         artifacts=changes.declared,
         present=place.folder.paths(),
         is_index_stale=code_tree != staged.tree,
     )
+
+
+def _only_reads(session: Session, step: OpenStep, result: StepResult) -> bool:
+    """Whether what became of the code is none of the step's business: a role that only reads it, or its tests."""
+    plan = step.plan
+    if not plan.before.is_judged or result.status is Result.FAILED or plan.execution.agent == HUMAN:
+        return False
+    return not plan.writes_code or is_test_step(session.spec.settings, plan.step)
+
+
+def _with_reports(session: Session, step: OpenStep, result: StepResult, left: str) -> StepResult:
+    """Reports that a command leaves in the tree count where none could be asked for.
+
+    :param left: the tree as it leaves it.
+    """
+    if result.report_files or result.check is None or result.check.command is None:
+        return result
+    objects, before = session.repository.objects, step.plan.before.tip_tree
+    files: dict[str, bytes] = {}
+    for delta in session.repository.diffs.between(before, left):
+        content = objects.file(left, delta.path) if delta.path.endswith((".xml", ".json")) else None
+        if content is not None and len(content) < _REPORT_BYTES:
+            files[delta.path] = content
+    return replace(result, report_files=files)
 
 
 def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
@@ -115,26 +151,33 @@ def examine_shared(
 
 
 def _put_code_back(session: Session, step: OpenStep, tree: str) -> list[str]:
-    """Makes the code what it was, and keeps what it had become; the paths that had changed."""
+    """As `_put_back`, of a worktree that several steps share and that nobody has staged yet."""
     shadow = step.place.shadow
     staged = snapshot.stage(shadow, search_since(session, tree))
     take_out(session, shadow, staged, step.journal)
-    code, clean = session.store.code(staged.tree), session.store.code(tree)
+    return _put_back(session, step, tree, staged.tree)
+
+
+def _put_back(session: Session, step: OpenStep, tree: str, left: str) -> list[str]:
+    """Makes the code of the worktree that of `tree` again, and keeps what it had become: it may be a person's.
+
+    :param left: tree of the worktree as it is.
+    :return: the paths that had changed.
+    """
+    store, name = session.store, step.name
+    code, clean = store.code(left), store.code(tree)
     changed = [delta.path for delta in session.repository.diffs.between(clean, code)]
     if changed:
-        kept = _keep_foreign_code(session, step.plan.before, code)
-        session.around.observer.notice(
-            f"{len(changed)} files that nobody may change beside a fork are kept in {kept}"
+        before = step.plan.before
+        kept = store.set_aside(
+            before,
+            store.with_run_files(code, before.tip_tree, {}),
+            f"code that {name} left, and may not change",
+            {"Swarm-Step": name, "Swarm-Flow": step.plan.flow.id, "Swarm-Reason": "put back"},
         )
-        snapshot.restore(shadow, tree, session.layout.base)
+        session.around.observer.notice(f"{listed(changed)}: not {name}'s to change; put back, and kept in {kept}")
+        snapshot.restore(step.place.shadow, tree, session.layout.base)
     return changed
-
-
-def _keep_foreign_code(session: Session, state: RunState, code: str) -> str:
-    """It may be a person's. Returns the ref that keeps it."""
-    tree = session.store.with_run_files(code, state.tip_tree, {})
-    trailers = {"Swarm-Reason": "changed beside a fork"}
-    return session.store.set_aside(state, tree, "code that was changed beside a fork", trailers)
 
 
 def _report_tampering(journal: Journal, tampered: Sequence[str]) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gitswarm.evidence.claimed_files import any_means
 from gitswarm.evidence.comparison import Comparison
 from gitswarm.evidence.diff_scan import scan
+from gitswarm.evidence.path_roles import is_written_by
 from gitswarm.evidence.protected import protected_paths
 from gitswarm.evidence.subtle_ways import find_subtle_ways
 from gitswarm.evidence.test_changes import judge_change
-from gitswarm.evidence.test_count import TextChange
+from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.steps import is_about
+from gitswarm.ledger.steps import OpenConcern, is_about
 from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER
@@ -26,9 +27,9 @@ from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
-from gitswarm.runner.step.texts import text_changes
+from gitswarm.runner.step.test_steps import is_test_step
+from gitswarm.runner.step.texts import text_changes, text_of
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.flow import TEST
 from gitswarm.specs.promises import promised_artifacts
 
 _BY_TEXT = ("tests_deleted", "tests_weakened")
@@ -36,6 +37,7 @@ _BY_TEXT = ("tests_deleted", "tests_weakened")
 
 _RED = frozenset({"tests_red", "tests_not_run", "command_red"})
 _PROTECTED = "protected_path"
+_TESTS_CHARS = 3_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ def find_concerns(
             settled = again.names != about.names
         elif concern.opened_by.engine != "command" or about.flag == "command_red":
             settled = _is_settled(session, plan, outcome, about)
+        elif not _is_same_suite(session, concern, plan, outcome):
+            settled = False
         else:  # what tests showed only another look at them can take back
             settled = compared is not None or (about.flag in _RED and _is_settled(session, plan, outcome, about))
         if settled:
@@ -81,12 +85,22 @@ def find_concerns(
     return Judgement(opened, tuple(dict.fromkeys(closed)), tuple(each for each in own if each.blocking))
 
 
+def _is_same_suite(session: Session, concern: OpenConcern, plan: StepPlan, outcome: StepOutcome) -> bool:
+    """Whether this execution ran what the concern was found by; a step of the same name may have got another one."""
+    if is_about(concern.id, plan.execution.flow, plan.execution.step):
+        return True
+    evidence = evidence_of(session, concern.opened_by)
+    ran = evidence.tests.command if evidence is not None else None
+    return ran is None or ran == outcome.evidence.tests.command
+
+
 def _found(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Comparison | None) -> dict[str, Concern]:
     """What holds after this execution: its own findings, and what earlier ones did to tests and still shows."""
     if compared is None:
         found = {concern.id: concern for concern in _of_step(session, plan, outcome)}
     else:
         found = _merged(plan, compared.findings) | _of_criteria(plan, outcome, compared)
+        found |= {each.id: each for each in _of_verdict_on_others(outcome)}
     for lasting in _lasting(session, outcome, plan.before):
         more = found.pop(lasting.id, None)
         found[lasting.id] = lasting
@@ -100,18 +114,56 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     """The findings of this execution by itself."""
     if plan.execution.agent == HUMAN and outcome.result.status is Result.SKIPPED:
         flow = session.specs.flows[plan.execution.flow]
-        if flow.has_step(plan.step.id) and flow.step(plan.step.id).command == TEST:
+        if flow.has_step(plan.step.id) and is_test_step(session.spec.settings, flow.step(plan.step.id)):
             yield _concern(plan, "tests_not_run", "a person skipped the tests")
     if plan.choice.engine == KERNEL or plan.execution.agent == HUMAN:
         return
+    yield from _of_protected(session, plan, outcome)
     if plan.step.is_command:
-        yield from _of_command(plan, outcome)
+        yield from _of_command(session, plan, outcome)
         return
-    evidence = outcome.evidence
     yield from _of_verdict(session, plan, outcome)
-    changes = _changes(session, plan.before.tip_tree, outcome)
-    yield from _merged(plan, (*judge_change(changes), *find_subtle_ways(changes))).values()
+    changes = _changes(session, _tree_before(session, plan), outcome)
+    removed = outcome.envelope.removed_tests if _is_compared(session) else ()
+    tests = _tests_of(session, outcome.code_tree, changes)
+    yield from _merged(plan, (*judge_change(changes, removed), *find_subtle_ways(changes, tests))).values()
     yield from _of_artifacts(session, plan, outcome)
+    yield from _of_role(plan, outcome)
+
+
+def _tree_before(session: Session, plan: StepPlan) -> str:
+    """What the step's work is measured from: of a repeat the tree before the execution that called for it."""
+    execution = plan.execution
+    if plan.repeat:
+        for record in reversed(plan.before.steps):
+            if (record.flow, record.step) == (execution.flow, execution.step) and not record.repeat:
+                return session.repository.objects.commit(record.parent).tree
+    return plan.before.tip_tree
+
+
+def _tests_of(session: Session, tree: str, changes: Sequence[TextChange]) -> Iterator[str]:
+    """Texts of the project's Python tests, when Python code is changed: special cases are made for them."""
+    if not any(each.path.endswith(".py") and not is_test_file(each.path) for each in changes):
+        return
+    objects = session.repository.objects
+    paths = (path for path, _blob in objects.files(tree) if path.endswith(".py") and is_test_file(path))
+    left = _TESTS_CHARS
+    for path in paths:
+        text = text_of(objects, tree, path) or ""
+        left -= len(text)
+        if left < 0:
+            return
+        yield text
+
+
+def _is_compared(session: Session) -> bool:
+    """Whether the run comes to a test step, which decides whether what a handoff calls removed was."""
+    return any(session.specs.flows[name].closing_tests for name in session.spec.flows)
+
+
+def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    """Whatever wrote them, an agent or a command."""
+    evidence = outcome.evidence
     touched = protected_paths(
         (path for file in evidence.diff.files for path in (file.path, file.old_path) if path),
         session.spec.settings.policy.protected_paths,
@@ -122,6 +174,18 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     overwritten = tuple(path for path in evidence.tampered if path.startswith(f"{RUNS_FOLDER}/"))
     if overwritten:
         yield _concern(plan, "evidence_tampered", f"{listed(overwritten)} was overwritten, and put back", overwritten)
+
+
+def _of_role(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+    """What the station's role does not write."""
+    back = outcome.evidence.put_back
+    if back:
+        yield _concern(plan, "code_put_back", f"{listed(back)}: its role only reads code", back, blocking=False)
+    roles = plan.station.writes if plan.station is not None else ()
+    foreign = tuple(file.path for file in outcome.evidence.diff.files if not is_written_by(file.path, roles))
+    if foreign:
+        fact = f"{listed(foreign)}: its role writes {', '.join(roles)}"
+        yield _concern(plan, "role_exceeded", fact, foreign, blocking=False)
 
 
 def _of_criteria(plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> dict[str, Concern]:
@@ -136,9 +200,11 @@ def _of_criteria(plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> 
     return {concern.id: concern for concern in found}
 
 
-def _of_command(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
+def _of_command(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
     """Tests that fail are about the code, and no matter of the step that ran them: they cap nothing."""
     tests, report = outcome.evidence.tests, outcome.evidence.report
+    if plan.step.may_fail:
+        return
     names = report.failing if report is not None else ()
     red = tests.passed is False or (report is not None and report.failed > 0)
     if not red or tests.command is None:
@@ -146,12 +212,8 @@ def _of_command(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
     fact = f"`{tests.command}` ended with exit code {tests.exit_code}"
     if report is not None and report.failed:
         fact = f"{report.failed} of {report.total} tests failed" + (f": {listed(names)}" if names else "")
-    yield _concern(plan, "tests_red" if _is_test(plan, outcome) else "command_red", fact, names)
-
-
-def _is_test(plan: StepPlan, outcome: StepOutcome) -> bool:
-    """Whether a command step ran the project's tests."""
-    return plan.step.command == TEST or outcome.evidence.report is not None
+    is_test = report is not None or is_test_step(session.spec.settings, plan.step)
+    yield _concern(plan, "tests_red" if is_test else "command_red", fact, names)
 
 
 def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
@@ -166,6 +228,17 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
             told.add(finding.flag)
             fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact
             yield _concern(plan, finding.flag, fact, blocking=False)
+
+
+def _of_verdict_on_others(outcome: StepOutcome) -> Iterator[Concern]:
+    """What a test run says about the claims of those who left the code: a warning about the newest of them."""
+    verdict = outcome.evidence.verdict
+    if verdict is None or not verdict.about:
+        return
+    flow, _slash, step = verdict.about[0].partition("/")
+    for finding in verdict.findings:
+        fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact
+        yield Concern(id=concern_id(finding.flag, flow, step), flag=finding.flag, blocking=False, fact=fact)
 
 
 def _invented(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[str, ...]:
@@ -267,9 +340,10 @@ def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: C
         case "artifact_invalid":
             paths = [f"{base}/{name}" for name in about.names]
             now = {path: _content(session, plan.before, outcome, path) or b"" for path in paths}
-            return not list(artifact_problems(session, now))
+            return not list(artifact_problems(session, plan.before, now))
         case "tests_red" | "tests_not_run":
-            own = outcome.evidence.tests.passed is True and (own or plan.step.command == TEST)
+            is_test = is_test_step(session.spec.settings, plan.step)
+            own = outcome.evidence.tests.passed is True and (own or is_test)
     return own
 
 

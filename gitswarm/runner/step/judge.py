@@ -29,7 +29,6 @@ from gitswarm.runner.step.texts import cases_between
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Join
 
-_REPORT_BYTES = 8_000_000
 _BY_TESTS: frozenset[Flag] = frozenset(
     {"claimed_pass_but_failed", "claimed_verified_with_failures", "coverage_dropped", "test_count_decreased"}
 )
@@ -40,7 +39,7 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
     """
     :param claimed: has what is known of the change and its surroundings in its evidence, and the agent's envelope.
     """
-    report = _report(session, claimed)
+    report = _report(claimed)
     check = claimed.result.check
     compared = compare(claimed.proof) if claimed.proof is not None else None
     claimed = replace(claimed, cases=_cases(session, plan.before.tip_tree, claimed))
@@ -50,7 +49,7 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
             "report": report,
             "verdict": _verdict(session, plan, claimed, _check_of(check, report)),
             "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), claimed.artifacts),
-            "artifact_problems": tuple(artifact_problems(session, claimed.artifacts)),
+            "artifact_problems": tuple(artifact_problems(session, plan.before, claimed.artifacts)),
         }
     )
     envelope = claimed.envelope
@@ -130,19 +129,12 @@ def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope
     )
 
 
-def _report(session: Session, outcome: StepOutcome) -> TestReport | None:
-    """What the project's tests reported in a command step: from its output, or from report files that it wrote."""
+def _report(outcome: StepOutcome) -> TestReport | None:
+    """What the project's tests reported in a command step."""
     result = outcome.result
     if result.check is None or result.check.command is None:
         return None
-    objects = session.repository.objects
-    files: dict[str, bytes] = {}
-    for changed in outcome.evidence.diff.files:
-        if changed.change != "deleted" and changed.path.endswith((".xml", ".json")):
-            content = objects.file(outcome.code_tree, changed.path)
-            if content is not None and len(content) < _REPORT_BYTES:
-                files[changed.path] = content
-    return read_report(result.report_text, result.report_files or files)
+    return read_report(result.report_text, result.report_files)
 
 
 def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None) -> Verdict | None:

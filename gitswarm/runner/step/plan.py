@@ -20,7 +20,7 @@ from gitswarm.runner.step.position import station_at, step_at
 from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelWish, choose_model
-from gitswarm.specs.promises import declared_artifacts
+from gitswarm.specs.promises import declared_artifacts, writes_code
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import template_id
 
@@ -80,6 +80,10 @@ class StepPlan:
             return 0
         earlier = self.before.tally.steps.get((self.flow.id, self.step.id))
         return earlier.newest.repeat + 1 if earlier is not None else 0
+
+    @property
+    def writes_code(self) -> bool:
+        return writes_code(self.flow, self.step, self.station)
 
     @property
     def branch_tip(self) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
 
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
@@ -24,22 +26,31 @@ from gitswarm.evidence.test_report import read_run
 from gitswarm.evidence.test_selection import select_tests
 from gitswarm.ledger.message import parse_message
 from gitswarm.records.case_results import CaseResults
+from gitswarm.records.outcome import Result
+from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import named_criteria
 from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.plan import OpenStep
+from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
-from gitswarm.runner.step.texts import text_changes
+from gitswarm.runner.step.test_steps import is_test_step
+from gitswarm.runner.step.texts import text_changes, text_of
+from gitswarm.runner.stored import envelope_of
 from gitswarm.runner.workplace import landing_place
-from gitswarm.specs.flow import TEST
+
+_CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})
+"""Suffixes of what is loaded by lying beside tests; data there does nothing by itself."""
 
 _MASKED_LINES = 5_000
 _MOST_AGAIN = 20
+_SHORTEST_S = 60
+_TIMES_USUAL = 3
+"""A run beside that of the step may take so many times as long: it also shares no caches with it."""
 
 
 def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOutcome:
     """With what the project's tests say of the run's code and of its criteria."""
-    if not step.plan.before.is_judged or step.plan.step.command != TEST:
+    if not step.plan.before.is_judged or not is_test_step(session.spec.settings, step.plan.step):
         return outcome
     criteria = named_criteria(session, step.plan.before)
     proof = _gathered(session, step, outcome, criteria)
@@ -60,7 +71,7 @@ def _gathered(
     None: the step ran no tests of the project, or a script played them.
     """
     plan, order, check = step.plan, step.request.command, outcome.result.check
-    if plan.parallel or outcome.is_failed:
+    if outcome.is_failed:
         return None
     if order is None or order.shell is None or check is None or check.command != order.shell:
         return None
@@ -70,20 +81,21 @@ def _gathered(
     changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
     found = read_changes(changes)
     final = suite_run(session, step.place.shadow.path, outcome.result)
-    has_tests = any(is_test_file(path) for path, _blob in objects.files(base))
+    base_tests = tuple(path for path, _blob in objects.files(base) if is_test_file(path))
     if base == code:
-        return Proof(final, changes=(), has_base_tests=has_tests)
+        return Proof(final, changes=(), has_base_tests=bool(base_tests))
     before: SuiteRun | Missing = "not needed"
     old: CaseResults | Missing = "not needed"
     harness = _harness(order.shell, changes, found)
     found = replace(found, harness=(*found.harness, *harness))
-    if needs_base(found, final, has_base_tests=has_tests):
-        before = _report_on(session, step, base) or "not possible"
+    runs = _ExtraRuns(session, step, base, outcome.result.duration_ms / 1000)
+    if needs_base(found, final, base_tests, partial(text_of, objects, code)):
+        before = runs.on(base)
         if needs_old_on_new(found) and isinstance(before, SuiteRun):
             mixed = _old_tests_on(session, base, code, found)
-            report = _report_on(session, step, mixed) if mixed != code else None
-            old = report.results if report is not None and report.results is not None else "not possible"
-    alone = _alone(session, step, code, final)
+            report = runs.on(mixed) if mixed != code else "not possible"
+            old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
+    alone = _alone(runs, code, final)
     near = frozenset(each.change.path for each in found.files)
     return Proof(
         final,
@@ -91,9 +103,10 @@ def _gathered(
         old_on_new=old,
         alone=alone,
         changes=changes,
+        removed=_removed(session, plan, outcome),
         harness=frozenset(each.path for each in harness),
         criteria=criteria_names(criteria, final.results, near),
-        has_base_tests=has_tests,
+        has_base_tests=bool(base_tests),
     )
 
 
@@ -105,24 +118,32 @@ def _harness(line: str, changes: Sequence[TextChange], found: TestChanges) -> tu
     return tuple(
         each
         for each in changes
-        if each.before is not None
-        and each.path not in known
+        if each.path not in known
         and (each.path in named or role_of(each.path, each.after) == "test")
+        and (each.before is not None or PurePosixPath(each.path).suffix in _CODE)
     )
 
 
-def _alone(session: Session, step: OpenStep, code: str, final: SuiteRun) -> CaseResults | None:
+def _removed(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[RemovedTest, ...]:
+    """What the handoffs of the run say that went on purpose."""
+    envelopes = [envelope_of(session, record) for record in plan.before.steps]
+    found = (each for envelope in (*envelopes, outcome.envelope) if envelope for each in envelope.removed_tests)
+    return tuple(dict.fromkeys(found))
+
+
+def _alone(runs: _ExtraRuns, code: str, final: SuiteRun) -> CaseResults | None:
     """The tests that failed, once more without the others; None: there are none, or too many, or the runner takes no
     names."""
-    order = step.request.command
+    request = runs.step.request
+    order = request.command
     if final.results is None or order is None or order.shell is None:
         return None
     red = [case.name for case in red_cases(final)]
     if not 0 < len(red) <= _MOST_AGAIN:
         return None
-    argv = select_tests(order.shell, red, final.results, package_scripts(step.request.worktree))
-    report = _report_on(session, step, code, shlex.join(argv)) if argv is not None else None
-    return report.results if report is not None else None
+    argv = select_tests(order.shell, red, final.results, package_scripts(request.worktree))
+    report = runs.on(code, shlex.join(argv)) if argv is not None else None
+    return report.results if isinstance(report, SuiteRun) else None
 
 
 def _landed_base(session: Session, base: str) -> str:
@@ -168,33 +189,55 @@ def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) 
     return objects.with_files(code, {**dict.fromkeys(changes.new_harness), **old})
 
 
-def _report_on(session: Session, step: OpenStep, tree: str, line: str | None = None) -> SuiteRun | None:
-    """Of a fresh checkout, set up as the run's worktree is; once per tree and command while this process owns the
-    run. It is kept in no file: an agent could write another one there.
+@dataclass(slots=True)
+class _ExtraRuns:
+    """Test runs beside that of a test step: of fresh checkouts, set up as the run's worktree is, one after the other.
 
-    :param line: in place of the test command.
-    :return: None: it could not be made.
+    `base`: code tree of the run's base; `usual_s`: seconds that the step's own run took; `spent_s`: that these took.
     """
-    order = step.request.command
-    asked = json.dumps([tree, line or (order.shell if order else None), session.spec.settings.setup])
-    if asked not in session.reports:
-        session.reports[asked] = _made(session, step, tree, line)
-    return session.reports[asked]
 
+    session: Session
+    step: OpenStep
+    base: str
+    usual_s: float
+    spent_s: float = 0
 
-def _made(session: Session, step: OpenStep, tree: str, line: str | None) -> SuiteRun | None:
-    base = session.store.code(session.repository.objects.commit(step.plan.before.base).tree)
-    what = "what failed once more, alone" if line else "the base" if tree == base else "the new code by the old tests"
-    session.around.observer.notice(f"testing {what}")
-    try:
-        with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
-            run_base = place.path / session.layout.base
-            env = {**step.request.env, "RUN_BASE": str(run_base)}
-            order = command_order(session, step.plan.step, place.path, env)
-            order = replace(order, shell=line) if order is not None and line is not None else order
-            asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
-            told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
-            return suite_run(session, place.path, told)
-    except SwarmError as error:
-        session.around.observer.notice(f"the base could not be tested: {error.message}")
-        return None
+    def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
+        """Once per tree and command while this process owns the run. It is kept in no file: an agent could write
+        another one there.
+
+        :param line: in place of the test command.
+        """
+        order = self.step.request.command
+        asked = json.dumps([tree, line or (order.shell if order else None), self.session.spec.settings.setup])
+        reports = self.session.reports
+        if asked not in reports:
+            began = time.monotonic()
+            reports[asked] = self._run(tree, line)
+            self.spent_s += time.monotonic() - began
+        return reports[asked]
+
+    def _run(self, tree: str, line: str | None) -> SuiteRun | Missing:
+        session, step = self.session, self.step
+        left_s = session.spec.settings.proof.max_time - self.spent_s
+        limit_s = min(left_s, max(_SHORTEST_S, _TIMES_USUAL * self.usual_s))
+        if limit_s <= 0:
+            return "no time"
+        what = "what failed once more, alone" if line else "the new code by the old tests"
+        session.around.observer.notice(f"testing {'the base' if tree == self.base else what}")
+        try:
+            with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
+                run_base = place.path / session.layout.base
+                env = {**step.request.env, "RUN_BASE": str(run_base)}
+                order = command_order(session, step.plan.step, place.path, env)
+                if order is None:
+                    return "not possible"
+                order = replace(order, shell=line or order.shell, timeout_s=min(order.timeout_s, limit_s))
+                asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
+                told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
+                if told.status is Result.FAILED:
+                    return "no time" if told.duration_ms >= order.timeout_s * 1000 else "not possible"
+                return suite_run(session, place.path, told)
+        except SwarmError as error:
+            session.around.observer.notice(f"this could not be tested: {error.message}")
+            return "not possible"

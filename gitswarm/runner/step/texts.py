@@ -18,10 +18,11 @@ def text_changes(objects: Objects, before: str, after: str, diff: DiffSummary) -
     """Binary files are left out."""
     for changed in diff.files:
         if changed.insertions is not None:
-            old = objects.file(before, changed.old_path or changed.path)
-            new = objects.file(after, changed.path)
-            yield TextChange(changed.path, _text(old), _text(new), changed.old_path)
+            old = text_of(objects, before, changed.old_path or changed.path)
+            yield TextChange(changed.path, old, text_of(objects, after, changed.path), changed.old_path)
 
 
-def _text(content: bytes | None) -> str | None:
+def text_of(objects: Objects, tree: str, path: str) -> str | None:
+    """None: there is no such file."""
+    content = objects.file(tree, path)
     return content.decode(errors="replace") if content is not None else None

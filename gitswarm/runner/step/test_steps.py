@@ -1,0 +1,75 @@
+"""Which steps run the project's tests, and whether those have seen the code as it is now."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from gitswarm.evidence.path_roles import role_of
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.outcome import Result
+from gitswarm.records.run_spec import FrozenSettings
+from gitswarm.runner.session import Session
+from gitswarm.specs.flow import TEST, Flow, ShellCommand, Step
+
+
+def is_test_step(settings: FrozenSettings, step: Step) -> bool:
+    """Whether its command is what the project calls its tests; another line that ends with 0 proves nothing."""
+    line = step.command.run if isinstance(step.command, ShellCommand) else None
+    return step.is_test or (line is not None and line == settings.commands.get(TEST))
+
+
+def is_test_record(session: Session, record: StepRecord) -> bool:
+    """Command steps are never part of an interruption. Of a fork, the flow may be another run's."""
+    flow = session.specs.flows.get(record.flow)
+    if record.is_aside or flow is None or not flow.has_step(record.step):
+        return False
+    return is_test_step(session.spec.settings, flow.step(record.step))
+
+
+def untested(session: Session, state: RunState, flow: Flow) -> str | None:
+    """The closing step of `flow` whose tests have not seen the run's code; None: all have.
+
+    Documentation, and files that a suite is not about, are not what it looks at.
+    """
+    store, objects = session.store, session.repository.objects
+    code = store.code(state.tip_tree)
+    if not state.is_judged or code == store.code(objects.commit(state.base).tree):
+        return None
+    stale = (step for step in flow.closing_tests if _is_stale(session, state, step, code))
+    return next((step.id for step in stale), None)
+
+
+def _is_stale(session: Session, state: RunState, step: Step, code: str) -> bool:
+    newest = next((record for record in reversed(state.steps) if _runs(session, record, step)), None)
+    if newest is None:
+        return True
+    if newest.by_human and newest.result is Result.SKIPPED:
+        return False  # that they did not run is a concern of its own
+    tested = session.store.code(tested_tree(session, newest))
+    paths = suite_paths(session.spec.settings, step)
+    changed = session.repository.diffs.between(tested, code) if tested != code else ()
+    return any(_matters(path, paths) for delta in changed for path in (delta.path, delta.old_path) if path)
+
+
+def tested_tree(session: Session, record: StepRecord) -> str:
+    """What a test step ran on: of a branch of a fork, without what its siblings brought."""
+    return session.repository.objects.commit(record.sibling).tree if record.sibling else record.tree
+
+
+def suite_paths(settings: FrozenSettings, step: Step) -> tuple[str, ...]:
+    """Globs of what a step's tests are about; none: everything."""
+    suite = settings.test_suites.get(step.command) if isinstance(step.command, str) else None
+    return suite.paths if suite is not None else ()
+
+
+def _runs(session: Session, record: StepRecord, step: Step) -> bool:
+    flow = session.specs.flows.get(record.flow)
+    if record.is_aside or flow is None or not flow.has_step(record.step):
+        return False
+    return flow.step(record.step).command == step.command
+
+
+def _matters(path: str, paths: tuple[str, ...]) -> bool:
+    about = not paths or any(fnmatchcase(path, glob) for glob in paths)
+    return about and role_of(path) != "docs"

@@ -129,6 +129,10 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
         out(f"  tests     {tests['command']}: {said}")
     _show_report(evidence.get("report"))
     _show_verdict(evidence.get("verdict"))
+    criteria = evidence.get("criteria")
+    for each in criteria if isinstance(criteria, list) else ():
+        if isinstance(each, dict):
+            out(f"  {each['proof']!s:<9} {each['id']}: {each['reason']}")
     _show_concerns(evidence)
     for kind in ("tampered", "quarantined", "put_back", "artifact_problems"):
         items = evidence.get(kind)

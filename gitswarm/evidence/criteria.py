@@ -6,30 +6,14 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
 
 from gitswarm.evidence.case_names import own_name
 from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
 from gitswarm.evidence.test_changes import TestChanges
+from gitswarm.records.acceptance import CriterionProof, JudgedCriterion
 from gitswarm.records.case_results import CaseResult, CaseResults
 
 _SEGMENTS = re.compile(r"::| > |[/. ]")
-
-CriterionProof = Literal["proven", "claimed", "untested", "failing"]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedCriterion:
-    """`names` are the results that it stands on; `reason` is one line."""
-
-    id: str
-    proof: CriterionProof
-    reason: str
-    names: tuple[str, ...] = ()
-
-    @property
-    def is_blocking(self) -> bool:
-        return self.proof in {"untested", "failing"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +90,16 @@ def _agrees(name: str, case: CaseResult) -> bool:
 
 def _judge(criterion: NamedCriterion, facts: CriteriaFacts) -> JudgedCriterion:
     if not facts.has_tests:
-        return JudgedCriterion(criterion.id, "claimed", "the project has no tests")
+        return JudgedCriterion(id=criterion.id, proof="claimed", reason="the project has no tests")
     if not criterion.test_cases:
-        return JudgedCriterion(criterion.id, "untested", "it names no test")
+        return JudgedCriterion(id=criterion.id, proof="untested", reason="it names no test")
     if facts.final is None or not (facts.final.complete or facts.final.cases):
-        return JudgedCriterion(criterion.id, "claimed", "the test tool names no tests")
+        return JudgedCriterion(id=criterion.id, proof="claimed", reason="the test tool names no tests")
     near = frozenset(each.change.path for each in facts.changes.files)
     resolved = [(name, resolve(name, facts.final, near)) for name in criterion.test_cases]
     names = tuple(case.name for _, cases in resolved for case in cases)
     proof, reason = _outcome(resolved, facts, complete=facts.final.complete)
-    return JudgedCriterion(criterion.id, proof, reason, names)
+    return JudgedCriterion(id=criterion.id, proof=proof, reason=reason, names=names)
 
 
 def _outcome(

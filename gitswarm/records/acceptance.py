@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -11,11 +11,15 @@ from pydantic import ConfigDict, Field, model_validator
 from gitswarm.records.base import Record
 
 CriterionState = Literal["open", "done", "blocked"]
+CriterionProof = Literal["proven", "claimed", "untested", "failing"]
 
 
 class AcceptanceCriterion(Record):
+    """`test_cases`: names of its own tests; where no criterion of a requirement has any, the requirement's count."""
+
     id: str = Field(min_length=1)
     criterion: str = Field(min_length=1)
+    test_cases: tuple[str, ...] = ()
 
 
 class Requirement(Record):
@@ -44,6 +48,30 @@ class AcMatrix(Record):
     def criteria(self) -> Iterator[AcceptanceCriterion]:
         for requirement in self.requirements:
             yield from requirement.acceptance_criteria
+
+    def proven_by(self) -> dict[str, str]:
+        """Each criterion → the id under which its tests are judged: its own, or its requirement's."""
+        return {
+            item.id: item.id if any(each.test_cases for each in requirement.acceptance_criteria) else requirement.id
+            for requirement in self.requirements
+            for item in requirement.acceptance_criteria
+        }
+
+
+class JudgedCriterion(Record):
+    """What tests prove of a criterion, or of a requirement where only requirements name tests.
+
+    `names` are the results that it stands on; `reason` is one line.
+    """
+
+    id: str
+    proof: CriterionProof
+    reason: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def is_blocking(self) -> bool:
+        return self.proof in {"untested", "failing"}
 
 
 class CriterionStatus(Record):
@@ -76,10 +104,21 @@ class AcProgress(Record):
     progress: int
 
 
-def count_criteria(matrix: AcMatrix, status: AcStatus, before: AcProgress | None) -> AcProgress:
-    """`open` neither done nor blocked; what the status says about unknown criteria does not count."""
-    states = status.states()
-    counted = Counter(states.get(item.id, "open") for item in matrix.criteria())
+def standing_states(
+    matrix: AcMatrix, status: AcStatus, judged: Iterable[JudgedCriterion]
+) -> dict[str, CriterionState]:
+    """How far each criterion is: what the status says, but open where the tests that it needs fail or do not run."""
+    unproven = {each.id for each in judged if each.is_blocking}
+    said, by = status.states(), matrix.proven_by()
+    states: dict[str, CriterionState] = {}
+    for item in matrix.criteria():
+        state = said.get(item.id, "open")
+        states[item.id] = "open" if state == "done" and by[item.id] in unproven else state
+    return states
+
+
+def count_criteria(states: Mapping[str, CriterionState], before: AcProgress | None) -> AcProgress:
+    counted = Counter(states.values())
     done = counted["done"]
     return AcProgress(
         total=counted.total(),

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt
 
-from gitswarm.records.acceptance import AcProgress
+from gitswarm.records.acceptance import AcProgress, JudgedCriterion
 from gitswarm.records.base import Record
 from gitswarm.records.concern import AcceptedConcern, Concern
 from gitswarm.records.envelope import FileChange
@@ -109,8 +109,9 @@ class Evidence(Record):
 
     `report` is a command step's; `verdict` is about the step's own handoff, or in a command step about those whose
     code it tested. None when there was nothing to read or judge.
-    `ac` counts the acceptance criteria, None without a matrix; `artifact_problems` says where an artifact does not
-    keep its schema. `secrets`: files that were taken out of the change because of them.
+    `ac` counts the acceptance criteria, None without a matrix; `criteria`: what a test run proves of them.
+    `artifact_problems` says where an artifact does not keep its schema. `secrets`: files that were taken out of the
+    change because of them.
     `put_back`: code that a role which only reads it, or a test command, had changed; it is as it was.
     `opened`, `closed`: concerns that this execution opened, and the ids of those that it settled; `accepted`: a
     person's word on some. Runs of format 1 have none of them.
@@ -124,6 +125,7 @@ class Evidence(Record):
     report: TestReport | None = None
     verdict: Verdict | None = None
     ac: AcProgress | None = None
+    criteria: tuple[JudgedCriterion, ...] = ()
     artifact_problems: tuple[str, ...] = ()
     secrets: tuple[SecretFound, ...] = ()
     opened: tuple[Concern, ...] = ()

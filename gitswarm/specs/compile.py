@@ -66,7 +66,7 @@ class Critique:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """An acceptance criterion that the step works for. `state` as in `ac_status.json`."""
+    """An acceptance criterion that the step works for. `state` as in `ac_status.json`, where tests prove it."""
 
     id: str
     text: str

@@ -21,12 +21,11 @@ from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.human import ADOPT
-from gitswarm.runner.landing.accepting import accepted_concerns
+from gitswarm.runner.landing.accepting import accepted_concerns, concerns_at_end
 from gitswarm.runner.landing.cautions import Caution, cautions_of, tests_of
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import look
 from gitswarm.runner.workplace import prepare_worktree
@@ -79,7 +78,7 @@ def subject_of(session: Session, state: RunState) -> Subject:
         tests=tests_of(session, state),
         played=was_played(session, state),
         cautions=cautions_of(session, state),
-        concerns=open_concerns(session, state),
+        concerns=concerns_at_end(session, state),
         never=_never(session, state),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -11,10 +12,19 @@ from gitswarm.engines.stub import STUB_MATRIX
 from gitswarm.evidence.criteria import NamedCriterion
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
-from gitswarm.records.acceptance import AcMatrix, AcProgress, AcStatus, count_criteria
+from gitswarm.records.acceptance import (
+    AcMatrix,
+    AcProgress,
+    AcStatus,
+    CriterionState,
+    JudgedCriterion,
+    count_criteria,
+    standing_states,
+)
 from gitswarm.records.base import Record
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.test_steps import is_test_record
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.promises import promised_artifacts
 
@@ -44,27 +54,47 @@ def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, .
     matrix = read_matrix(session, state) if owed else None
     if matrix is None or (matrix == STUB_MATRIX and is_played(state)):
         return ()
-    return tuple(NamedCriterion(each.id, each.test_cases) for each in matrix.requirements)
+    named = {each.id: each.test_cases for each in matrix.requirements}
+    own = {each.id: each.test_cases for each in matrix.criteria()}
+    return tuple(
+        NamedCriterion(name, own.get(name) or named.get(name, ()))
+        for name in dict.fromkeys(matrix.proven_by().values())
+    )
 
 
-def read_status(session: Session, state: RunState) -> AcStatus:
-    """How far the criteria are; what is not said is open."""
-    return _read(AcStatus, _stored(session, state, AC_STATUS)) or AcStatus()
+def standing_criteria(session: Session, state: RunState) -> dict[str, CriterionState]:
+    """How far the criteria are, as far as tests prove it; empty without a matrix."""
+    matrix = read_matrix(session, state)
+    status = _read(AcStatus, _stored(session, state, AC_STATUS)) or AcStatus()
+    return standing_states(matrix, status, _judged_last(session, state)) if matrix is not None else {}
 
 
-def count_after(
-    session: Session, before: RunState, step: tuple[str, str], written: Mapping[str, bytes]
-) -> AcProgress | None:
-    """The criteria as an execution of `step` (flow, step) leaves them; progress since its last execution.
+@dataclass(frozen=True, slots=True)
+class LeftCriteria:
+    """What an execution leaves about criteria. `written`: artifacts by path from the top of the worktree; `judged`:
+    what its tests prove."""
 
-    :param written: artifacts of this execution by path from the top of the worktree.
-    """
+    written: Mapping[str, bytes]
+    judged: tuple[JudgedCriterion, ...] = ()
+
+
+def count_after(session: Session, before: RunState, step: tuple[str, str], left: LeftCriteria) -> AcProgress | None:
+    """The criteria as an execution of `step` (flow, step) leaves them; progress since its last execution."""
+    written = left.written
     matrix_path, status_path = (f"{session.layout.base}/{name}" for name in (AC_MATRIX, AC_STATUS))
     matrix = _read(AcMatrix, written.get(matrix_path) or _stored(session, before, AC_MATRIX))
     if matrix is None:
         return None
     status = _read(AcStatus, written.get(status_path) or _stored(session, before, AC_STATUS)) or AcStatus()
-    return count_criteria(matrix, status, _counted_last(session, before, step))
+    judged = left.judged or _judged_last(session, before)
+    return count_criteria(standing_states(matrix, status, judged), _counted_last(session, before, step))
+
+
+def _judged_last(session: Session, state: RunState) -> tuple[JudgedCriterion, ...]:
+    """What the newest test run proves of the criteria."""
+    newest = next((record for record in reversed(state.steps) if is_test_record(session, record)), None)
+    evidence = evidence_of(session, newest) if newest is not None else None
+    return evidence.criteria if evidence is not None else ()
 
 
 def artifact_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:

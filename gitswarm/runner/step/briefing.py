@@ -11,7 +11,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.routing.joins import said
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import AC_MATRIX, read_matrix, read_status
+from gitswarm.runner.step.acceptance import AC_MATRIX, read_matrix, standing_criteria
 from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.stored import envelope_of, evidence_of
@@ -141,12 +141,11 @@ def _criteria(session: Session, state: RunState, role: Role) -> Iterator[Criteri
     inputs = (*role.step.teaching.inputs, *role.station.io.inputs)
     if RunArtifact(AC_MATRIX) not in (parse_artifact(name, role.flow.id) for name in inputs):
         return
-    matrix, status = read_matrix(session, state), read_status(session, state)
-    states = status.states()
+    matrix, states = read_matrix(session, state), standing_criteria(session, state)
     for requirement in matrix.requirements if matrix else ():
         for item in requirement.acceptance_criteria:
-            known = states.get(item.id, "open")
-            yield Criterion(item.id, item.criterion, known, requirement.id, requirement.test_cases)
+            tests = item.test_cases or requirement.test_cases
+            yield Criterion(item.id, item.criterion, states[item.id], requirement.id, tests)
 
 
 def _fitting(criteria: list[Criterion], chars: int) -> tuple[Criterion, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitswarm.engines.base import StepResult
-from gitswarm.evidence.criteria import JudgedCriterion
 from gitswarm.evidence.suite_run import Proof
 from gitswarm.evidence.test_count import CaseCounts
+from gitswarm.records.acceptance import JudgedCriterion
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Result, Status

@@ -20,14 +20,14 @@ from gitswarm.records.evidence import CheckOutcome, Evidence, Flag, TestReport, 
 from gitswarm.records.outcome import Status, worse
 from gitswarm.routing.joins import cap_of
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import artifact_problems, count_after
+from gitswarm.runner.step.acceptance import LeftCriteria, artifact_problems, count_after
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.findings import find_concerns
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.secrets import described
 from gitswarm.runner.step.texts import cases_between
 from gitswarm.runner.stored import envelope_of, evidence_of
-from gitswarm.specs.flow import Join
+from gitswarm.specs.flow import Join, Microloop
 
 _BY_TESTS: frozenset[Flag] = frozenset(
     {"claimed_pass_but_failed", "claimed_verified_with_failures", "coverage_dropped", "test_count_decreased"}
@@ -43,12 +43,14 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
     check = claimed.result.check
     compared = compare(claimed.proof) if claimed.proof is not None else None
     claimed = replace(claimed, cases=_cases(session, plan.before.tip_tree, claimed))
+    left = LeftCriteria(claimed.artifacts, claimed.criteria)
     evidence = claimed.evidence.model_copy(
         update={
             "tests": _compared(check or CheckOutcome(), compared),
             "report": report,
             "verdict": _verdict(session, plan, claimed, _check_of(check, report)),
-            "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), claimed.artifacts),
+            "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), left),
+            "criteria": claimed.criteria,
             "artifact_problems": tuple(artifact_problems(session, plan.before, claimed.artifacts)),
         }
     )
@@ -62,7 +64,7 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
                 "accepted": plan.out_of_band.accepted if plan.out_of_band is not None else (),
             }
         )
-        envelope = _capped(envelope, judged.own)
+        envelope = _capped_by_author(plan, _capped(envelope, judged.own))
     else:
         envelope = _capped_by_schema(envelope, evidence.artifact_problems)
     envelope = _blocked(plan, evidence, _capped_by_joins(plan, envelope))
@@ -83,6 +85,26 @@ def _capped(envelope: Envelope, own: Sequence[Concern]) -> Envelope:
     if not own or worse(envelope.status, Status.UNVERIFIED) is envelope.status:
         return envelope
     return envelope.model_copy(update={"status": Status.UNVERIFIED, "status_reason": f"{own[0].id}: {own[0].fact}"})
+
+
+def _capped_by_author(plan: StepPlan, envelope: Envelope) -> Envelope:
+    """A critic is content with nothing that is found wrong: UNVERIFIED, while a finding about its author is open. By
+    then the author had its repeats, so that it is not looped to for that."""
+    routing = plan.step.routing
+    if not isinstance(routing, Microloop) or worse(envelope.status, Status.UNVERIFIED) is envelope.status:
+        return envelope
+    author = routing.loop_target
+    known = [each for each in plan.before.blocking if each.is_of(plan.flow.id, author)]
+    found = next((each for each in known if each.opened_by.engine != "command"), None)
+    if found is None:
+        return envelope
+    return envelope.model_copy(
+        update={
+            "status": Status.UNVERIFIED,
+            "can_further_iteration_help": "no",
+            "status_reason": f"{found.id} is open: {author} could not settle it",
+        }
+    )
 
 
 def _capped_by_schema(envelope: Envelope, problems: Sequence[str]) -> Envelope:

@@ -34,6 +34,9 @@ from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
 _CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
+_MOST_CHARS = 3_000_000
+"""Of test files that are read to see whether each test has a result: some seconds."""
+
 _PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 
 
@@ -67,7 +70,7 @@ def needs_base(
         return True
     if final is None:
         return False
-    if (final.ran_nothing and base_tests) or _leaves_out(final, base_tests) or _skips_unmarked(final, read):
+    if (final.ran_nothing and base_tests) or _leaves_out(final, base_tests, read) or _skips_unmarked(final, read):
         return True
     own = own_tests(changes)
     if final.is_red and (not red_cases(final) or any(not is_own(case, own) for case in red_cases(final))):
@@ -75,16 +78,28 @@ def needs_base(
     return any(not _stands(final, test) for test in changes.followed)
 
 
-def _leaves_out(final: SuiteRun, base_tests: Collection[str]) -> bool:
-    """Whether a test file of the base, of a kind that the report knows, has no result in it."""
+def _leaves_out(final: SuiteRun, base_tests: Collection[str], read: Callable[[str], str | None]) -> bool:
+    """Whether a test file of the base, of a kind that the report knows, or a function in it, has no result there."""
     if not final.names_all or final.results is None:
         return False
-    reported = {case.file for case in final.results.cases if case.file is not None}
+    reported: defaultdict[str, set[str]] = defaultdict(set)
+    for case in final.results.cases:
+        if case.file is not None:
+            reported[case.file].add(declared_name(case))
     kinds = {PurePosixPath(file).suffix for file in reported}
-    return any(
-        PurePosixPath(path).suffix in kinds and has_collected_name(path) and path not in reported
-        for path in base_tests
-    )
+    expected = [path for path in base_tests if PurePosixPath(path).suffix in kinds and has_collected_name(path)]
+    if any(path not in reported for path in expected):
+        return True
+    left = _MOST_CHARS
+    for path in expected:
+        text = read(path) if path.endswith(".py") else None
+        left -= len(text or "")
+        if left < 0:
+            return False
+        functions = {test.name for test in read_tests(path, text).tests if "::" not in test.name}
+        if not functions <= reported[path] and not any(is_whole_file(case) for case in final.results.cases):
+            return True
+    return False
 
 
 def _skips_unmarked(final: SuiteRun, read: Callable[[str], str | None]) -> bool:

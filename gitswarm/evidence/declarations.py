@@ -11,6 +11,23 @@ Mark = Literal["", "skip", "skipif", "xfail"]
 
 
 @dataclass(frozen=True, slots=True)
+class TestShape:
+    """What a test is made of, where a parser has read it. `form` is equal for tests that differ in identifiers only,
+    `names` are those in order; `statements` are digests of the statements that are reached, one after the other."""
+
+    __test__ = False
+
+    form: str = ""
+    names: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+
+    def holds(self, other: TestShape) -> bool:
+        """Whether every statement of the other is one of its own, in the same order."""
+        mine = iter(self.statements)
+        return bool(other.statements) and all(each in mine for each in other.statements)
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredTest:
     """`name` is qualified inside of its file (`TestX::test_y`). `body` is equal for tests that do the same, whatever
     they are called, marked and laid out. `line` counts from 1."""
@@ -20,6 +37,7 @@ class DeclaredTest:
     body: str
     compares: bool
     mark: Mark = ""
+    shape: TestShape = TestShape()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gitswarm.evidence.declarations import DeclaredTest, Mark, digest
+from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -30,6 +30,9 @@ _OF_VALUES = re.compile(
     r"|Is(?:Not|NotNone|None)|(?:Greater|Less)(?:Equal)?|(?:List|Dict|Set|Tuple|Sequence|Count|MultiLine)Equal)$"
 )
 """Assertions about the values they are given; others may get literals and look at something else."""
+
+_IDENTIFIER = re.compile(r"\b(?:id|attr|arg|name)='(\w+)'")
+"""In the dump of a syntax tree."""
 
 _SWALLOWING = frozenset({"AssertionError", "Exception", "BaseException"})
 _OF_TESTS = re.compile(r"(?:^|\.)(?:tests?|testing|conftest|helpers?)(?:\.|$)|(?:^|\.)test_|_test(?:\.|$)")
@@ -105,6 +108,7 @@ def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -
                 _normal_form(node),
                 _compares(module, node),
                 min(marks, key=_WORST.index),
+                _shape(node),
             )
         elif isinstance(node, ast.ClassDef):
             marks = (
@@ -120,11 +124,28 @@ def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -
 
 
 def _normal_form(node: Function) -> str:
-    """Of arguments, statements and parameters; without name, docstring, marks and layout."""
-    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    return digest("\n".join(_parts(node)))
+
+
+def _parts(node: Function) -> list[str]:
+    """Arguments, statements and parameters; without name, docstring, marks and layout."""
     kept = [each for each in node.decorator_list if _last(each) == "parametrize"]
-    parts = [ast.dump(node.args), *(ast.dump(each) for each in kept), *(ast.dump(each) for each in body)]
-    return digest("\n".join(parts))
+    return [ast.dump(node.args), *map(ast.dump, kept), *map(ast.dump, _body(node))]
+
+
+def _body(node: Function) -> list[ast.stmt]:
+    return node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+
+
+def _shape(node: Function) -> TestShape:
+    text = "\n".join(_parts(node))
+    reached: list[str] = []
+    for statement in _body(node):
+        reached.append(digest(ast.dump(statement)))
+        if isinstance(statement, ast.Return | ast.Raise):
+            break
+    names = tuple(match[1] for match in _IDENTIFIER.finditer(text))
+    return TestShape(digest(_IDENTIFIER.sub("_", text)), names, tuple(reached))
 
 
 # marks

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.declarations import DeclaredTest
-from gitswarm.evidence.removal import removed_subjects, subject_of
+from gitswarm.evidence.definitions import changed_definitions
+from gitswarm.evidence.removal import subject_of
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.records.case_results import CaseResult
@@ -32,7 +33,7 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
             lost.append(case)
         elif why := _weaker(judged, case, successors):
             weakened.append((case, why))
-        elif case.is_green and judged.old is not None and _old_fails(judged, case):
+        elif case.is_green and _old_fails(judged, case) and not _is_kept(judged, case):
             changed.append(case)
     if weakened:
         yield finding(
@@ -42,6 +43,12 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         yield from _lost(judged, lost)
     if changed:
         yield finding("expectation_changed", [case.name for case in changed], _both_lines(judged, changed))
+
+
+def _is_kept(judged: ComparisonIndex, case: CaseResult) -> bool:
+    """Its old version calls what has another name by now."""
+    test = judged.followed(case)
+    return test is not None and test.is_kept
 
 
 def _successors(judged: ComparisonIndex, case: CaseResult) -> list[CaseResult]:
@@ -183,7 +190,7 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
     """Declared as removed, and a file or definition that they name is gone too: name → what is gone."""
     if not judged.proof.removed:
         return {}
-    subjects = removed_subjects(judged.proof.changes)
+    subjects = changed_definitions(judged.proof.changes).removed
     texts = {each.old_path: each for each in judged.changes.files}
     found = {}
     for case in lost:

@@ -1,6 +1,7 @@
 """What a change does to tests, by its text alone.
 
-A test is followed by its name in the same file, also when git sees a rename, else by its body anywhere in the change.
+A test is followed by its name in the same file, also when git sees a rename, else by its body anywhere in the change;
+else to one that differs only by names which the product has given up for others, or that holds all of its statements.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from gitswarm.evidence.case_names import own_name
 from gitswarm.evidence.declarations import DeclaredTest, TestSource
 from gitswarm.evidence.declared_tests import read_tests
+from gitswarm.evidence.definitions import Definitions, changed_definitions
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
 from gitswarm.evidence.python_tests import parse
 from gitswarm.evidence.test_count import TextChange
@@ -52,12 +54,14 @@ _TEST_ROLES = frozenset({"test", "mixed", "harness"})
 
 @dataclass(frozen=True, slots=True)
 class FollowedTest:
-    """A test before the change, and what stands for it after; `after` None: neither its name nor its body."""
+    """A test before the change, and what stands for it after; `after` None: nothing. `is_kept`: that does and expects
+    the same, by the new names of what the product has renamed."""
 
     old_path: str
     before: DeclaredTest
     new_path: str
     after: DeclaredTest | None
+    is_kept: bool = False
 
     @property
     def name(self) -> str:
@@ -66,7 +70,9 @@ class FollowedTest:
     @property
     def is_changed(self) -> bool:
         """Something else is done or expected, or it is marked otherwise; not when it was only renamed or moved."""
-        return self.after is None or (self.after.body, self.after.mark) != (self.before.body, self.before.mark)
+        if self.after is None or self.after.mark != self.before.mark:
+            return True
+        return self.after.body != self.before.body and not self.is_kept
 
     @property
     def is_weaker(self) -> bool:
@@ -126,7 +132,7 @@ def read_changes(changes: Iterable[TextChange]) -> TestChanges:
         for each in every
     )
     files = tuple(each for each in read if each.before.tests or each.after.tests)
-    followed, taken = _follow(files)
+    followed, taken = _follow(files, changed_definitions(every))
     added = tuple(
         (each.change.path, test)
         for each in files
@@ -146,7 +152,9 @@ def _is_harness(change: TextChange) -> bool:
     return decides_about_tests(change.path, change.before, change.after)
 
 
-def _follow(files: Sequence[FileTests]) -> tuple[tuple[FollowedTest, ...], set[tuple[str, str]]]:
+def _follow(
+    files: Sequence[FileTests], definitions: Definitions
+) -> tuple[tuple[FollowedTest, ...], set[tuple[str, str]]]:
     """Every test of before with its successor, and the tests of after that are one."""
     taken: set[tuple[str, str]] = set()
     by_name: dict[tuple[str, str], DeclaredTest] = {}
@@ -170,7 +178,34 @@ def _follow(files: Sequence[FileTests]) -> tuple[tuple[FollowedTest, ...], set[t
                 path, found = _nearest(moved[test.body], each.change.path)
                 taken.add((path, found.name))
             followed.append(FollowedTest(each.old_path, test, path, found))
-    return tuple(followed), taken
+    kept = [_kept(each, files, taken, definitions) for each in followed]
+    return tuple(kept), taken
+
+
+def _kept(
+    test: FollowedTest, files: Sequence[FileTests], taken: set[tuple[str, str]], definitions: Definitions
+) -> FollowedTest:
+    """With a successor of another name, where it has none; marked where that only calls things by their new names."""
+    if test.after is not None:
+        return replace(test, is_kept=_is_renamed(test.before, test.after, definitions))
+    here = sorted(files, key=lambda each: each.old_path != test.old_path)
+    others = [(each.change.path, found) for each in here if not each.is_gone for found in each.after.tests]
+    for path, found in others:
+        is_renamed = (path, found.name) not in taken and _is_renamed(test.before, found, definitions)
+        if is_renamed or found.shape.holds(test.before.shape):
+            taken.add((path, found.name))
+            return replace(test, new_path=path, after=found, is_kept=is_renamed)
+    return test
+
+
+def _is_renamed(before: DeclaredTest, after: DeclaredTest, definitions: Definitions) -> bool:
+    """Whether they differ only by names that the product has given up for others, each always for the same one."""
+    old, new = before.shape, after.shape
+    if not old.form or old.form != new.form or len(old.names) != len(new.names):
+        return False
+    renamed = {pair for pair in zip(old.names, new.names, strict=True) if pair[0] != pair[1]}
+    allowed = (name in definitions.removed and other in definitions.added for name, other in renamed)
+    return bool(renamed) and len(dict(renamed)) == len(renamed) and all(allowed)
 
 
 def _nearest(candidates: list[tuple[str, DeclaredTest]], path: str) -> tuple[str, DeclaredTest]:

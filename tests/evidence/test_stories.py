@@ -32,6 +32,10 @@ RUST_OLD = (
 )
 
 
+RENAMED = TextChange("src/shop.py", "def one(): return 1\n", "def uno(): return 1\n")
+BODIES = "    assert one() == 1\n    assert two() == 2\n"
+
+
 def flags(found: Comparison) -> list[str]:
     """Each flag, with an exclamation mark where it blocks."""
     return [f"{each.flag}!" if each.blocking else each.flag for each in found.findings]
@@ -223,6 +227,33 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ),
         ["harness_changed", "not_compared!"],
     ),
+    "renamed, with another result": (
+        Proof(
+            ran({f"{A}::test_uno": "."}),
+            ONLY_ONE,
+            results({f"{A}::test_one": "F"}),
+            changes=[RENAMED, TextChange(A, ONE, ONE.replace("one", "uno").replace("== 1", "== 2"))],
+        ),
+        ["tests_deleted!"],
+    ),
+    "called by what was there before": (
+        Proof(
+            ran({f"{A}::test_two": "."}),
+            ONLY_ONE,
+            results({f"{A}::test_one": "F"}),
+            changes=[SRC, TextChange(A, ONE, ONE.replace("one", "two"))],
+        ),
+        ["tests_deleted!"],
+    ),
+    "merged, behind a return": (
+        Proof(
+            ran({f"{A}::test_all": "."}),
+            GREEN,
+            results({f"{A}::test_one": "F", f"{A}::test_two": "F"}),
+            changes=[TextChange(A, BOTH, f"def test_all():\n    return\n{BODIES}")],
+        ),
+        ["tests_deleted!"],
+    ),
     "skipped by a person": (Proof(None), ["tests_not_run!"]),
     "it.skip": (
         Proof(
@@ -263,6 +294,36 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
 }
 
 HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
+    "a function is renamed with its test": (
+        Proof(
+            ran({f"{A}::test_uno": "."}),
+            ONLY_ONE,
+            results({f"{A}::test_one": "F"}),
+            changes=[RENAMED, TextChange(A, ONE, ONE.replace("one", "uno"))],
+        ),
+        [],
+        True,
+    ),
+    "a function is renamed, its test calls it so": (
+        Proof(
+            ran({f"{A}::test_one": "."}),
+            ONLY_ONE,
+            results({f"{A}::test_one": "F"}),
+            changes=[RENAMED, TextChange(A, ONE, ONE.replace(" one()", " uno()"))],
+        ),
+        [],
+        True,
+    ),
+    "two tests become one": (
+        Proof(
+            ran({f"{A}::test_all": "."}),
+            GREEN,
+            OLD_GREEN,
+            changes=[TextChange(A, BOTH, f"def test_all():\n{BODIES}")],
+        ),
+        [],
+        True,
+    ),
     "TDD": (
         Proof(ran({f"{A}::test_one": ".", f"{B}::test_two": "."}), changes=[TextChange(B, None, TWO), SRC]),
         [],
@@ -598,10 +659,17 @@ GUARDED = "import pytest\n\n\n@pytest.mark.skipif(a(), reason='x')\n" + ONE
     [
         ({f"{A}::test_one": ".", f"{OTHER}::test_x": "."}, ONE, False),
         ({f"{A}::test_one": "."}, ONE, True),
+        ({f"{A}::test_one": ".", f"{OTHER}::test_x": "."}, BOTH, True),
         ({f"{A}::test_one": "s", f"{OTHER}::test_x": "."}, ONE, True),
         ({f"{A}::test_one": "s", f"{OTHER}::test_x": "."}, GUARDED, False),
     ],
-    ids=["all there", "a file without a result", "a test that nothing marks is skipped", "one that is marked"],
+    ids=[
+        "all there",
+        "a file without a result",
+        "a test without a result",
+        "a test that nothing marks is skipped",
+        "one that is marked",
+    ],
 )
 def test_the_base_report_is_needed_by_what_the_final_one_leaves_out(
     cases: dict[str, str],

@@ -88,14 +88,14 @@ def _gathered(
     old: CaseResults | Missing = "not needed"
     harness = _harness(order.shell, changes, found)
     found = replace(found, harness=(*found.harness, *harness))
-    runs = _ExtraRuns(session, step, base, outcome.result.duration_ms / 1000)
+    runs = _ExtraRuns(session, step, base, code, outcome.result.duration_ms / 1000)
     if needs_base(found, final, base_tests, partial(text_of, objects, code)):
         before = runs.on(base)
         if needs_old_on_new(found) and isinstance(before, SuiteRun):
             mixed = _old_tests_on(session, base, code, found)
             report = runs.on(mixed) if mixed != code else "not possible"
             old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
-    alone = _alone(runs, code, final)
+    alone = _alone(runs, final)
     near = frozenset(each.change.path for each in found.files)
     return Proof(
         final,
@@ -131,9 +131,9 @@ def _removed(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[Re
     return tuple(dict.fromkeys(found))
 
 
-def _alone(runs: _ExtraRuns, code: str, final: SuiteRun) -> CaseResults | None:
-    """The tests that failed, once more without the others; None: there are none, or too many, or the runner takes no
-    names."""
+def _alone(runs: _ExtraRuns, final: SuiteRun) -> CaseResults | None:
+    """The tests that failed, once more: without the others, or with them where the runner takes no names. None: there
+    are none, or too many."""
     request = runs.step.request
     order = request.command
     if final.results is None or order is None or order.shell is None:
@@ -142,7 +142,7 @@ def _alone(runs: _ExtraRuns, code: str, final: SuiteRun) -> CaseResults | None:
     if not 0 < len(red) <= _MOST_AGAIN:
         return None
     argv = select_tests(order.shell, red, final.results, package_scripts(request.worktree))
-    report = runs.on(code, shlex.join(argv)) if argv is not None else None
+    report = runs.on(runs.code, shlex.join(argv) if argv is not None else None)
     return report.results if isinstance(report, SuiteRun) else None
 
 
@@ -193,12 +193,14 @@ def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) 
 class _ExtraRuns:
     """Test runs beside that of a test step: of fresh checkouts, set up as the run's worktree is, one after the other.
 
-    `base`: code tree of the run's base; `usual_s`: seconds that the step's own run took; `spent_s`: that these took.
+    `base`, `code`: code trees of the run's base and as it is now. `usual_s`: seconds that the step's own run took;
+    `spent_s`: that these took.
     """
 
     session: Session
     step: OpenStep
     base: str
+    code: str
     usual_s: float
     spent_s: float = 0
 
@@ -223,7 +225,7 @@ class _ExtraRuns:
         limit_s = min(left_s, max(_SHORTEST_S, _TIMES_USUAL * self.usual_s))
         if limit_s <= 0:
             return "no time"
-        what = "what failed once more, alone" if line else "the new code by the old tests"
+        what = "what failed once more" if line or tree == self.code else "the new code by the old tests"
         session.around.observer.notice(f"testing {'the base' if tree == self.base else what}")
         try:
             with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:

@@ -12,6 +12,7 @@ import os
 import sys
 import tarfile
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -57,8 +58,8 @@ PAIRS = {
 """Project on the package index → two of its releases that follow each other."""
 
 
-def fetch(project: str, versions: tuple[str, str], folder: Path) -> list[Path]:
-    """The two source distributions, in `folder`."""
+def fetch(project: str, versions: Sequence[str], folder: Path) -> list[Path]:
+    """Source distributions, in `folder`."""
     wanted = [f"{project.replace('-', '_')}-{version}.tar.gz" for version in versions]
     missing = [name for name in wanted if not (folder / name).exists()]
     if missing:

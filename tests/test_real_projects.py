@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from gitswarm.resources import bundled
+from gitswarm.specs.library import load_library
+from gitswarm.specs.promises import promised_artifacts
 from tests.conftest import Project
 from tests.fetch_sdists import SDISTS
+from tests.projects import ask
 
 SDIST_FOLDER = Path(sys.executable).parent.parent / "sdists"
+
+LIBRARY = load_library(bundled("flows"), {})
+BUILD = LIBRARY.flow("build").flow
 
 SCRIPT = """
 steps:
@@ -87,3 +95,20 @@ def test_a_build_with_two_microloops_runs_through(real_project: Project) -> None
     assert real_project.git("status", "--porcelain", cwd=worktree) == ""
     assert real_project.git("status", "--porcelain") == ""
     assert (worktree / "zz_swarm/link").readlink() == Path("x")
+
+
+@pytest.mark.parametrize("real_project", [name.partition("/")[2] for name in SDISTS], indirect=True)
+def test_each_promised_artifact_that_is_missing_is_found(real_project: Project) -> None:
+    stations = {step.id: step.station for step in BUILD.steps if step.station is not None}
+    owed = {step: promised_artifacts(BUILD, LIBRARY.station(name).station) for step, name in stations.items()}
+    steps = {step: [{"leaves_out": [name]}] for step, names in owed.items() for name in names[:1]}
+    script = {"steps": {**steps, "run_tests": {"run": ["true"]}, "verify_tests": {"run": ["true"]}}}
+
+    ask(real_project, "start", "build", "--script", real_project.script(json.dumps(script)), "-m", "x", "--autopilot")
+
+    (run,) = real_project.json("list")
+    found = {each["id"]: each["names"] for each in run["open_concerns"] if each["blocking"]}
+    assert run["state"] == "unproven"
+    missing = {f"artifact_missing@build/{step}": list(names[:1]) for step, names in owed.items() if names}
+    del missing["artifact_missing@build/clarify"]  # the loops that stall go to the sidequest that writes it
+    assert found == missing

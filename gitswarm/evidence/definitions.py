@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -17,7 +18,10 @@ _DEFINITION = re.compile(
     r"\*? (?P<name>[A-Za-z_$][\w$]{2,200})",
     re.MULTILINE,
 )
+_WORD = re.compile(r"\w+")
 _TEXT_CHARS = 2_000_000
+_BLOCK_CHARS = 2_000
+_ALIKE = 0.6
 _COMMON = frozenset(
     {"main", "run", "get", "set", "init", "new", "setup", "start", "stop", "test", "index", "__init__"}
 )
@@ -25,20 +29,59 @@ _COMMON = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """`removed`: names that stand nowhere in the changed files any more; `added`: that stood nowhere in them."""
+    """`removed`: names that stand nowhere in the changed files any more; `added`: that stood nowhere in them;
+    `replaced`: removed ones in whose file an added definition looks like them."""
 
     removed: frozenset[str]
     added: frozenset[str]
+    replaced: frozenset[str]
 
 
 def changed_definitions(changes: Iterable[TextChange]) -> Definitions:
     before: set[str] = set()
     after: set[str] = set()
-    for change in changes:
-        if role_of(change.old_path or change.path) in {"product", "mixed"}:
-            before |= _defined(change.old_path or change.path, change.before)
-            after |= _defined(change.path, change.after)
-    return Definitions(frozenset(before - after - _COMMON), frozenset(after - before))
+    product = [each for each in changes if role_of(each.old_path or each.path) in {"product", "mixed"}]
+    for change in product:
+        before |= _defined(change.old_path or change.path, change.before)
+        after |= _defined(change.path, change.after)
+    removed, added = frozenset(before - after - _COMMON), frozenset(after - before)
+    replaced = (name for change in product for name in _replaced(change, removed, added))
+    return Definitions(removed, added, frozenset(replaced))
+
+
+def _replaced(change: TextChange, removed: frozenset[str], added: frozenset[str]) -> Iterator[str]:
+    old, new = (_blocks(text or "") for text in (change.before, change.after))
+    if change.path != (change.old_path or change.path):
+        yield PurePosixPath(change.old_path or "").stem
+    for name in removed & old.keys():
+        if any(_look_alike(old[name], new[other]) for other in added & new.keys()):
+            yield name
+
+
+def _look_alike(old: tuple[str, str], new: tuple[str, str]) -> bool:
+    """By their parameters, if they have any to speak of, or most of their lines. Both without their names."""
+    head = old[0] == new[0] and len(_WORD.findall(old[0])) > 1
+    return head or difflib.SequenceMatcher(None, old[1], new[1]).ratio() >= _ALIKE
+
+
+def _blocks(text: str) -> dict[str, tuple[str, str]]:
+    """Definitions by name: their first line and their first lines, without the name."""
+    found = {}
+    for match in _DEFINITION.finditer(text[:_TEXT_CHARS]):
+        name = match["name"]
+        lines = text[match.start() : match.start() + _BLOCK_CHARS].replace(name, "_").splitlines()
+        found[name] = (lines[0].strip(), "\n".join(_block(lines)))
+    return found
+
+
+def _block(lines: Sequence[str]) -> Iterator[str]:
+    """Up to the next line that is indented no deeper than the first."""
+    depth = len(lines[0]) - len(lines[0].lstrip())
+    yield lines[0]
+    for line in lines[1:]:
+        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+            return
+        yield line
 
 
 def _defined(path: str, text: str | None) -> set[str]:

@@ -190,7 +190,8 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
     """Declared as removed, and a file or definition that they name is gone too: name → what is gone."""
     if not judged.proof.removed:
         return {}
-    subjects = changed_definitions(judged.proof.changes).removed
+    definitions = changed_definitions(judged.proof.changes)
+    subjects = definitions.removed - definitions.replaced
     texts = {each.old_path: each for each in judged.changes.files}
     found = {}
     for case in lost:

@@ -80,6 +80,11 @@ def read_run(output: str, files: Mapping[str, bytes], roots: Collection[str] = (
     report, results = total.report(), total.results()
     if spoken is not None and spoken.runs > len(written) and _executed(spoken) > _executed(total):
         report, results = spoken.report(), results.model_copy(update={"complete": False})
+    if (
+        spoken is not None and spoken.partial and spoken.source == total.source
+    ):  # it broke off: the file does not tell
+        report = report.model_copy(update={"partial": True})
+        results = results.model_copy(update={"complete": False})
     if report.coverage_percent is None and spoken is not None:
         report = report.model_copy(update={"coverage_percent": spoken.coverage_percent})
     return TestRun(report, _relative(results, roots))

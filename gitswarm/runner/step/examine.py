@@ -67,7 +67,7 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     secrets = take_out(session, place.shadow, staged, journal)
     objects = session.repository.objects
     code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
-    result = _with_reports(session, step, result, code_tree)
+    reports = _reports(session, step, result, code_tree)
     put_back: list[str] = []
     if code_tree != before and _only_reads(session, step, result):
         put_back = _put_back(session, step, before, code_tree)
@@ -88,6 +88,7 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
         artifacts=changes.declared,
         present=place.folder.paths(),
         is_index_stale=code_tree != staged.tree,
+        reports=reports,
     )
 
 
@@ -99,20 +100,20 @@ def _only_reads(session: Session, step: OpenStep, result: StepResult) -> bool:
     return not plan.writes_code or is_test_step(session.spec.settings, plan.step)
 
 
-def _with_reports(session: Session, step: OpenStep, result: StepResult, left: str) -> StepResult:
-    """Reports that a command leaves in the tree count where none could be asked for.
+def _reports(session: Session, step: OpenStep, result: StepResult, left: str) -> dict[str, bytes]:
+    """What a command leaves in the tree, and may be a report.
 
     :param left: the tree as it leaves it.
     """
-    if result.report_files or result.check is None or result.check.command is None:
-        return result
+    if result.check is None or result.check.command is None:
+        return {}
     objects, before = session.repository.objects, step.plan.before.tip_tree
     files: dict[str, bytes] = {}
     for delta in session.repository.diffs.between(before, left):
         content = objects.file(left, delta.path) if delta.path.endswith((".xml", ".json")) else None
         if content is not None and len(content) < _REPORT_BYTES:
             files[delta.path] = content
-    return replace(result, report_files=files)
+    return files
 
 
 def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:

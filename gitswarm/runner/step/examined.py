@@ -22,8 +22,9 @@ class StepOutcome:
     `result`: what the engine returned, without secrets. `envelope`: the handoff, with the status as it was judged.
     `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
     that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree. `cases`:
-    declared test cases of the changed files. `proof`: what the tests said here, and on the
-    run's base where that was asked; `criteria`: what is proven of the run's.
+    declared test cases of the changed files. `reports`: files that a command left in the tree, and that may be test
+    reports. `proof`: what the tests said here, and on the run's base where that was asked; `criteria`: what is proven
+    of the run's.
     """
 
     result: StepResult
@@ -34,6 +35,7 @@ class StepOutcome:
     present: frozenset[str]
     is_index_stale: bool = False
     cases: CaseCounts = field(default_factory=CaseCounts)
+    reports: Mapping[str, bytes] = field(default_factory=dict)
     proof: Proof | None = None
     criteria: tuple[JudgedCriterion, ...] = ()
 

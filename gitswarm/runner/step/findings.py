@@ -233,8 +233,8 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
 def _of_verdict_on_others(outcome: StepOutcome) -> Iterator[Concern]:
     """What a test run says about the claims of those who left the code: a warning about the newest of them."""
     verdict = outcome.evidence.verdict
-    if verdict is None or not verdict.about:
-        return
+    if verdict is None or not verdict.about or (outcome.result.check and outcome.result.check.passed is not True):
+        return  # what fails is told by its names, and may have failed before
     flow, _slash, step = verdict.about[0].partition("/")
     for finding in verdict.findings:
         fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact

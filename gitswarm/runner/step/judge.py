@@ -152,11 +152,11 @@ def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope
 
 
 def _report(outcome: StepOutcome) -> TestReport | None:
-    """What the project's tests reported in a command step."""
+    """What the project's tests reported in a command step; reports in the tree count where none came as asked."""
     result = outcome.result
     if result.check is None or result.check.command is None:
         return None
-    return read_report(result.report_text, result.report_files)
+    return read_report(result.report_text, result.report_files or outcome.reports)
 
 
 def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None) -> Verdict | None:

@@ -19,7 +19,7 @@ from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_n
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.formats.signature import masked
 from gitswarm.evidence.path_roles import role_of
-from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun, red_cases
+from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.evidence.test_report import read_run
@@ -95,7 +95,7 @@ def _gathered(
             mixed = _old_tests_on(session, base, code, found)
             report = runs.on(mixed) if mixed != code else "not possible"
             old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
-    alone = _alone(runs, final)
+    alone = _alone(runs, final, _excusable(found, final, before))
     near = frozenset(each.change.path for each in found.files)
     return Proof(
         final,
@@ -131,17 +131,24 @@ def _removed(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[Re
     return tuple(dict.fromkeys(found))
 
 
-def _alone(runs: _ExtraRuns, final: SuiteRun) -> CaseResults | None:
-    """The tests that failed, once more: without the others, or with them where the runner takes no names. None: there
-    are none, or too many."""
+def _excusable(found: TestChanges, final: SuiteRun, before: SuiteRun | Missing) -> list[str]:
+    """Failing tests that are none of the run's own, and that the base does not show failing."""
+    known = before.results.named() if isinstance(before, SuiteRun) and before.results is not None else {}
+    own = own_tests(found)
+    red_before = {name for name, case in known.items() if case.is_red}
+    return [case.name for case in red_cases(final) if case.name not in red_before and not is_own(case, own)]
+
+
+def _alone(runs: _ExtraRuns, final: SuiteRun, names: Sequence[str]) -> CaseResults | None:
+    """These tests once more: without the others, or with them where the runner takes no names.
+
+    None: they are none, or too many.
+    """
     request = runs.step.request
     order = request.command
-    if final.results is None or order is None or order.shell is None:
+    if final.results is None or order is None or order.shell is None or not 0 < len(names) <= _MOST_AGAIN:
         return None
-    red = [case.name for case in red_cases(final)]
-    if not 0 < len(red) <= _MOST_AGAIN:
-        return None
-    argv = select_tests(order.shell, red, final.results, package_scripts(request.worktree))
+    argv = select_tests(order.shell, names, final.results, package_scripts(request.worktree))
     report = runs.on(runs.code, shlex.join(argv) if argv is not None else None)
     return report.results if isinstance(report, SuiteRun) else None
 

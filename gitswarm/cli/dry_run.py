@@ -32,7 +32,7 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
 
 def _row(step: StepForecast) -> tuple[str, str, str, str, str, str]:
     if step.model is None:
-        return (f"{step.flow}/{step.step}", "(command)", str(step.executions), "", "", "")
+        return (f"{step.flow}/{step.step}", f"({step.agent})", str(step.executions), "", "", "")
     size = f"{step.prompt_chars:,}"
     cost = money(step.cost_usd)
     return (f"{step.flow}/{step.step}", step.model, str(step.executions), size, step.prompt_hash[:8], cost)

@@ -107,7 +107,7 @@ def _executor(step: Step) -> str:
     if step.is_command:
         command = step.command if isinstance(step.command, str) else getattr(step.command, "run", "")
         return f"command: {command}"
-    return step.station or ""
+    return f"kernel: {step.operation}" if step.is_kernel else step.station or ""
 
 
 def _way_on(flow: Flow, step: Step) -> str:

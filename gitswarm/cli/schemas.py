@@ -13,12 +13,17 @@ from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out
 from gitswarm.errors import NotFoundError
 from gitswarm.records.acceptance import AcMatrix, AcStatus
+from gitswarm.records.deploy_decision import DeployDecision
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
+from gitswarm.records.merge_decision import GateFindings, MergeDecision
 from gitswarm.records.receipt import Receipt
+from gitswarm.records.review import PullRequestStatus, ReviewWorklist
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.traceability import Traceability
+from gitswarm.records.wisdom import Learnings, Proposals
 from gitswarm.settings import Config
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelPolicy
@@ -32,18 +37,26 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
     "ac_status": AcStatus,
     "config": Config,
     "decision": Decision,
+    "deploy_decision": DeployDecision,
     "envelope": Envelope,
     "event": LoggedEvent,
     "evidence": Evidence,
     "flow": Flow,
+    "gate_findings": GateFindings,
     "handoff": Handoff,
+    "learnings": Learnings,
+    "merge_decision": MergeDecision,
     "model_policy": ModelPolicy,
+    "pr_status": PullRequestStatus,
+    "proposals": Proposals,
     "receipt": Receipt,
+    "review_worklist": ReviewWorklist,
     "run_spec": RunSpec,
     "script": Script,
     "sidequest": Sidequest,
     "station": Station,
     "step_template": StepTemplate,
+    "traceability": Traceability,
 }
 
 

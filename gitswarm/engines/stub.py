@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,12 +21,17 @@ from gitswarm.engines.base import (
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.engines.shell_line import run_line, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
-from gitswarm.records.base import Clock
+from gitswarm.records.base import Clock, Record
+from gitswarm.records.deploy_decision import DeployDecision, DeployOutcome
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.merge_decision import GateFindings, GateVerdict, MergeDecision
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Tokens
+from gitswarm.records.review import PullRequestStatus, ReviewWorklist
+from gitswarm.records.traceability import Traceability
+from gitswarm.records.wisdom import Learnings, Proposals
 from gitswarm.specs.script import Script, ScriptEntry
 
 RUN_LINE_TIMEOUT_S = 600
@@ -40,6 +46,22 @@ STUB_MATRIX = AcMatrix(
     ),
 )
 STUB_STATUS = AcStatus(stub=True, criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),))
+_TRACED = Traceability(stub=True, reason="stub: true")
+_PLACEHOLDERS: Mapping[str, Record] = {
+    "plan/ac_matrix.json": STUB_MATRIX,
+    "build/ac_status.json": STUB_STATUS,
+    "review/review_worklist.json": ReviewWorklist(stub=True),
+    "review/pr_status.json": PullRequestStatus(stub=True, state="ready", reason="stub: true"),
+    "gate/gate_findings.json": GateFindings(stub=True),
+    "gate/traceability.json": _TRACED,
+    "gate/merge_decision.json": MergeDecision(stub=True, verdict=GateVerdict.MERGE, reason="stub: true"),
+    "wisdom/learnings.json": Learnings(stub=True),
+    "wisdom/proposals.json": Proposals(stub=True),
+    "wisdom/traceability.json": _TRACED,
+}
+"""What stands in artifacts that have a schema, by path in RUN_BASE."""
+
+_MERGE_RESULT = "deploy/merge_result.json"
 
 
 class StubEngine:
@@ -183,13 +205,25 @@ def _handoff(entry: ScriptEntry) -> tuple[Handoff | None, str | None]:
 def stub_content(name: str, request: StepRequest) -> str:
     """A small valid file of the kind that its name promises, marked as the stub's."""
     about: dict[str, JsonValue] = {"stub": True, "flow": request.execution.flow, "step": request.execution.step}
-    if name.endswith("/plan/ac_matrix.json"):
-        return STUB_MATRIX.to_json().decode()
-    if name.endswith("/build/ac_status.json"):
-        return STUB_STATUS.to_json().decode()
+    artifact = "/".join(name.split("/")[-2:])
+    if artifact in _PLACEHOLDERS:
+        return _PLACEHOLDERS[artifact].to_json().decode()
+    if artifact == "deploy/deploy_decision.json":
+        return _deploy_decision(request).to_json().decode()
     suffix = Path(name).suffix
     if suffix == ".json":
         return json.dumps(about, indent=2) + "\n"
     if suffix in (".yaml", ".yml"):
         return "".join(f"{key}: {json.dumps(value)}\n" for key, value in about.items())
     return f"# {Path(name).stem}\n\nstub: true\n\nWritten by {request.execution.name} in stub mode.\n"
+
+
+def _deploy_decision(request: StepRequest) -> DeployDecision:
+    """STABLE where something landed: the one placeholder whose truth depends on what the run did before it."""
+    try:
+        landed = json.loads((request.run_base / _MERGE_RESULT).read_bytes())["commit"]
+    except (OSError, ValueError, LookupError, TypeError):
+        landed = None
+    landed = landed if isinstance(landed, str) else None
+    decision = DeployOutcome.STABLE if landed else DeployOutcome.NOT_DEPLOYED
+    return DeployDecision(stub=True, decision=decision, reason="stub: true", evidence=(_MERGE_RESULT,), landed=landed)

@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from gitswarm.records.base import Record
+from gitswarm.records.unique import refuse_twice
 
 CriterionState = Literal["open", "done", "blocked"]
 CriterionProof = Literal["proven", "claimed", "untested", "failing"]
@@ -39,10 +40,7 @@ class AcMatrix(Record):
 
     @model_validator(mode="after")
     def _ids_are_unique(self) -> AcMatrix:
-        counted = Counter([item.id for item in self.requirements] + [item.id for item in self.criteria()])
-        twice = [name for name, count in counted.items() if count > 1]
-        if twice:
-            raise ValueError(f"these ids stand here more than once: {', '.join(twice)}")
+        refuse_twice([*(item.id for item in self.requirements), *(item.id for item in self.criteria())])
         return self
 
     def criteria(self) -> Iterator[AcceptanceCriterion]:

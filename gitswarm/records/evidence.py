@@ -8,6 +8,7 @@ from gitswarm.records.acceptance import AcProgress, JudgedCriterion
 from gitswarm.records.base import Record
 from gitswarm.records.concern import AcceptedConcern, Concern
 from gitswarm.records.envelope import FileChange
+from gitswarm.records.review import WorklistCount
 from gitswarm.records.secrets import SecretFound
 
 
@@ -114,7 +115,8 @@ class Evidence(Record):
     change because of them.
     `put_back`: code that a role which only reads it, or a test command, had changed; it is as it was.
     `opened`, `closed`: concerns that this execution opened, and the ids of those that it settled; `accepted`: a
-    person's word on some. Runs of format 1 have none of them.
+    person's word on some. Runs of format 1 have none of them. `worklist` counts the items of a review, in the step
+    that wrote them.
     """
 
     diff: DiffSummary
@@ -131,6 +133,7 @@ class Evidence(Record):
     opened: tuple[Concern, ...] = ()
     closed: tuple[str, ...] = ()
     accepted: tuple[AcceptedConcern, ...] = ()
+    worklist: WorklistCount | None = None
 
 
 def concerns_trailer(evidence: Evidence) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
 
+from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
 from gitswarm.routing.options import end, pause
 from gitswarm.routing.situation import Situation
@@ -18,19 +18,7 @@ MAX_FLOWS = 20
 """Flows that a run enters at most, bounces included."""
 
 
-class Verdict(StrEnum):
-    """What a Gate decides: `verdict` of `gate/merge_decision.json`."""
-
-    MERGE = "MERGE"
-    MERGE_WITH_CONDITIONS = "MERGE_WITH_CONDITIONS"
-    BOUNCE_BUILD = "BOUNCE_BUILD"
-    BOUNCE_PLAN = "BOUNCE_PLAN"
-    ESCALATE = "ESCALATE"
-    BLOCK = "BLOCK"
-
-
-_BOUNCES = {Verdict.BOUNCE_BUILD: ("build", 2), Verdict.BOUNCE_PLAN: ("plan", 1)}
-_MERGES = (Verdict.MERGE, Verdict.MERGE_WITH_CONDITIONS)
+_BOUNCES = {GateVerdict.BOUNCE_BUILD: ("build", 2), GateVerdict.BOUNCE_PLAN: ("plan", 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +55,14 @@ def after_flow(flow: Flow, situation: Situation) -> Candidate:
     return _enter(situation, following[0], f"{flow.id} is complete")
 
 
-def _verdict(situation: Situation) -> Verdict | None:
-    said = situation.progress.verdict
-    return Verdict(said) if said in list(Verdict) else None
-
-
 def _after_gate(situation: Situation) -> Candidate | None:
-    verdict = _verdict(situation)
-    if verdict is Verdict.BLOCK:
+    verdict = situation.progress.verdict
+    if verdict is GateVerdict.BLOCK:
         blocked = end("the gate says BLOCK", priority=100, failed=True)
         return blocked.model_copy(update={"source": "macro"})
-    if verdict is Verdict.ESCALATE:
+    if verdict is GateVerdict.ESCALATE:
         return pause("the gate says ESCALATE: a person has to decide", (), "gate/merge_decision.json")
-    if verdict not in _BOUNCES:
+    if verdict is None or verdict not in _BOUNCES:
         return None
     target, most = _BOUNCES[verdict]
     journey = situation.progress.journey
@@ -103,8 +86,8 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
     if len(situation.progress.journey) >= MAX_FLOWS:
         return pause(f"the run has entered {MAX_FLOWS} flows", (), resume_at=way)
     if target == DEPLOY:
-        verdict = _verdict(situation)
-        if verdict not in _MERGES:
+        verdict = situation.progress.verdict
+        if verdict is None or not verdict.merges:
             said = verdict or "nothing that can be read"
             return pause(f"not deployed: the gate says {said}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.navigator import Ask
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Fork, Frame, HumanPolicy, RoutingMode, StallState
@@ -75,7 +76,7 @@ class Progress:
     fork: Fork | None = None
     branches: Mapping[str, Branch] = field(default_factory=dict)
     finished: frozenset[str] = frozenset()
-    verdict: str | None = None
+    verdict: GateVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)

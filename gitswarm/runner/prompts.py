@@ -93,7 +93,7 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
     executions = worst_executions(flow, with_criteria="plan" in specs.flows)
     for step in flow.steps:
         if step.station is None:
-            yield StepForecast(flow.id, step.id, "command", None, "", 0, executions[step.id], 0, 0.0)
+            yield StepForecast(flow.id, step.id, step.agent, None, "", 0, executions[step.id], 0, 0.0)
             continue
         station = specs.stations[step.station]
         model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)

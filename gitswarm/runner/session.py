@@ -39,6 +39,8 @@ SIBLING_MARKER = "SWARM_SIBLING"
 """The same for every process of a step that is executed beside others, so that only those can be ended."""
 
 LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
+OWN = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
+"""Of steps that git-swarm carries out itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,9 @@ class Session:
     reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:
-        """Step over flow over the run's default; a command step has its own engine."""
-        if step.is_command:
-            return LOCAL
+        """Step over flow over the run's default; steps of commands and of git-swarm itself have their own engines."""
+        if step.is_command or step.is_kernel:
+            return LOCAL if step.is_command else OWN
         settings = self.spec.settings
         by_step = settings.step_engines.get(f"{flow}/{step.id}") or settings.step_engines.get(step.id)
         return by_step or settings.flow_engines.get(flow) or settings.default_engine

@@ -140,18 +140,36 @@ class ShellCommand(Record):
     timeout_s: int | None = Field(default=None, ge=1)
 
 
+Operation = Literal[
+    "verify",
+    "scan_secrets",
+    "publish",
+    "harvest",
+    "approve",
+    "land",
+    "record_not_deployed",
+    "watch_ci",
+    "wisdom",
+    "fetch_upstream",
+    "rebase",
+    "carry_over",
+]
+"""What git-swarm itself can do as a step; docs/flows.md says what each one does."""
+
+
 class Step(Record):
-    """Either a station executes it, or a command does.
+    """A station executes it, or a command of the project does, or git-swarm itself (`engine: kernel`).
 
     `tests`: the command's own line runs tests. `may_fail`: that the command fails is no concern.
     """
 
     id: Identifier
     station: str | None = None
-    engine: Literal["command"] | None = None
+    engine: Literal["command", "kernel"] | None = None
     command: str | ShellCommand | None = None
     tests: bool = False
     may_fail: bool = False
+    operation: Operation | None = None
     objective: str = ""
     template: Identifier | None = None
     teaching: Teaching = Teaching()
@@ -159,16 +177,18 @@ class Step(Record):
 
     @model_validator(mode="after")
     def _one_executor(self) -> Step:
-        if self.engine == "command":
-            if self.command is None:
-                raise ValueError(f"step '{self.id}' has engine 'command' but no 'command'")
-            if self.station is not None:
-                raise ValueError(f"step '{self.id}' is a command: it cannot have a 'station'")
-        elif self.command is not None:
-            raise ValueError(f"step '{self.id}' has a 'command' but not 'engine: command'")
-        elif self.station is None:
+        for engine, key, said in (("command", "command", self.command), ("kernel", "operation", self.operation)):
+            if self.engine == engine and said is None:
+                raise ValueError(f"step '{self.id}' has engine '{engine}' but no '{key}'")
+            if self.engine != engine and said is not None:
+                article = "an" if key == "operation" else "a"
+                raise ValueError(f"step '{self.id}' has {article} '{key}' but not 'engine: {engine}'")
+        if self.engine is not None and self.station is not None:
+            what = "a command" if self.is_command else "git-swarm's own"
+            raise ValueError(f"step '{self.id}' is {what}: it cannot have a 'station'")
+        if self.engine is None and self.station is None:
             raise ValueError(f"step '{self.id}' needs a 'station' (or 'engine: command' and a 'command')")
-        if self.station is not None and (self.tests or self.may_fail):
+        if not self.is_command and (self.tests or self.may_fail):
             key = "tests" if self.tests else "may_fail"
             raise ValueError(f"step '{self.id}' has '{key}', which is said of commands")
         return self
@@ -184,9 +204,13 @@ class Step(Record):
         return self.is_command and (self.tests or by_name)
 
     @property
+    def is_kernel(self) -> bool:
+        return self.engine == "kernel"
+
+    @property
     def agent(self) -> str:
-        """The station's key as shown to people; command steps are their own agent."""
-        return self.station or "command"
+        """The station's key as shown to people; steps of commands and of git-swarm itself are their own agent."""
+        return self.station or self.engine or "command"
 
 
 class Flow(Record):

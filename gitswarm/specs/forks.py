@@ -48,6 +48,9 @@ def _problems_of_fork(flow: Flow, source: YamlSource, index: int, step: Step, ro
             place: Location = ("steps", flow.index(name), "routing")
             what = f"'{name}' is executed beside others: it leads to their join, and cannot have a routing of its own"
             yield source.problem(place, what)
+        elif target.is_kernel:
+            place = ("steps", flow.index(name), "engine")
+            yield source.problem(place, f"'{name}' is git-swarm's own step: it cannot be executed beside others")
         seen.add(name)
     joins = [s for s in flow.steps if isinstance(s.routing, Join) and set(s.routing.join_from) == seen]
     names = ", ".join(routing.fork_targets)

@@ -58,11 +58,11 @@ def _joining(flow: Flow, step: Step) -> str:
 
 
 def mermaid(flow: Flow) -> str:
-    """The flow as a Mermaid flowchart; commands are drawn as rounded boxes."""
+    """The flow as a Mermaid flowchart; commands and git-swarm's own steps are drawn as rounded boxes."""
     lines = ["flowchart TD"]
     for step in flow.steps:
-        who = step.station or "command"
-        open_, close = ("([", "])") if step.is_command else ("[", "]")
+        who = step.agent if step.operation is None else f"{step.agent} {step.operation}"
+        open_, close = ("[", "]") if step.station else ("([", "])")
         lines.append(f'  {step.id}{open_}"{step.id}<br/><i>{who}</i>"{close}')
     lines.append(f"  {_MERMAID_END}((end))")
     for edge in edges(flow):

@@ -13,6 +13,7 @@ from tests.cli.test_reading import columns
 from tests.conftest import Project
 from tests.projects import ask, new_project
 from tests.routed import CLEANUP, CRITIC, Case, command, drive, fires_after, flow, quest, set_up, step
+from tests.routes.common import decision
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -44,7 +45,7 @@ PARTIAL = {"status": "PARTIAL"}
 
 
 def verdicts(*said: str) -> dict[str, object]:
-    written = [{"write": {"RUN_BASE/gate/merge_decision.json": json.dumps({"verdict": verdict})}} for verdict in said]
+    written = [{"write": {"RUN_BASE/gate/merge_decision.json": decision(verdict)}} for verdict in said]
     return {"decide": written}
 
 

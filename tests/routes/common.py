@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ STRAIGHT = """
 OPEN = STRAIGHT.replace("a VERIFIED", "a PARTIAL")
 ASKED = OPEN.replace("b (fast_path)", "b (deterministic)")
 AUTHORITATIVE = ("--routing", "authoritative")
+
+
+def decision(verdict: str) -> str:
+    """`gate/merge_decision.json` with the grounds that a verdict needs."""
+    grounds: dict[str, Any] = {"blockers": [{"id": "CE-1", "fact": "a flag is gone", "evidence": ["cli.py:3"]}]}
+    if verdict == "MERGE_WITH_CONDITIONS":
+        grounds = {"conditions": [{"id": "CE-1", "condition": "tell the callers", "when": "person"}]}
+    return json.dumps({"verdict": verdict, **({} if verdict == "MERGE" else grounds)}) + "\n"
+
+
 DETERMINISTIC = ("--routing", "deterministic_only")
 JUSTIFIED = {
     "skip_justification": {

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.conftest import Project
 from tests.routed import CRITIC, Case, checked, flow, step
-from tests.routes.common import DOUBT, by_name
+from tests.routes.common import DOUBT, by_name, decision
 
 PLAN = flow("plan", step("think"))
 
@@ -37,12 +37,17 @@ SHIPPED = "    deploy/ship VERIFIED > terminate (fast_path)\n"
 def verdicts(*said: str) -> dict[str, Any]:
     """What the Gate leaves, decision by decision."""
     path = "RUN_BASE/gate/merge_decision.json"
-    return {"decide": [{"write": {path: f'{{"verdict": "{verdict}"}}\n'}} for verdict in said]}
+    return {"decide": [{"write": {path: decision(verdict)}} for verdict in said]}
 
 
 def once(flow_id: str, step_id: str, iteration: int, on: str) -> str:
     at = f"@{iteration}" if iteration > 1 else ""
     return f"    {flow_id}/{step_id}{at} VERIFIED > {on} (deterministic)\n"
+
+
+def unreadable(iteration: int, on: str) -> str:
+    """A decision that does not keep its schema: the artifact is invalid, and the step is asked again."""
+    return once("gate", "decide", iteration, on).replace("VERIFIED", "UNVERIFIED")
 
 
 def bounced(count: int) -> str:
@@ -212,7 +217,7 @@ VERDICTS = [
         "a verdict that is none is not deployed",
         ALL,
         verdicts("PERHAPS"),
-        TO_GATE + once("gate", "decide", 1, "pause"),
+        TO_GATE + unreadable(1, "repeat:decide") + unreadable(2, "pause"),
         end="paused",
         options=RELEASE,
     ),
@@ -229,12 +234,15 @@ VERDICTS = [
         ALL,
         {"decide": {"write": {"RUN_BASE/gate/merge_decision.json": "{"}}},
         TO_GATE
-        + "".join(
-            once("gate", "decide", number, "detour:clarifier")
-            + once("  gate", "sq-clarifier-clarify", number, "repeat:decide")
-            for number in (1, 2, 3)
-        )
-        + once("gate", "decide", 4, "pause"),
+        + unreadable(1, "repeat:decide")
+        + unreadable(2, "detour:clarifier")
+        + once("  gate", "sq-clarifier-clarify", 1, "repeat:decide")
+        + unreadable(3, "repeat:decide")
+        + unreadable(4, "detour:clarifier")
+        + once("  gate", "sq-clarifier-clarify", 2, "repeat:decide")
+        + unreadable(5, "detour:clarifier")
+        + once("  gate", "sq-clarifier-clarify", 3, "repeat:decide")
+        + unreadable(6, "pause"),
         end="paused",
         options=(*RELEASE, "--autopilot"),
         bundled_sidequests=True,

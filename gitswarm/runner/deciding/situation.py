@@ -18,6 +18,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import limited_until
 from gitswarm.records.concern import Concern
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.money import usd
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
@@ -36,6 +37,7 @@ from gitswarm.routing.situation import (
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.acceptance import read_decision
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.position import incoming_decision
@@ -218,15 +220,10 @@ def _changed_by_branches(session: Session, state: RunState, record: StepRecord, 
         yield from (file.path for file in evidence.diff.files) if evidence else ()
 
 
-def _verdict(session: Session, state: RunState) -> str | None:
+def _verdict(session: Session, state: RunState) -> GateVerdict | None:
     """What the newest Gate decided; None when it left nothing that can be read."""
-    path = f"{session.layout.base}/{GATE}/merge_decision.json"
-    try:
-        said = json.loads(session.repository.objects.file(state.tip_tree, path) or b"null")
-    except ValueError:
-        return None
-    verdict = said.get("verdict") if isinstance(said, dict) else None
-    return verdict if isinstance(verdict, str) else None
+    decision = read_decision(session, state)
+    return decision.verdict if decision is not None else None
 
 
 def _stall(session: Session, state: RunState, record: StepRecord, rules: Rules) -> StallState | None:

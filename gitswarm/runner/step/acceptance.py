@@ -1,4 +1,4 @@
-"""Acceptance criteria of a run: read from its artifacts, counted after each step, checked when they are written."""
+"""Artifacts that programs read: criteria, worklists and verdicts, counted after each step, checked when written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ from gitswarm.records.acceptance import (
     standing_states,
 )
 from gitswarm.records.base import Record
+from gitswarm.records.deploy_decision import DeployDecision
+from gitswarm.records.merge_decision import GateFindings, MergeDecision, unanswered
+from gitswarm.records.review import PullRequestStatus, ReviewWorklist, WorklistCount, count_worklist
 from gitswarm.records.text import listed
+from gitswarm.records.traceability import Traceability
+from gitswarm.records.wisdom import Learnings, Proposals
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.test_steps import is_test_record
 from gitswarm.runner.stored import evidence_of
@@ -31,7 +36,22 @@ from gitswarm.specs.promises import promised_artifacts
 AC_MATRIX = "plan/ac_matrix.json"
 AC_STATUS = "build/ac_status.json"
 _MOST_PROBLEMS = 20
-_SCHEMAS: Mapping[str, type[Record]] = {AC_MATRIX: AcMatrix, AC_STATUS: AcStatus}
+WORKLIST = "review/review_worklist.json"
+GATE_FINDINGS = "gate/gate_findings.json"
+MERGE_DECISION = "gate/merge_decision.json"
+_SCHEMAS: Mapping[str, type[Record]] = {
+    AC_MATRIX: AcMatrix,
+    AC_STATUS: AcStatus,
+    WORKLIST: ReviewWorklist,
+    "review/pr_status.json": PullRequestStatus,
+    GATE_FINDINGS: GateFindings,
+    "gate/traceability.json": Traceability,
+    MERGE_DECISION: MergeDecision,
+    "deploy/deploy_decision.json": DeployDecision,
+    "wisdom/learnings.json": Learnings,
+    "wisdom/proposals.json": Proposals,
+    "wisdom/traceability.json": Traceability,
+}
 
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -97,8 +117,23 @@ def _judged_last(session: Session, state: RunState) -> tuple[JudgedCriterion, ..
     return evidence.criteria if evidence is not None else ()
 
 
+def read_decision(session: Session, state: RunState) -> MergeDecision | None:
+    """What the newest Gate decided; None when it left nothing that can be read."""
+    return _read(MergeDecision, _stored(session, state, MERGE_DECISION))
+
+
+def count_work_after(session: Session, before: RunState, written: Mapping[str, bytes]) -> WorklistCount | None:
+    """The items of a review as an execution leaves them; None for one that did not write them."""
+    worklist = _read(ReviewWorklist, written.get(f"{session.layout.base}/{WORKLIST}"))
+    if worklist is None:
+        return None
+    return count_worklist(worklist, _read(ReviewWorklist, _stored(session, before, WORKLIST)))
+
+
 def artifact_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
-    """Where artifacts with a schema of their own do not keep it, or speak of criteria that the run has not."""
+    """Where artifacts with a schema of their own do not keep it, speak of criteria that the run has not, or pass over
+    what a Gate found."""
+    yield from _decision_problems(session, before, written)
     for name, schema in _SCHEMAS.items():
         content = written.get(f"{session.layout.base}/{name}")
         if content is None:
@@ -125,6 +160,14 @@ def _unknown_criteria(session: Session, before: RunState, written: Mapping[str, 
     unknown = [each.id for each in status.criteria if each.id not in known]
     if unknown:
         yield f"{AC_STATUS}: {AC_MATRIX} has no criterion {listed(unknown)}"
+
+
+def _decision_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
+    decision = _read(MergeDecision, written.get(f"{session.layout.base}/{MERGE_DECISION}"))
+    found = _read(GateFindings, _stored(session, before, GATE_FINDINGS))
+    if decision is not None and found is not None:
+        for finding in unanswered(decision, found.findings):
+            yield f"{MERGE_DECISION}: {decision.verdict} passes over {finding.id}, which is open and blocking"
 
 
 def _counted_last(session: Session, before: RunState, step: tuple[str, str]) -> AcProgress | None:

@@ -8,13 +8,10 @@ from gitswarm.engines.kernel import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision
-from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.session import OWN, Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Step
-
-_KERNEL = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
 
 
 def operation_plan(
@@ -24,7 +21,7 @@ def operation_plan(
         flow=session.specs.flows[execution.flow],
         step=Step(id=execution.step, station=execution.agent),
         execution=execution,
-        choice=_KERNEL,
+        choice=OWN,
         session=None,
         before=state,
         decision=decision,
@@ -33,5 +30,5 @@ def operation_plan(
 
 
 def execute_operation(session: Session, place: Workplace, plan: StepPlan, operation: Operation) -> RunState:
-    own = replace(session, engines={**session.engines, _KERNEL.key: KernelEngine(operation)})
+    own = replace(session, engines={**session.engines, OWN.key: KernelEngine(operation)})
     return execute_step(own, place, plan)

@@ -1,0 +1,96 @@
+"""Feedback on a change: the items that Review works off, and what it tells the forge in the end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from gitswarm.records.base import Record
+from gitswarm.records.unique import refuse_twice
+
+ItemId = Annotated[str, Field(pattern=r"^RW-\d{3,}$")]
+
+
+class WorkItem(Record):
+    """One piece of work. `source`: ids of the feedback that it came from; `resolution`: what was done, or why not."""
+
+    id: ItemId
+    title: str = Field(min_length=1)
+    source: tuple[str, ...] = Field(min_length=1)
+    kind: Literal["defect", "security", "design", "test", "docs", "style", "question"]
+    severity: Literal["critical", "major", "minor"]
+    blocking: bool
+    status: Literal["pending", "resolved", "declined"] = "pending"
+    files: tuple[str, ...] = ()
+    resolution: str = ""
+
+    @model_validator(mode="after")
+    def _settled_says_how(self) -> WorkItem:
+        if self.status != "pending" and not self.resolution:
+            raise ValueError(f"{self.id} is {self.status}: 'resolution' says how, or why")
+        if self.severity == "critical" and not self.blocking:
+            raise ValueError(f"{self.id} is critical, and therefore blocking")
+        return self
+
+
+class ReviewWorklist(Record):
+    """`review/review_worklist.json`."""
+
+    items: tuple[WorkItem, ...] = ()
+    stub: bool = False
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> ReviewWorklist:
+        refuse_twice(each.id for each in self.items)
+        return self
+
+
+class WorklistCount(Record):
+    """Counts of a worklist. `lost`: items of the list before that are not in it any more."""
+
+    total: int
+    pending: int
+    pending_blocking: int
+    lost: tuple[str, ...] = ()
+
+
+def count_worklist(worklist: ReviewWorklist, before: ReviewWorklist | None) -> WorklistCount:
+    """An item that is lost, or no longer called blocking without being settled, is pending as it was: nobody gets rid
+    of work by leaving it out of the list.
+
+    :param before: the list as the step found it.
+    """
+    earlier = {item.id: item for item in before.items} if before else {}
+    now = {item.id for item in worklist.items}
+    lost = tuple(item for name, item in earlier.items() if name not in now)
+    pending = [item for item in (*worklist.items, *lost) if item.status == "pending"]
+    blocking = [item for item in pending if item.blocking or (item.id in earlier and earlier[item.id].blocking)]
+    return WorklistCount(
+        total=len(worklist.items) + len(lost),
+        pending=len(pending),
+        pending_blocking=len(blocking),
+        lost=tuple(item.id for item in lost),
+    )
+
+
+class Reply(Record):
+    """What a comment on the forge is answered. `to`: the id of the feedback; `item`: the work that it became."""
+
+    to: str = Field(min_length=1)
+    item: ItemId
+    text: str = Field(min_length=1)
+
+
+class PullRequestStatus(Record):
+    """`review/pr_status.json`: what git-swarm is to tell the forge when the review is over."""
+
+    state: Literal["draft", "ready"]
+    reason: str = Field(min_length=1)
+    replies: tuple[Reply, ...] = ()
+    stub: bool = False
+
+    @model_validator(mode="after")
+    def _one_reply_each(self) -> PullRequestStatus:
+        refuse_twice(reply.to for reply in self.replies)
+        return self

@@ -115,8 +115,8 @@ class Evidence(Record):
     change because of them.
     `put_back`: code that a role which only reads it, or a test command, had changed; it is as it was.
     `opened`, `closed`: concerns that this execution opened, and the ids of those that it settled; `accepted`: a
-    person's word on some. Runs of format 1 have none of them. `worklist` counts the items of a review, in the step
-    that wrote them.
+    person's word on some. Runs of format 1 have none of them. `worklist` counts the items of a review, in steps
+    that may write them.
     """
 
     diff: DiffSummary

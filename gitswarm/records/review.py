@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -47,7 +48,7 @@ class ReviewWorklist(Record):
 
 
 class WorklistCount(Record):
-    """Counts of a worklist. `lost`: items of the list before that are not in it any more."""
+    """Counts of a worklist. `lost`: items of an earlier list that are not in it any more."""
 
     total: int
     pending: int
@@ -55,22 +56,24 @@ class WorklistCount(Record):
     lost: tuple[str, ...] = ()
 
 
-def count_worklist(worklist: ReviewWorklist, before: ReviewWorklist | None) -> WorklistCount:
-    """An item that is lost, or no longer called blocking without being settled, is pending as it was: nobody gets rid
-    of work by leaving it out of the list.
+def count_worklist(worklist: ReviewWorklist, earlier: Iterable[ReviewWorklist]) -> WorklistCount:
+    """An item that is lost counts as it was last, and one that was ever called blocking still is: nobody gets rid of
+    work by leaving it out of the list, or by calling it a trifle.
 
-    :param before: the list as the step found it.
+    :param earlier: the list as it was before, the oldest first.
     """
-    earlier = {item.id: item for item in before.items} if before else {}
+    known: dict[str, WorkItem] = {}
+    blocking: set[str] = set()
+    for version in (*earlier, worklist):
+        known |= {item.id: item for item in version.items}
+        blocking |= {item.id for item in version.items if item.blocking}
     now = {item.id for item in worklist.items}
-    lost = tuple(item for name, item in earlier.items() if name not in now)
-    pending = [item for item in (*worklist.items, *lost) if item.status == "pending"]
-    blocking = [item for item in pending if item.blocking or (item.id in earlier and earlier[item.id].blocking)]
+    pending = [name for name, item in known.items() if item.status == "pending"]
     return WorklistCount(
-        total=len(worklist.items) + len(lost),
+        total=len(known),
         pending=len(pending),
-        pending_blocking=len(blocking),
-        lost=tuple(item.id for item in lost),
+        pending_blocking=len(blocking.intersection(pending)),
+        lost=tuple(name for name in known if name not in now),
     )
 
 

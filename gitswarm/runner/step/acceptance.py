@@ -39,7 +39,7 @@ _MOST_PROBLEMS = 20
 WORKLIST = "review/review_worklist.json"
 GATE_FINDINGS = "gate/gate_findings.json"
 MERGE_DECISION = "gate/merge_decision.json"
-_SCHEMAS: Mapping[str, type[Record]] = {
+SCHEMAS: Mapping[str, type[Record]] = {
     AC_MATRIX: AcMatrix,
     AC_STATUS: AcStatus,
     WORKLIST: ReviewWorklist,
@@ -123,18 +123,26 @@ def read_decision(session: Session, state: RunState) -> MergeDecision | None:
 
 
 def count_work_after(session: Session, before: RunState, written: Mapping[str, bytes]) -> WorklistCount | None:
-    """The items of a review as an execution leaves them; None for one that did not write them."""
-    worklist = _read(ReviewWorklist, written.get(f"{session.layout.base}/{WORKLIST}"))
+    """The items of a review as an execution leaves them, with those that its list had when the review was entered or
+    since; None without a list that keeps its schema."""
+    path = f"{session.layout.base}/{WORKLIST}"
+    content = written.get(path) or _stored(session, before, WORKLIST)
+    worklist = _read(ReviewWorklist, content)
     if worklist is None:
         return None
-    return count_worklist(worklist, _read(ReviewWorklist, _stored(session, before, WORKLIST)))
+    objects = session.repository.objects
+    entered = before.tally.entered.get("review", ())
+    first = objects.commit(entered[0].parent).tree if entered else before.tip_tree
+    trees = dict.fromkeys((first, *(record.tree for record in entered)))
+    earlier = (_read(ReviewWorklist, objects.file(tree, path)) for tree in trees)
+    return count_worklist(worklist, (version for version in earlier if version is not None))
 
 
 def artifact_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
     """Where artifacts with a schema of their own do not keep it, speak of criteria that the run has not, or pass over
     what a Gate found."""
     yield from _decision_problems(session, before, written)
-    for name, schema in _SCHEMAS.items():
+    for name, schema in SCHEMAS.items():
         content = written.get(f"{session.layout.base}/{name}")
         if content is None:
             continue

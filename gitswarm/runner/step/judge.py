@@ -20,7 +20,13 @@ from gitswarm.records.evidence import CheckOutcome, Evidence, Flag, TestReport, 
 from gitswarm.records.outcome import Status, worse
 from gitswarm.routing.joins import cap_of
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import LeftCriteria, artifact_problems, count_after, count_work_after
+from gitswarm.runner.step.acceptance import (
+    WORKLIST,
+    LeftCriteria,
+    artifact_problems,
+    count_after,
+    count_work_after,
+)
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.findings import find_concerns
 from gitswarm.runner.step.plan import StepPlan
@@ -52,7 +58,9 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
             "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), left),
             "criteria": claimed.criteria,
             "artifact_problems": tuple(artifact_problems(session, plan.before, claimed.artifacts)),
-            "worklist": count_work_after(session, plan.before, claimed.artifacts),
+            "worklist": (
+                count_work_after(session, plan.before, claimed.artifacts) if WORKLIST in plan.artifacts else None
+            ),
         }
     )
     envelope = claimed.envelope

@@ -5,55 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.engines.kernel import Operation
 from gitswarm.errors import GitFailedError
-from gitswarm.evidence.diff_scan import scan
 from gitswarm.git.as_user import UsersGit
 from gitswarm.git.commits import NewCommit, Person
-from gitswarm.ledger.approval import Word, code_tree, last_word, standing_approval
+from gitswarm.ledger.approval import Word, last_word, standing_approval
 from gitswarm.ledger.layout import HUMAN
-from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.concern import Concern
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.evidence import DiffSummary
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.outcome import RunStatus, Status
 from gitswarm.runner.human import ADOPT
-from gitswarm.runner.landing.accepting import accepted_concerns, concerns_at_end
-from gitswarm.runner.landing.cautions import Caution, cautions_of, tests_of
+from gitswarm.runner.landing.open_at_end import accepted_concerns
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.subject import APPROVE, Subject, speaking, subject_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.partial import standing_partial
 from gitswarm.runner.undo.recovery import look
 from gitswarm.runner.workplace import prepare_worktree
-
-APPROVE = "approve"
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
-    `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes;
-    `concerns`: what is open; `never`: why this run lands in no case."""
-
-    base: str
-    tip: str
-    code: str
-    diff: DiffSummary
-    tests: str
-    played: bool
-    cautions: tuple[Caution, ...] = ()
-    concerns: tuple[Concern, ...] = ()
-    never: str = ""
-
-    @property
-    def size(self) -> str:
-        files = len(self.diff.files)
-        count = f"{files} file{'' if files == 1 else 's'}"
-        return f"{count}, +{self.diff.insertions} -{self.diff.deletions}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +34,6 @@ class Approval:
     subject: Subject
     is_new: bool
     state: RunState
-
-
-def subject_of(session: Session, state: RunState) -> Subject:
-    repository = session.repository
-    code = code_tree(repository, state)
-    base = repository.objects.commit(state.base).tree
-    return Subject(
-        base=state.base,
-        tip=state.tip,
-        code=code,
-        diff=scan(repository.diffs, base, code),
-        tests=tests_of(session, state),
-        played=was_played(session, state),
-        cautions=cautions_of(session, state),
-        concerns=concerns_at_end(session, state),
-        never=_never(session, state),
-    )
-
-
-def _never(session: Session, state: RunState) -> str:
-    if was_played(session, state) and not session.spec.allow_stub:
-        return "it was played, and not started with --allow-stub"
-    return ""
-
-
-def was_played(session: Session, state: RunState) -> bool:
-    """Whether something in the run is not what a model or the project itself did."""
-    return session.spec.scripted or is_played(state)
 
 
 def approve_run(
@@ -148,16 +90,6 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
     step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.REJECTS, subject, handoff))
     return _said(session, execute_out_of_band(session, state, step), subject)
-
-
-def speaking(word: Word, subject: Subject, handoff: Handoff) -> Operation:
-    """The operation of a step that says this word about the code; its commit stands on `subject.tip`."""
-
-    def operation(_request: StepRequest, _emit: Emit) -> StepResult:
-        said = {word.value: f"{subject.tip} {subject.code}"}
-        return StepResult(APPROVE, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=said)
-
-    return operation
 
 
 def _said(session: Session, after: RunState, subject: Subject) -> Approval:

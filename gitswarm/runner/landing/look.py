@@ -9,9 +9,9 @@ from gitswarm.ledger.landed import grounds, landings, merged_code
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.run_id import BRANCH_PREFIX
-from gitswarm.runner.landing.approve import was_played
 from gitswarm.runner.landing.plan import HEADS, Facts, Way, Wish
 from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.subject import was_played
 from gitswarm.runner.session import Session
 from gitswarm.worktree.commit_hooks import HooksFolder, changed_hooks, hooks_folder
 from gitswarm.worktree.land import checkouts_of

@@ -1,0 +1,211 @@
+"""One landing: again from the start whenever the target moves meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.engines.kernel import Operation
+from gitswarm.errors import RefMovedError, StorageError, SwarmError
+from gitswarm.git.merge import Merged
+from gitswarm.ledger.approval import LANDING, LandedAs, Word
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.run import verify_run
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.outcome import Result, Status
+from gitswarm.runner.landing.look import merged
+from gitswarm.runner.landing.plan import Way, short
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.shape import Made, Spoiled, describe, make_commit, needs_test, shape_of
+from gitswarm.runner.session import Session
+from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_way
+
+LAND = "land"
+_ATTEMPTS = 5
+"""How often a target may move while we land on it."""
+
+_FINDINGS_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a landing went. `tested`: what the tests said on the way."""
+
+    what: LandedAs | Refused
+    summary: str
+    tested: StepResult | None = None
+
+
+def landing_operation(
+    session: Session, state: RunState, way: Way, tell: Callable[[Outcome], None] = lambda _outcome: None
+) -> Operation:
+    """The operation of a step that lands; a refusal is a step that is BLOCKED, with what stood in the way.
+
+    :param state: the run before that step.
+    """
+
+    def operation(request: StepRequest, emit: Emit) -> StepResult:
+        started = time.monotonic()
+        try:
+            outcome = _Attempt(session, state, way, request, emit).until_done()
+        except StorageError:
+            raise  # our own journal, or a disk that takes no step either
+        except SwarmError as error:
+            refused = Refused(error.message, error.hint)
+            outcome = Outcome(refused, error.message)
+        tell(outcome)
+        return replace(landing_result(way, outcome), duration_ms=int((time.monotonic() - started) * 1000))
+
+    return operation
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One landing, again from the start whenever the target moved meanwhile."""
+
+    session: Session
+    state: RunState
+    way: Way
+    request: StepRequest
+    emit: Emit
+    _tested: StepResult | None = field(default=None, init=False)
+
+    def until_done(self) -> Outcome:
+        for _attempt in range(_ATTEMPTS):
+            outcome = self._once()
+            if outcome is not None:
+                return replace(outcome, tested=self._tested)
+        refused = Refused(
+            f"{short(self.way.target)} kept moving: {_ATTEMPTS} times while we landed on it",
+            f"git swarm land {self.session.layout.run_id}",
+        )
+        return Outcome(refused, refused.reason, tested=self._tested)
+
+    def _once(self) -> Outcome | None:
+        """None: the target moved, and nothing has happened."""
+        session, way = self.session, self.way
+        tip = session.repository.refs.read(way.target)
+        if tip is None:
+            refused = Refused(f"{short(way.target)} was deleted just now", f"git swarm land {session.layout.run_id}")
+            return Outcome(refused, refused.reason)
+        found = merged(session, way, tip)
+        if found.conflicts:
+            refused = conflict(session, way, found)
+            return Outcome(refused, refused.reason)
+        test = needs_test(session, way, found.tree)
+        shape = shape_of(session, self.state, way, tip, found.tree)
+        made = make_commit(session, shape, self.request, self.emit, test=test)
+        self._tested = made.tested
+        if isinstance(made, Spoiled):
+            return Outcome(made.refused, made.refused.reason)
+        key = f"land {session.layout.run_id} {way.approval.about}"
+        self.emit(Event(EventKind.INTENT, {"key": key, "target": way.target, "onto": tip, "commit": made.commit}))
+        return self._moved(tip, made)
+
+    def _moved(self, tip: str, made: Made) -> Outcome | None:
+        session, way = self.session, self.way
+        refused = move_target(session, way.target, tip, made.commit)
+        if isinstance(refused, Refused):
+            return Outcome(refused, refused.reason)
+        if refused:
+            return Outcome(LandedAs(made.commit, way.target), describe(way, made))
+        return None
+
+
+def move_target(session: Session, target: str, old: str, new: str) -> bool | Refused:
+    """Moves a branch forward, with the files of the checkout that stands on it. False: it is no more at `old`."""
+    repository = session.repository
+    checkouts = checkouts_of(repository, target)
+    if not checkouts:
+        try:
+            repository.refs.swap(target, old, new, why=f"land {session.layout.run_id}")
+        except RefMovedError:
+            return False
+        return True
+    objects = repository.objects
+    refused = occupied(session, checkouts, objects.commit(old).tree, objects.commit(new).tree)
+    if refused is not None:
+        return refused
+    said = fast_forward(repository, checkouts[0], new)
+    if said is None:
+        return True
+    if repository.refs.read(target) != old:
+        return False
+    return Refused(
+        f"git would not move {short(target)} in {checkouts[0].path}", f"git -C {checkouts[0].path} status", said=said
+    )
+
+
+def occupied(session: Session, checkouts: list[Checkout], before: str, after: str) -> Refused | None:
+    """Why a checkout cannot follow from one tree to the other without anything of the user's being touched."""
+    changed = session.repository.diffs.between(before, after)
+    paths = sorted({path for delta in changed for path in (delta.path, delta.old_path) if path is not None})
+    for checkout in checkouts:
+        if checkout.busy is not None:
+            return Refused(f"{checkout.path} is in the middle of a {checkout.busy}", f"git -C {checkout.path} status")
+        dirty = in_the_way(session.repository, checkout, paths)
+        if dirty:
+            return Refused(
+                f"{checkout.path} holds work of yours in files that the landing changes",
+                f"git -C {checkout.path} stash -u   (then land, then: git stash pop)",
+                dirty,
+            )
+    return None
+
+
+def unsound(session: Session) -> Refused | None:
+    """What was approved is worth as much as the commits that say so."""
+    run = session.layout.run_id
+    found = [one for one in verify_run(session.repository, session.layout).findings if one.severity == "error"]
+    if not found:
+        return None
+    count = len(found)
+    return Refused(
+        f"{run} is not what git-swarm wrote: {count} finding{'' if count == 1 else 's'}",
+        f"git swarm verify {run}",
+        said="\n".join(map(_named, found[:_FINDINGS_NAMED])),
+    )
+
+
+def _named(finding: Finding) -> str:
+    where = " ".join(text for text in (finding.commit and finding.commit[:8], finding.step, finding.check) if text)
+    return f"{where}: {finding.message}"
+
+
+def conflict(session: Session, way: Way, found: Merged) -> Refused:
+    run = session.layout.run_id
+    count = len(found.conflicts)
+    return Refused(
+        f"{short(way.target)} and {run} change the same places in {count} file{'' if count == 1 else 's'}: "
+        "the approval is void",
+        f"git swarm start {' '.join(session.spec.flows)} -m '…'   (on today's {short(way.target)})",
+        found.conflicts,
+        voids=True,
+    )
+
+
+def landing_result(way: Way | None, outcome: Outcome) -> StepResult:
+    tested = outcome.tested
+    trailers: dict[str, str] = {}
+    if isinstance(outcome.what, LandedAs):
+        handoff = Handoff(status=Status.VERIFIED, summary=outcome.summary)
+        trailers[LANDING] = f"{outcome.what.commit} {outcome.what.target}"
+    else:
+        said = tuple(text for text in (*outcome.what.paths, outcome.what.said) if text)
+        handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=said)
+        if outcome.what.voids and way is not None:
+            trailers[Word.VOIDS] = way.approval.commit
+    result = StepResult(LAND, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)
+    if tested is None:
+        return result
+    return replace(
+        result,
+        check=tested.check,
+        transcript=tested.transcript,
+        tool_calls=tested.tool_calls,
+        report_text=tested.report_text,
+    )

@@ -26,7 +26,7 @@ from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.base_instructions import read_instructions
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
 from gitswarm.runner.observer import Observer
-from gitswarm.runner.operations import refuse_unknown_operations
+from gitswarm.runner.operations.known import refuse_unknown_operations
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow

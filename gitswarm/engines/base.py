@@ -128,6 +128,7 @@ class StepResult:
     `report_files`: reports that it was asked for. `trailers`: what the step's commit says besides; only the kernel
     has something to say there. `outcome`: how a session ended; None where there is none. `model`: the one that
     answered, where that is another than was asked. `placeholders`: promised outputs that a stub filled in.
+    `facts`: what an operation of the kernel found.
     `started_at`, `completed_at`: ISO 8601, filled in by the runner."""
 
     step_id: str
@@ -148,6 +149,7 @@ class StepResult:
     outcome: EngineOutcome | None = None
     model: str | None = None
     placeholders: tuple[str, ...] = ()
+    facts: Mapping[str, JsonValue] = field(default_factory=dict)
     started_at: str = ""
     completed_at: str = ""
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, JsonValue, NonNegativeInt
 
 from gitswarm.records.acceptance import AcProgress, JudgedCriterion
 from gitswarm.records.base import Record
@@ -113,6 +113,7 @@ class Evidence(Record):
     `ac` counts the acceptance criteria, None without a matrix; `criteria`: what a test run proves of them.
     `artifact_problems` says where an artifact does not keep its schema. `secrets`: files that were taken out of the
     change because of them.
+    `operation`: what git-swarm itself found out in a step of its own; docs/flows.md has the fields.
     `put_back`: code that a role which only reads it, or a test command, had changed; it is as it was.
     `opened`, `closed`: concerns that this execution opened, and the ids of those that it settled; `accepted`: a
     person's word on some. Runs of format 1 have none of them. `worklist` counts the items of a review, in steps
@@ -130,6 +131,7 @@ class Evidence(Record):
     criteria: tuple[JudgedCriterion, ...] = ()
     artifact_problems: tuple[str, ...] = ()
     secrets: tuple[SecretFound, ...] = ()
+    operation: dict[str, JsonValue] = {}
     opened: tuple[Concern, ...] = ()
     closed: tuple[str, ...] = ()
     accepted: tuple[AcceptedConcern, ...] = ()

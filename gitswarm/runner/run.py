@@ -16,6 +16,7 @@ from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.forks.branching import execute_fork
+from gitswarm.runner.operations.catalog import execute_kernel_step
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
@@ -52,7 +53,8 @@ def carry_on(
                 resumption = None if branched.executed else resumption
             else:
                 plan = plan_step(session, place, reached, decision, resumption)
-                reached = execute_step(session, place, plan)
+                execute = execute_kernel_step if plan.step.is_kernel else execute_step
+                reached = execute(session, place, plan)
                 resumption = None
             session.around.observer.committed(reached)
             decision = decide_next(session, reached)

@@ -17,7 +17,7 @@ from gitswarm.routing.driver import decide
 from gitswarm.routing.loops import Executed
 from gitswarm.routing.macro import ALL
 from gitswarm.routing.situation import Situation
-from gitswarm.runner.operations import refuse_unknown_operations
+from gitswarm.runner.operations.known import refuse_unknown_operations
 from gitswarm.runner.specs import checked_flow
 from gitswarm.runner.step.acceptance import SCHEMAS
 from gitswarm.specs.flow import SDLC_FLOWS, Branch, Operation, Step

@@ -82,6 +82,7 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
             tampered=tuple(tampered),
             quarantined=tuple(quarantined),
             secrets=secrets,
+            operation=dict(result.facts),
             put_back=tuple(put_back),
         ),
         code_tree=code_tree,

@@ -13,7 +13,7 @@ from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.operations import refuse_unknown_operation
+from gitswarm.runner.operations.known import refuse_unknown_operation
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief

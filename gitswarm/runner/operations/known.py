@@ -1,4 +1,4 @@
-"""The operations of `engine: kernel` steps that this version can carry out."""
+"""Which operations this version can carry out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from gitswarm.errors import SwarmError
 from gitswarm.specs.flow import Flow, Operation, Step
 
-OPERATIONS: frozenset[Operation] = frozenset()
+_MISSING: frozenset[Operation] = frozenset(
+    {"publish", "harvest", "watch_ci", "wisdom", "fetch_upstream", "rebase", "carry_over"}
+)
 
 
 def refuse_unknown_operations(flows: Iterable[Flow]) -> None:
@@ -24,7 +26,7 @@ def refuse_unknown_operation(flow: Flow, step: Step) -> None:
     """
     :raises SwarmError: the step needs an operation that this version does not have.
     """
-    if step.operation is not None and step.operation not in OPERATIONS:
+    if step.operation in _MISSING:
         raise SwarmError(
             f"{flow.id}/{step.id} needs the operation '{step.operation}', which this version does not have",
             hint=f"git swarm flows show {flow.id}   (its steps; start flows without such a step)",

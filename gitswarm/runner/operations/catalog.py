@@ -1,0 +1,34 @@
+"""The operation that a kernel step carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gitswarm.engines import kernel
+from gitswarm.ledger.approval import follow_approval
+from gitswarm.ledger.state import RunState
+from gitswarm.runner.operations.checks import ScanSecrets, Verify
+from gitswarm.runner.operations.deploying import Approve, Land, RecordNotDeployed
+from gitswarm.runner.operations.ground import Ground
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.operation import execute_operation
+from gitswarm.runner.step.plan import StepPlan
+from gitswarm.specs.flow import Operation
+
+_OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
+    "verify": Verify,
+    "scan_secrets": ScanSecrets,
+    "approve": Approve,
+    "land": Land,
+    "record_not_deployed": RecordNotDeployed,
+}
+
+
+def execute_kernel_step(session: Session, place: Workplace, plan: StepPlan) -> RunState:
+    """Carries out and commits a step with an operation; the state after it."""
+    if plan.step.operation is None:
+        raise ValueError(f"{plan.step.id} has no operation")
+    operation = _OPERATIONS[plan.step.operation](Ground(session, place, plan))
+    after = execute_operation(session, place, plan, operation)
+    follow_approval(session.repository, after)
+    return after

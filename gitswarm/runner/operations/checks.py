@@ -1,0 +1,90 @@
+"""`verify` and `scan_secrets`: what a Gate and a forge may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.verify.run import verify_run
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Status
+from gitswarm.records.secrets import SecretFound
+from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.secrets import described
+
+PUBLISHED = ("review/pr.md", "review/pr_status.json", "review/github_report.md")
+"""Artifacts of a run that a forge gets, besides its code."""
+
+_MOST_FINDINGS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """What `git swarm verify` says of the run so far."""
+
+    ground: Ground
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        session = self.ground.session
+        report = verify_run(session.repository, session.layout)
+        errors = [finding for finding in report.findings if finding.severity == "error"]
+        told: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
+        summary = f"{report.commits} commits, {len(errors)} of {len(report.findings)} findings are errors"
+        handoff = Handoff(
+            status=Status.UNVERIFIED if errors else Status.VERIFIED,
+            summary=summary,
+            concerns=tuple(f"{finding.check}: {finding.message}" for finding in errors[:5]),
+        )
+        found: dict[str, JsonValue] = {
+            "sound": report.is_sound,
+            "commits": report.commits,
+            "errors": len(errors),
+            "findings": told,
+        }
+        return reported(self.ground, request, handoff, found)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSecrets:
+    """Looks through everything that would be published."""
+
+    ground: Ground
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        ground = self.ground
+        found = secrets_in(ground.session, ground.state)
+        handoff = Handoff(
+            status=Status.UNVERIFIED if found else Status.VERIFIED,
+            summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
+            concerns=tuple(map(described, found[:5])),
+        )
+        told: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
+        return reported(ground, request, handoff, {"found": len(found), "secrets": told})
+
+
+def secrets_in(session: Session, state: RunState) -> Sequence[SecretFound]:
+    """Secrets in what the run changes in the code, and in the texts that a forge gets."""
+    return list(_in_code(session, state)) + list(_in_texts(session, state))
+
+
+def _in_code(session: Session, state: RunState) -> Iterator[SecretFound]:
+    objects, store = session.repository.objects, session.store
+    base, code = store.code(objects.commit(state.base).tree), store.code(state.tip_tree)
+    for delta in session.repository.diffs.between(base, code):
+        content = objects.file(code, delta.path)
+        if content is not None:
+            before = objects.file(base, delta.old_path or delta.path)
+            yield from session.redactor.find_in_code(delta.path, content, before)
+
+
+def _in_texts(session: Session, state: RunState) -> Iterator[SecretFound]:
+    for artifact in PUBLISHED:
+        path = f"{session.layout.base}/{artifact}"
+        content = session.repository.objects.file(state.tip_tree, path)
+        if content is not None:
+            yield from session.redactor.find_in_code(path, content, None)

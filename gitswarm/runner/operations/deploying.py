@@ -1,0 +1,141 @@
+"""`approve`, `land` and `record_not_deployed`: git-swarm's own word on the code, and the way to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.ledger.approval import Word, last_landing
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Status
+from gitswarm.records.routing import HumanPolicy
+from gitswarm.runner.landing.attempt import Outcome, landing_operation, unsound
+from gitswarm.runner.landing.look import facts_of
+from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
+from gitswarm.runner.landing.push import push_target
+from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.subject import subject_of
+from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.step.acceptance import read_decision
+from gitswarm.runner.step.concerns import open_concerns
+
+MERGE_RESULT = "deploy/merge_result.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """Approves commit and code for a verdict that merges and that nothing contradicts which git-swarm knows."""
+
+    ground: Ground
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        ground = self.ground
+        decision = read_decision(ground.session, ground.state)
+        verdict = decision.verdict.value if decision is not None else None
+        against = list(_against(ground)) if decision is not None and decision.verdict.merges else []
+        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": list(against)}
+        if decision is None or not decision.verdict.merges:
+            summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
+            return reported(ground, request, Handoff(status=Status.VERIFIED, summary=summary), report)
+        if against:
+            return reported(ground, request, _refusal(ground, against), report)
+        subject = subject_of(ground.session, ground.state)
+        handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
+        said = {Word.APPROVES.value: f"{subject.tip} {subject.code}"}
+        return reported(ground, request, handoff, {**report, "approved": True, "code": subject.code}, said)
+
+
+def _against(ground: Ground) -> Iterator[str]:
+    """What stands against a merge, whatever an agent decided."""
+    session, state = ground.session, ground.state
+    yield from (f"{concern.id}: {concern.fact}" for concern in open_concerns(session, state, blocking=True))
+    refused = unsound(session)
+    if refused is not None:
+        yield refused.reason
+    if session.spec.settings.deploy.require_signature:
+        yield "deploy.require_signature: a person has to sign (git swarm approve)"
+
+
+def _refusal(ground: Ground, against: list[str]) -> Handoff:
+    """A watched run waits for a person's word on what is open; nobody else's changes it."""
+    first = against[0].partition(": ")[0]
+    watched = ground.session.spec.human is HumanPolicy.SUPERVISED
+    return Handoff(
+        status=Status.BLOCKED if watched else Status.UNVERIFIED,
+        summary=f"not approved, although the verdict merges: {against[0]}",
+        blockers=(*against, f"git swarm resume {ground.run} --accept '{first}=WHY'") if watched else (),
+        concerns=() if watched else tuple(against),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Land:
+    """What `git swarm land` does, in the middle of a run."""
+
+    ground: Ground
+
+    def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
+        ground, wish = self.ground, Wish()
+        session, state = ground.session, ground.state
+        decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
+        if isinstance(decided, Landed):
+            return self._landed(request, decided.landing.commit, decided.target, {})
+        refused = unsound(session) if isinstance(decided, Way) else decided
+        if refused is not None or isinstance(decided, Refused):
+            return self._refused(request, refused or Refused("nothing to land", ""))
+        told: list[Outcome] = []
+        result = landing_operation(session, state, decided, told.append)(request, emit)
+        what = told[-1].what
+        if isinstance(what, Refused):
+            return replace(self._refused(request, what), trailers=result.trailers, check=result.check)
+        landed = self._landed(request, what.commit, what.target, result.trailers)
+        return replace(landed, check=result.check, transcript=result.transcript, tool_calls=result.tool_calls)
+
+    def _landed(self, request: StepRequest, commit: str, target: str, trailers: Mapping[str, str]) -> StepResult:
+        pushed = self._pushed(target)
+        report: dict[str, JsonValue] = {"landed": True, "commit": commit, "target": short(target), "reason": pushed}
+        summary = f"landed on {short(target)} as {commit[:12]}" + (f"; {pushed}" if pushed else "")
+        return reported(self.ground, request, Handoff(status=Status.VERIFIED, summary=summary), report, trailers)
+
+    def _pushed(self, target: str) -> str:
+        """Where the team asked for it; a push that fails does not take the landing back."""
+        if not self.ground.session.spec.settings.deploy.push:
+            return ""
+        pushed = push_target(self.ground.session, target)
+        return pushed.reason if isinstance(pushed, Refused) else f"pushed to {pushed}"
+
+    def _refused(self, request: StepRequest, refused: Refused) -> StepResult:
+        report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
+        concerns = tuple(text for text in (*refused.paths, refused.said, refused.hint) if text)
+        handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
+        return reported(self.ground, request, handoff, report)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordNotDeployed:
+    """Says that nothing landed, and why."""
+
+    ground: Ground
+
+    def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
+        ground = self.ground
+        landed = last_landing(ground.session.repository, ground.state)
+        if landed is not None:  # an earlier Deploy of this run did
+            report: dict[str, JsonValue] = {
+                "landed": True,
+                "commit": landed.commit,
+                "target": short(landed.target),
+                "reason": "landed before",
+            }
+            return reported(ground, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
+        decision = read_decision(ground.session, ground.state)
+        verdict = decision.verdict.value if decision is not None else "missing, or cannot be read"
+        said = (
+            ground.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
+        )
+        reason = str(said) if said else f"the verdict is {verdict}"
+        report = {"landed": False, "commit": None, "target": None, "reason": reason}
+        return reported(ground, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)

@@ -69,9 +69,11 @@ def _declared(link: Link, papers: Papers, frozen: Frozen) -> frozenset[str]:
     """Files that the step or its station may write, relative to RUN_BASE."""
     execution = link.execution
     flow = frozen.flows.get(execution.flow) if execution else None
-    if execution is None or flow is None or execution.agent in (HUMAN, KERNEL):
+    if execution is None or flow is None or execution.agent == HUMAN:
         return frozenset()
     step = flow.step(execution.step) if flow.has_step(execution.step) else None
+    if execution.agent == KERNEL and (step is None or not step.is_kernel):
+        return frozenset()  # typed by a person, out of band
     station = step.station if step is not None else papers.receipt.station if papers.receipt is not None else None
     return frozenset(declared_artifacts(flow, step, frozen.stations.get(station or "")))
 

@@ -1,0 +1,162 @@
+"""From a verdict to a landed commit, or to none: what a Gate approves and a Deploy lands, by git-swarm's own steps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.conftest import Project
+from tests.projects import ask
+from tests.routes.common import decision
+
+BUILD = """\
+id: build
+steps:
+  - {id: make, station: code-implementer}
+"""
+GATE = """\
+id: gate
+steps:
+  - {id: verify, engine: kernel, operation: verify, teaching: {outputs: [verify_report.json]}}
+  - {id: scan, engine: kernel, operation: scan_secrets, teaching: {outputs: [secret_scan.json]}}
+  - {id: decide, station: merge-decider}
+  - {id: approve, engine: kernel, operation: approve, teaching: {outputs: [approval.json]}}
+"""
+DEPLOY = """\
+id: deploy
+steps:
+  - id: merge
+    engine: kernel
+    operation: land
+    teaching: {outputs: [merge_result.json]}
+    routing:
+      kind: branch
+      when: [{if: evidence.operation.landed == true, next: done}]
+      default: not_deployed
+  - {id: not_deployed, engine: kernel, operation: record_not_deployed, teaching: {outputs: [merge_result.json]}}
+  - {id: done, station: deploy-cleanup}
+"""
+FILES = {
+    "app.py": "x = 1\n",
+    ".swarm/flows/build.yaml": BUILD,
+    ".swarm/flows/gate.yaml": GATE,
+    ".swarm/flows/deploy.yaml": DEPLOY,
+}
+FLOWS = ("build", "gate", "deploy")
+MAKE = {"write": {"app.py": "x = 2\n"}}
+
+
+def play(project: Project, make: dict[str, Any], verdict: str, *options: str) -> dict[str, Any]:
+    """The run of these three flows, as `list` tells it."""
+    script = {
+        "steps": {
+            "make": make,
+            "decide": {"write": {"RUN_BASE/gate/merge_decision.json": decision(verdict)}},
+        }
+    }
+    ask(project, "start", *FLOWS, "--script", project.script(json.dumps(script)), *options)
+    (run,) = project.json("list")
+    project.swarm("verify", run["run_id"])
+    found: dict[str, Any] = run
+    return found
+
+
+def result(project: Project, run: str) -> dict[str, Any]:
+    """What Deploy says of the landing."""
+    text = project.git("show", f"shadow/{run}:.swarm/runs/{run}/deploy/merge_result.json")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_a_merge_that_nothing_contradicts_is_landed(project: Project) -> None:
+    project.commit(FILES)
+    run = play(project, MAKE, "MERGE", "--autopilot", "--allow-stub")
+    assert run["state"] == "succeeded"
+    assert project.git("show", "HEAD:app.py") == "x = 2"
+    assert result(project, run["run_id"])["commit"] == project.git("rev-parse", "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "options", "why"),
+    [
+        pytest.param("MERGE", (), "is played", id="played, without --allow-stub"),
+        pytest.param("MERGE", ("--allow-stub",), "nobody has approved", id="a blocking concern is open"),
+    ],
+)
+def test_a_merge_that_something_contradicts_is_not(
+    project: Project, verdict: str, options: tuple[str, ...], why: str
+) -> None:
+    before = project.commit(FILES)
+    make = {**MAKE, "leaves_out": ["impl_changes_summary.md"]} if options else MAKE
+    run = play(project, make, verdict, "--autopilot", *options)
+    found = result(project, run["run_id"])
+    assert (found["landed"], why in found["reason"]) == (False, True), found
+    assert project.git("rev-parse", "HEAD") == before
+    assert run["state"] == ("unproven" if options else "succeeded")
+
+
+def test_a_person_may_take_a_concern_on(project: Project) -> None:
+    project.commit(FILES)
+    make = {**MAKE, "leaves_out": ["impl_changes_summary.md"]}
+    run = play(project, make, "MERGE", "--allow-stub")
+    name = run["run_id"]
+    concern = "artifact_missing@build/make"
+    assert (run["state"], run["open_concerns"][0]["id"]) == ("paused", concern)
+    ask(project, "resume", name, "--accept", f"{concern}=the change is one line")
+    assert project.json("status", name)["state"] == "paused"  # deploy needs a person's word
+    ask(project, "resume", name)
+    project.swarm("verify", name)
+    assert project.json("status", name)["state"] == "succeeded"
+    assert project.git("show", "HEAD:app.py") == "x = 2"
+
+
+def test_what_is_found_after_the_first_pause_keeps_the_gate_from_approving(project: Project) -> None:
+    """The finding is about the Gate's own step, so that only `approve` can hold the run."""
+    gate = GATE.replace(
+        "  - {id: approve,", "  - {id: late, engine: command, command: {run: 'exit 1'}}\n  - {id: approve,"
+    )
+    before = project.commit({**FILES, ".swarm/flows/gate.yaml": gate})
+    run = play(project, MAKE, "MERGE", "--allow-stub")
+    name, concern = run["run_id"], "command_red@gate/late"
+    assert run["state"] == "paused"
+    assert concern in project.json("status", name)["question"]
+    assert project.git("rev-parse", "HEAD") == before
+    ask(project, "resume", name, "--accept", f"{concern}=known, not ours")
+    ask(project, "resume", name)
+    project.swarm("verify", name)
+    assert (project.json("status", name)["state"], project.git("show", "HEAD:app.py")) == ("succeeded", "x = 2")
+
+
+def test_a_secret_that_is_known_only_later_is_found(project: Project) -> None:
+    """Code is looked through when it is staged; by then nothing said that this is a password."""
+    project.commit(FILES)
+    make = {"write": {"app.py": "x = 'kQ7vWz93bTdLm2pR'\n"}}
+    script = project.script(json.dumps({"steps": {"make": make}}))
+    ask(project, "start", "build", "gate", "--script", script, "--until", "make")
+    (run,) = project.json("list")
+    later = replace(project, env={**project.env, "DB_PASSWORD": "kQ7vWz93bTdLm2pR"})
+    ask(later, "resume", run["run_id"])
+    found = project.json("show", "scan", "--run", run["run_id"], "--evidence")["operation"]
+    assert (found["found"], found["secrets"][0]["path"]) == (1, "app.py")
+    assert "kQ7v" not in json.dumps(found)
+
+
+def test_a_target_that_changed_the_same_place_voids_the_approval(project: Project) -> None:
+    project.commit(FILES)
+    script = {
+        "steps": {
+            "make": MAKE,
+            "decide": {"write": {"RUN_BASE/gate/merge_decision.json": decision("MERGE")}},
+        }
+    }
+    ask(project, "start", *FLOWS, "--script", project.script(json.dumps(script)), "--allow-stub")
+    (run,) = project.json("list")
+    theirs = project.commit({"app.py": "x = 3\n"})
+    ask(project, "resume", run["run_id"])
+    project.swarm("verify", run["run_id"])
+    found = result(project, run["run_id"])
+    assert (found["landed"], "change the same places" in found["reason"]) == (False, True), found
+    assert project.git("rev-parse", "HEAD") == theirs

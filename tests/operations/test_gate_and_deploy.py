@@ -1,4 +1,4 @@
-"""From a verdict to a landed commit, or to none: what a Gate approves and a Deploy lands, by git-swarm's own steps."""
+"""From a verdict to a landed commit, or to none: what a Gate approves and a Deploy lands, by steps of their own."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
     out(f"at worst   {sum(step.tokens for step in steps):,} tokens, {money(total)}")
     out(f"counted    every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out")
     if engine.mode == "stub":
-        out("in fact    $0.00: mode stub asks no model")
+        out(f"in fact    {money(0.0)}: mode stub asks no model")
 
 
 def _row(step: StepForecast) -> tuple[str, str, str, str, str, str]:

@@ -18,7 +18,7 @@ from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
-from gitswarm.records.money import Spent
+from gitswarm.records.money import Spent, read, written
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,7 +27,6 @@ USAGE = "Swarm-Usage"
 """Trailer of what was set aside: the executions that were cut off there, `flow/step@iteration start tokens cost`,
 separated by commas. `start` is the time of its first event: a rollback gives a number of iterations away again."""
 
-_UNKNOWN = "unknown"
 _EVENT = b'"usage"'
 _ASKED = b'"navigator"'
 
@@ -99,7 +98,7 @@ def usage_trailer(executions: Mapping[CutOff, Spent]) -> dict[str, str]:
 
 
 def _amounts(used: Spent) -> str:
-    return f"{used.tokens} {_UNKNOWN if used.cost_usd is None else f'{used.cost_usd:.6f}'}"
+    return f"{used.tokens} {written(used.cost_usd)}"
 
 
 def _kept(repository: RepositoryReader, layout: RunLayout) -> list[Commit]:
@@ -138,7 +137,7 @@ def _execution(said: str) -> dict[CutOff, Spent]:
     name, start, tokens, cost = said.split(" ")
     place, _at, iteration = name.rpartition("@")
     flow, step = place.split("/")
-    used = Spent(int(tokens), None if cost == _UNKNOWN else float(cost))
+    used = Spent(int(tokens), read(cost))
     return {CutOff(flow, step, int(iteration), start.removeprefix("-")): used}
 
 

@@ -12,6 +12,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
+from gitswarm.records.money import read
 from gitswarm.records.outcome import Result, RunStatus, Status
 
 
@@ -199,7 +200,6 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
     """
     trailers = message.trailers
     engine, _slash, mode = trailers["Swarm-Engine"].partition("/")
-    cost = trailers.get("Swarm-Cost-USD", "unknown")
     concerns = trailers.get("Swarm-Concerns", "").split()
     return StepRecord(
         number=number,
@@ -214,7 +214,7 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
         result=Result(trailers["Swarm-Result"]),
         summary=message.body or message.subject.partition(": ")[2],
         tokens=int(trailers.get("Swarm-Tokens", "0")),
-        cost_usd=None if cost == "unknown" else float(cost),
+        cost_usd=read(trailers["Swarm-Cost-USD"]) if "Swarm-Cost-USD" in trailers else None,
         stack=tuple(trailers.get("Swarm-Stack", "").split()),
         opened=tuple(each[1:] for each in concerns if each.startswith("+")),
         closed=tuple(each[1:] for each in concerns if each.startswith("-")),

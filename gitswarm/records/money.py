@@ -1,4 +1,5 @@
-"""What executions cost: tokens and US dollars, and the one place where amounts are added up."""
+"""What executions cost: tokens and US dollars. The one place where amounts are added up, and written and read in
+messages of commits; `cli.console.money` shows them."""
 
 from __future__ import annotations
 
@@ -7,11 +8,25 @@ from dataclasses import dataclass
 _DIGITS = 6
 """Of an amount of US dollars that is stored: what the `Swarm-Cost-USD` trailer holds."""
 
+_UNKNOWN = "unknown"
+
 
 def usd(*amounts: float | None) -> float | None:
     """The sum of amounts of US dollars, to six digits; None as soon as one of them is unknown."""
     known = [amount for amount in amounts if amount is not None]
     return round(sum(known), _DIGITS) if len(known) == len(amounts) else None
+
+
+def written(amount: float | None) -> str:
+    """An amount of US dollars as a trailer has it."""
+    return _UNKNOWN if amount is None else f"{amount:.{_DIGITS}f}"
+
+
+def read(trailer: str) -> float | None:
+    """
+    :raises ValueError: it is no amount.
+    """
+    return None if trailer == _UNKNOWN else float(trailer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from gitswarm.errors import NotFoundError, SpecError, UsageError
+from gitswarm.records.money import usd
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt
@@ -121,7 +122,7 @@ def _cost(policy: ModelPolicy, model: str, turns: int) -> float | None:
     facts = policy.facts(model)
     if facts.input is None or facts.output is None:
         return None
-    return turns * (policy.turn.input * facts.input + policy.turn.output * facts.output) / 1_000_000
+    return usd(turns * (policy.turn.input * facts.input + policy.turn.output * facts.output) / 1_000_000)
 
 
 def plan_json(plan: PromptPlan) -> dict[str, JsonValue]:

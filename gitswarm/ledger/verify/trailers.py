@@ -11,6 +11,7 @@ from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import concerns_trailer
+from gitswarm.records.money import written
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
 
@@ -53,7 +54,7 @@ def _of_receipt(receipt: Receipt) -> dict[str, str]:
         "Swarm-Model": receipt.model,
         "Swarm-Result": Result.FAILED if failed else Result.SKIPPED if skipped else Result.SUCCEEDED,
         "Swarm-Tokens": str(receipt.tokens.total),
-        "Swarm-Cost-USD": "unknown" if receipt.cost_usd is None else f"{receipt.cost_usd:.6f}",
+        "Swarm-Cost-USD": written(receipt.cost_usd),
     }
 
 

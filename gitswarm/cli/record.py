@@ -3,27 +3,98 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 import time
 from typing import Annotated
 
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.here import repository_here
+from gitswarm.cli.console import out
+from gitswarm.cli.here import read_text, repository_here
+from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.inbox import Inbox, InboxEvent
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import replay
+from gitswarm.records.event import EventKind
 from gitswarm.safety.redact.redactor import Redactor
+
+MOST_CHARS = 65_536
+"""Of a payload: an event is one line that people read; what is larger belongs into a file that the event names."""
+
+_KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+_OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
+_EXAMPLE = """git swarm record-event --kind critic_result --payload '{"status": "UNVERIFIED"}'"""
 
 
 def record_event(
-    message: Annotated[str, Argument(help="What happened.")],
+    message: Annotated[str | None, Argument(help="What happened.")] = None,
     source: Annotated[str, Option(help="Who says so.")] = "user",
-    run: Annotated[str | None, Option("--run", metavar="RUN", help="The run; else as for `log`.")] = None,
+    kind: Annotated[str | None, Option(metavar="KIND", help="A word for what happened: critic_result …")] = None,
+    flow: Annotated[str | None, Option("--flow", "--flow-key", metavar="FLOW", help="What it is about.")] = None,
+    step: Annotated[str | None, Option("--step", "--step-id", metavar="STEP", help="What it is about.")] = None,
+    agent: Annotated[str | None, Option("--agent", "--agent-key", metavar="AGENT", help="Whom it is about.")] = None,
+    payload: Annotated[str | None, Option(metavar="JSON", help="A JSON object with more about it.")] = None,
+    payload_file: Annotated[
+        str | None, Option(metavar="FILE", help="The same from a file; - reads standard input.")
+    ] = None,
+    run: Annotated[str | None, Option("--run", "--run-id", metavar="RUN", help="The run; else as for `log`.")] = None,
 ) -> None:
     """Put an event into a run's history: it becomes part of the next step that is committed."""
+    if message is None and kind is None:
+        raise UsageError("say what happened: a message, or --kind", hint=_EXAMPLE)
+    event = InboxEvent(
+        source=source,
+        message=message or "",
+        kind=kind,
+        flow_key=flow,
+        step_id=step,
+        agent_key=agent,
+        payload=_payload(payload, payload_file),
+    )
+    _refuse_odd(event)
     repository = repository_here()
     layout = find_run(repository, run)
     rules = run_spec(repository, replay(repository, layout)).settings.secrets
-    scrub = Redactor(rules, os.environ).scrub
-    event = InboxEvent(source=scrub(source), message=scrub(message))
-    Inbox(repository.swarm_dir, layout.run_id).put(event, f"{time.time_ns():020d}-{os.getpid()}")
+    clean = _scrubbed(event, Redactor(rules, os.environ))
+    Inbox(repository.swarm_dir, layout.run_id).put(clean, f"{time.time_ns():020d}-{os.getpid()}")
+    out(f"Recorded event: {kind or EventKind.EXTERNAL} for {layout.run_id}")
+
+
+def _refuse_odd(event: InboxEvent) -> None:
+    """
+    :raises UsageError: a word of it cannot be stored, or could not be asked for later.
+    """
+    for name, text in event.model_dump(exclude={"payload"}, exclude_none=True).items():
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise UsageError(f"{name.removesuffix('_key').removesuffix('_id')} is not UTF-8 text", hint=_EXAMPLE)
+    if event.kind is not None and not _KIND.fullmatch(event.kind):
+        said = "a letter, then letters, digits, _ . : -, 64 at most"
+        raise UsageError(f"--kind {event.kind}: {said}", hint=_EXAMPLE)
+
+
+def _payload(text: str | None, file: str | None) -> dict[str, JsonValue] | None:
+    """
+    :raises UsageError: it is no JSON object, is too long, or is given twice.
+    """
+    if text is not None and file is not None:
+        raise UsageError("--payload and --payload-file both give the payload", hint="leave one of them out")
+    option = "--payload" if file is None else f"--payload-file {file}"
+    if file is not None:
+        text = sys.stdin.buffer.read().decode(errors="surrogateescape") if file == "-" else read_text(file)
+    if text is None:
+        return None
+    if len(text) > MOST_CHARS:
+        hint = "commit the file, or keep it elsewhere, and name it in the payload"
+        raise UsageError(f"{option}: {len(text):,} characters, {MOST_CHARS:,} at most", hint=hint)
+    try:
+        return _OBJECT.validate_json(text.encode(errors="surrogateescape"))
+    except ValidationError as error:
+        what = error.errors(include_url=False, include_input=False)[0]["msg"]
+        raise UsageError(f"{option}: {what}", hint=_EXAMPLE) from error
+
+
+def _scrubbed(event: InboxEvent, redactor: Redactor) -> InboxEvent:
+    return InboxEvent.model_validate(redactor.scrub_json(event.model_dump(mode="json")))

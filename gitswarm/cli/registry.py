@@ -153,7 +153,8 @@ ROOT = Group(
         "record-event": Command(
             "record:record_event",
             "Put an event into a run's history: it becomes part of the next step that is committed.",
-            "--source= --run=",
+            "--source= --kind= --flow= --flow-key= --step= --step-id= --agent= --agent-key="
+            " --payload= --payload-file= --run= --run-id=",
         ),
         "discard": Command(
             "undo:discard",

@@ -5,18 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from gitswarm.ledger.events import payload_problems
-from gitswarm.records.base import Record
+from gitswarm.records.base import Record, pretty_json
 from gitswarm.records.event import Event, EventKind
 
 
 class InboxEvent(Record):
-    """What an outside writer may say."""
+    """What an outside writer may say (seed 002). `flow_key`, `step_id`, `agent_key`: what it is about. `kind` is the
+    writer's own word: whatever it says, in the run it is an event of kind `external`."""
 
     source: str
     message: str
+    kind: str | None = None
+    flow_key: str | None = None
+    step_id: str | None = None
+    agent_key: str | None = None
+    payload: dict[str, JsonValue] | None = None
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        """What is not said is absent."""
+        plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude_none=True)
+        return plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,7 @@ class Inbox:
         """Hands an event in. `name` orders it among the others and must be unique."""
         self._folder.mkdir(parents=True, exist_ok=True)
         staged = self._folder / f".{name}.tmp"
-        staged.write_bytes(event.to_json())
+        staged.write_bytes(pretty_json(event.to_plain()))
         staged.replace(self._folder / f"{name}.json")
 
     def waiting(self) -> list[Received]:
@@ -46,7 +57,7 @@ class Inbox:
             except (ValidationError, UnicodeDecodeError, OSError):
                 self._reject(path)
                 continue
-            event = Event(EventKind.EXTERNAL, said.model_dump(mode="json"))
+            event = Event(EventKind.EXTERNAL, said.to_plain())
             if payload_problems(event):
                 self._reject(path)
                 continue

@@ -60,7 +60,7 @@ def test_runs_have_inboxes_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[]", b"\xff", b'{"source": "ci"}', b'{"source": "ci", "message": "x", "kind": "step_end"}'],
+    [b"", b"{", b"[]", b"\xff", b'{"source": "ci"}', b'{"source": "ci", "message": "x", "seq": 1}'],
 )
 def test_what_is_no_event_goes_to_quarantine(tmp_path: Path, content: bytes) -> None:
     put_raw(tmp_path, "1.json", content)

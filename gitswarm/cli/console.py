@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gitswarm.records.text import columns
@@ -61,8 +62,17 @@ def out_bytes(content: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, stretch: int = -1) -> None:
-    """Aligned columns; the column `stretch` takes the room that is left. What does not fit is cut."""
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    stretch: int = -1,
+    below: Mapping[int, Sequence[str]] = MappingProxyType({}),
+) -> None:
+    """Aligned columns; the column `stretch` takes the room that is left. What does not fit is cut.
+
+    :param below: lines of their own behind a row, by its number from 0.
+    """
     lines = [[harmless(cell).expandtabs() for cell in row] for row in (headings, *rows)]
     room = _terminal_width()
     widths = _widths(
@@ -71,7 +81,9 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, stretch: in
     shown = [_cut("".join(starmap(_cell, zip(line, widths, strict=True))), room) for line in lines]
     bold = sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
     sys.stdout.write(f"\x1b[1m{shown[0]}\x1b[0m\n" if bold else f"{shown[0]}\n")
-    sys.stdout.writelines(f"{line}\n" for line in shown[1:])
+    for number, line in enumerate(shown[1:]):
+        sys.stdout.write(f"{line}\n")
+        out_lines(below.get(number, ()))
 
 
 def _widths(needed: Sequence[int], stretch: int, room: int) -> list[tuple[int, int]]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
-from gitswarm.records.text import columns
+from gitswarm.records.text import columns, shorten
 
 WIDTH = 80
 _INDENT = 3
 _LABEL = 10
 FIELD = _INDENT + _LABEL
 """Where the values of labelled lines begin."""
+
+_TAIL = 10
+_TAIL_COLUMNS = 200
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -56,3 +61,9 @@ def labelled(label: str, *values: str) -> list[str]:
 def padded(text: str, width: int) -> str:
     """As `str.ljust`, in columns."""
     return text + " " * max(0, width - columns(text))
+
+
+def tail(output: str) -> list[str]:
+    """The last lines of what a command said, empty ones and colours left out, each cut where it gets long."""
+    said = [line.rstrip() for line in _COLOURS.sub("", output).splitlines() if line.strip()]
+    return [f"{' ' * (len(line) - len(line.lstrip()))}{shorten(line, _TAIL_COLUMNS)}" for line in said[-_TAIL:]]

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, plural, table
+from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import JsonFlag, Opened, RunArgument, log_entry, open_run, step_name, step_outcome
 from gitswarm.ledger.overview import overview
-from gitswarm.ledger.stored_json import timings
+from gitswarm.ledger.stored_json import status_reasons, timings
 from gitswarm.records.text import shorten
 
 
@@ -49,7 +50,14 @@ def log(
             )
             for record, each in zip(steps, took, strict=True)
         ],
+        below=_reasons(opened),
     )
+
+
+def _reasons(opened: Opened) -> dict[int, list[str]]:
+    """Below a step that is not VERIFIED: why, where git-swarm says so and not the agent."""
+    found = status_reasons(opened.repository, opened.state)
+    return {number - 1: hanging("     because ", reason) for number, reason in found.items()}
 
 
 def _headline(opened: Opened) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from gitswarm.cli.console import duration, err, harmless, money, out_stored
+from gitswarm.cli.lines import hanging, tail
 from gitswarm.cli.spoken import retry_in_words
 from gitswarm.cli.turns import OFF_THE_GRAPH, short_reason, target_text, where_to
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.stored_json import RUNS_COMMANDS
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import shorten
@@ -34,7 +37,10 @@ class JsonProgress(SilentObserver):
 
 
 class PlainProgress(SilentObserver):
-    """One line per step on stderr."""
+    """One line per step on stderr; below it why it ended so, where that is no agent's word."""
+
+    def __init__(self) -> None:
+        self._below: dict[tuple[str | None, str | None, int | None], Below] = {}
 
     def opened(self, state: RunState, worktree: str) -> None:
         err(f"{state.layout.run_id} on {state.layout.branch.removeprefix('refs/heads/')}")
@@ -45,6 +51,9 @@ class PlainProgress(SilentObserver):
             self.say(shorten_line(f"    denied {event.payload['tool']}: {event.payload['blocked_reason']}"))
         elif event.kind is EventKind.ENGINE_RETRY:
             self.say(shorten_line(f"    retry {retry_in_words(event.payload)}"))
+        if event.step_id is not None:
+            place = (event.flow_key, event.step_id, event.iteration)
+            self._below.setdefault(place, Below()).take(event)
 
     def committed(self, state: RunState) -> None:
         record = state.steps[-1]
@@ -52,6 +61,9 @@ class PlainProgress(SilentObserver):
         outcome = record.status.value if record.result == "succeeded" else record.result.value
         line = f"{record.number:>3} {name:<26} {outcome:<10} {record.commit[:8]}  {record.summary}"
         self.say(shorten_line(line))
+        below = self._below.pop((record.flow, record.step, record.execution.iteration), Below())
+        for text in below.lines(record.summary):
+            self.say(shorten_line(text))
 
     def decided(self, decision: Decision) -> None:
         told = told_on_the_way(decision)
@@ -65,10 +77,43 @@ class PlainProgress(SilentObserver):
         err(text)
 
 
+@dataclass(slots=True)
+class Below:
+    """What the events of a step say that belongs below its line.
+
+    `output`: of the last command, if it failed; `told`: findings, which the decision after the step tells.
+    """
+
+    output: str = ""
+    reason: str = ""
+    told: set[str] = field(default_factory=set)
+    is_command: bool = False
+
+    def take(self, event: LoggedEvent) -> None:
+        said = event.payload
+        if event.kind is EventKind.STEP_START:
+            self.is_command = said.get("engine") in RUNS_COMMANDS
+        elif event.kind is EventKind.TOOL_END:
+            self.output = "" if said["success"] or said.get("blocked") else str(said["output"])
+        elif event.kind is EventKind.CONCERN_OPENED:
+            self.told.add(f"{said['id']}: {said['fact']}")
+        elif event.kind is EventKind.STEP_END:
+            self.reason = str(said.get("status_reason") or "")
+
+    def lines(self, summary: str) -> list[str]:
+        """
+        :param summary: stands in the line of the step.
+        """
+        why = self.reason if self.reason not in (summary, *self.told) else ""
+        because = hanging("    because ", why) if why else []
+        return [*because, *(f"      {line}" for line in tail(self.output) if self.is_command)]
+
+
 class LiveProgress(PlainProgress):
     """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost, what goes on."""
 
     def __init__(self) -> None:
+        super().__init__()
         from rich.console import Console  # noqa: PLC0415 - only on a terminal
         from rich.live import Live  # noqa: PLC0415
 
@@ -77,7 +122,7 @@ class LiveProgress(PlainProgress):
         self._tool = self._said = ""
         self._since = time.monotonic()
         self._begun = time.monotonic()
-        self._totals = "0 tokens, $0.00"
+        self._totals = f"0 tokens, {money(0.0)}"
         # Live asks for its first line while it is made: everything above has to be there.
         self._live: Live = Live(
             console=self._console, refresh_per_second=8, transient=True, get_renderable=self._line

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, out_stored
+from gitswarm.cli.lines import tail
 from gitswarm.cli.opened import (
     JsonFlag,
     Opened,
@@ -22,7 +23,7 @@ from gitswarm.cli.opened import (
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_step
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import decisions_after, timing
+from gitswarm.ledger.stored_json import decisions_after, failed_output, status_reason, timing, tool_calls
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
@@ -77,7 +78,14 @@ def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
         )
     }
     took = understood(opened, record, execution.receipt, timing)
-    return {**log_entry(opened, record, took), **stored, "decisions": _decisions(opened, record)}
+    failed = failed_output(stored["receipt"])
+    output: list[JsonValue] | None = list(tail(failed)) if failed is not None else None
+    return {
+        **log_entry(opened, record, took),
+        **stored,
+        "output": output,
+        "decisions": _decisions(opened, record),
+    }
 
 
 def _decisions(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]:
@@ -91,6 +99,9 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     out(f"  took      {duration(int(str(whole['duration_ms'])))}, {record.tokens} tokens, {money(record.cost_usd)}")
     out(f"  summary   {record.summary}")
     envelope, evidence = whole["envelope"], whole["evidence"]
+    reason = status_reason(envelope, record.summary)
+    if reason is not None:
+        out(f"  because   {reason}")
     if isinstance(envelope, dict):
         for kind in ("concerns", "blockers", "artifacts"):
             items = envelope.get(kind)
@@ -99,6 +110,9 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     _show_denied(whole["receipt"])
     if isinstance(evidence, dict):
         _show_evidence(evidence)
+    output = whole["output"]
+    for number, line in enumerate(output if isinstance(output, list) else ()):
+        out(f"  {'' if number else 'output':<9} {line}")
     for taken in _decisions(opened, record):
         out(f"  led to    {taken['to_step'] or 'the end'}: {taken['reason']} ({taken['routing_source']})")
     out(f"  changes   git swarm diff {record.number} --run {opened.layout.run_id}")
@@ -106,12 +120,10 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
 
 def _show_denied(receipt: JsonValue) -> None:
     """What the agent wanted to do, and the policy did not let it."""
-    calls = receipt.get("tool_calls") if isinstance(receipt, dict) else None
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, dict) and call.get("blocked") and isinstance(call["input"], dict):
-            wanted = next((str(value) for value in call["input"].values()), "")
-            out(f"  denied    {call['tool']} {shorten(wanted, 60)}")
-            out(f"  {'':<9} {call['blocked_reason']}")
+    for call in tool_calls(receipt):
+        if call.blocked:
+            out(f"  denied    {call.tool} {shorten(call.wanted, 60)}")
+            out(f"  {'':<9} {call.blocked_reason}")
 
 
 def _show_evidence(evidence: dict[str, JsonValue]) -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import parsed
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.outcome import Status
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+RUNS_COMMANDS = ("command", KERNEL)
+"""Engines whose tool calls are commands of the project, carried out by git-swarm."""
 
 _INDENT = "  "
 _ALWAYS = ("decision", "routing_source", "candidate_id", "candidates", "seq", "ts", "flow_key", "routing_mode")
@@ -140,6 +144,65 @@ def limited_until(receipt: JsonValue) -> str | None:
     outcome = receipt.get("outcome") if isinstance(receipt, dict) else None
     until = outcome.get("resets_at") if isinstance(outcome, dict) else None
     return until if isinstance(until, str) else None
+
+
+def failed_output(receipt: JsonValue) -> str | None:
+    """What the last command said that git-swarm ran for the step; None: it did not fail, or there was none."""
+    if not isinstance(receipt, dict) or receipt.get("engine") not in RUNS_COMMANDS:
+        return None
+    calls = tool_calls(receipt)
+    last = calls[-1] if calls else None
+    return last.output if last is not None and not (last.success or last.blocked) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFields:
+    """A tool call: `ToolCall` without its model, of any format. `wanted`: the first thing that it was given."""
+
+    tool: str
+    wanted: str
+    success: bool
+    blocked: bool
+    blocked_reason: str
+    output: str
+
+
+def tool_calls(receipt: JsonValue) -> list[CallFields]:
+    """Those of a receipt; what is no call is passed over."""
+    calls = receipt.get("tool_calls") if isinstance(receipt, dict) else None
+    return [_call(call) for call in (calls if isinstance(calls, list) else ()) if isinstance(call, dict)]
+
+
+def _call(said: Mapping[str, JsonValue]) -> CallFields:
+    given = said.get("input")
+    return CallFields(
+        tool=str(said.get("tool_name", said.get("tool"))),
+        wanted=next((str(value) for value in given.values()), "") if isinstance(given, dict) else "",
+        success=said.get("success") is True,
+        blocked=said.get("blocked") is True,
+        blocked_reason=str(said.get("blocked_reason")),
+        output=str(said.get("output", "")),
+    )
+
+
+def status_reasons(repository: RepositoryReader, state: RunState) -> dict[int, str]:
+    """Of the steps that are not VERIFIED, by their numbers: why, where that is not the agent's own word."""
+    found = {}
+    steps = [record for record in state.steps if record.status is not Status.VERIFIED]
+    contents = repository.objects.files_of([(record.tree, record.execution.envelope) for record in steps])
+    for record, content in zip(steps, contents, strict=True):
+        where = f"{record.commit[:12]}:{record.execution.envelope}"
+        envelope = parsed(json.loads, content or b"{}", state.layout, where)
+        reason = status_reason(envelope, record.summary)
+        if reason is not None:
+            found[record.number] = reason
+    return found
+
+
+def status_reason(envelope: JsonValue, summary: str) -> str | None:
+    """Why the status is what it is, unless the summary says so."""
+    reason = envelope.get("status_reason") if isinstance(envelope, dict) else None
+    return reason if isinstance(reason, str) and reason.strip() != summary.strip() else None
 
 
 def decisions_after(repository: RepositoryReader, layout: RunLayout, commit_id: str) -> list[DecisionFields]:

@@ -265,6 +265,7 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
             '            claimed_verified_with_failures: said "status VERIFIED"; '
             "echo 1 failed; exit 1 ended with exit code 1\n"
             "  blocking  tests_red@hello/test: `echo 1 failed; exit 1` ended with exit code 1\n"
+            "  output    1 failed\n"
             "  led to    write: no condition holds: default (deterministic)\n"
             "  changes   git swarm diff 5 --run run-20260101-000000-abcdef\n",
             id="a command",
@@ -359,7 +360,7 @@ def test_show_prompt(shelf: Shelf) -> None:
 
 def test_show_json_is_the_log_entry_with_all_that_is_stored(shelf: Shelf) -> None:
     shown = shelf.json("show", "critique@1", "--run", shelf.run)
-    assert list(shown) == [*LOG_KEYS, "receipt", "envelope", "evidence", "decisions"]
+    assert list(shown) == [*LOG_KEYS, "receipt", "envelope", "evidence", "output", "decisions"]
     assert {key: shown[key] for key in LOG_KEYS} == shelf.json("log", shelf.run)[1]
     assert [decision["candidate_id"] for decision in shown["decisions"]] == ["loop:write:iter_2"]
 

@@ -11,7 +11,7 @@ from gitswarm.records.envelope import Envelope
 _OWN = ("Swarm-Fork-Commit", "Swarm-Prev-Notes", "Swarm-Status")
 """Trailers that differ between the two commits of a step."""
 
-_TOLD_OF_CONFLICT = {"status", "status_reason", "concerns"}
+_TOLD_OF_CONFLICT = {"status", "claimed_status", "status_reason", "concerns"}
 
 
 def check_start(link: Link, earlier: Container[str]) -> Iterator[Finding]:

@@ -30,6 +30,8 @@ def bring_onto_branch(session: Session, place: Workplace, state: RunState, sibli
     if merged.conflicts:
         files |= _envelope_of_conflict(session, state, sibling, merged.conflicts)
         message = _with_status(message, worse(sibling.status, Status.PARTIAL))
+        others = ", ".join(merged.conflicts)
+        session.around.observer.notice(f"{sibling.step} conflicts in {others}: its code is left out")
     after = session.store.commit(state, StagedCommit(message, sibling.execution.agent, merged.code, files))
     place.index.leave()
     snapshot.restore(place.shadow, after.tip_tree, session.layout.base)
@@ -121,9 +123,12 @@ def _envelope_of_conflict(
     paths = ", ".join(conflicts)
     reason = f"its code is not on the branch: it conflicts with {others} in {paths}"
     kept = f"{reason}; the commit that Swarm-Fork-Commit names has it"
+    status = worse(envelope.status, Status.PARTIAL)
+    claimed = envelope.claimed_status or (envelope.status if status is not envelope.status else None)
     changed = envelope.model_copy(
         update={
-            "status": worse(envelope.status, Status.PARTIAL),
+            "status": status,
+            "claimed_status": claimed if state.is_judged else None,
             "status_reason": reason,
             "concerns": (*envelope.concerns, kept),
         }

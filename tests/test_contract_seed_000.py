@@ -336,7 +336,7 @@ def test_the_tool_calls_of_a_receipt_are_those_of_its_transcript(looped: Played)
     for execution in looped.executions:
         lines = [json.loads(line) for line in execution.transcript]
         uses = [(line["tool"], line["input"]) for line in lines if line.get("type") == "tool_use"]
-        assert [(call["tool"], call["input"]) for call in execution.receipt["tool_calls"]] == uses
+        assert [(call["tool_name"], call["input"]) for call in execution.receipt["tool_calls"]] == uses
 
 
 def test_a_command_that_ended_non_zero_is_a_failed_tool_call(looped: Played) -> None:

@@ -25,7 +25,8 @@ def calls(project: Project) -> list[tuple[str, bool, str]]:
     """Tool, whether it was blocked, and the rule."""
     receipt = project.json("show", "work")["receipt"]
     return [
-        (call["tool"], call["blocked"], str(call["blocked_reason"]).split(":")[0]) for call in receipt["tool_calls"]
+        (call["tool_name"], call["blocked"], str(call["blocked_reason"]).split(":")[0])
+        for call in receipt["tool_calls"]
     ]
 
 

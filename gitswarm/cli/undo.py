@@ -163,11 +163,12 @@ def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
     layout = find_run(repository, run)
     locks = Locks(repository.common_dir)
     owner = locks.owner(layout.run_id)
+    request = Request(wish=wish, reason="asked by hand")
     if owner is None:
-        state = end_unowned(repository, layout, quiet_surroundings(repository, layout), wish)
+        state = end_unowned(repository, layout, quiet_surroundings(repository, layout), request)
         out(f"{layout.run_id} {state.end}")
         return
-    Requests(repository, layout).put(Request(wish=wish, reason="asked by hand"))
+    Requests(repository, layout).put(request)
     if not at_once:
         out(f"{layout.run_id} will {wish} after the step that process {owner.pid} executes")
         return

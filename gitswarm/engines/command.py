@@ -47,7 +47,7 @@ class CommandEngine:
         order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
         wait_as_told(entry, request)
-        recorder = Recorder(request, self._clock, emit, "command")
+        recorder = Recorder(request, self._clock, emit, "kernel-executed")
         first = 0
         lines = entry.run or ((order.shell,) if order.shell else ())
         if entry.fail is not None:

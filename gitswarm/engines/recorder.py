@@ -139,7 +139,7 @@ class Recorder:
         kept = cut(said, TRANSCRIPT_OUTPUT_CHARS)
         self._lines.append(ToolResult(timestamp=self._now(), tool=call.tool, success=outcome.success, output=kept))
         done = ToolCall(
-            tool=call.tool,
+            tool_name=call.tool,
             input=dict(call.given),
             executed_input=self._placeless_input(verdict.input) if isinstance(verdict, Rewrite) else None,
             source=self._source,
@@ -179,5 +179,5 @@ def _by(agent: str | None) -> dict[str, JsonValue]:
 
 def _end_event(call: ToolCall) -> Event:
     blocked = {"blocked": True, "blocked_reason": call.blocked_reason} if call.blocked else {}
-    about = {**blocked, **_by(call.agent)}
-    return Event(EventKind.TOOL_END, {"tool": call.tool, "success": call.success, "output": call.output, **about})
+    done: dict[str, JsonValue] = {"tool": call.tool_name, "success": call.success, "output": call.output}
+    return Event(EventKind.TOOL_END, {**done, **blocked, **_by(call.agent)})

@@ -90,7 +90,7 @@ class StubEngine:
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         started = time.monotonic()
-        recorder = Recorder(request, self._clock, emit, "script")
+        recorder = Recorder(request, self._clock, emit, "kernel-executed")
         recorder.prompt(request.prompt)
         if self._script is None:
             entry = ScriptEntry(status=Status.VERIFIED, summary="stub: wrote its promised outputs")

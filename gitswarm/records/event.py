@@ -16,7 +16,9 @@ class EventKind(StrEnum):
     RUN_CREATED = "run_created"
     RUN_STARTED = "run_started"
     RUN_COMPLETED = "run_completed"
+    RUN_STOPPING = "run_stopping"
     RUN_STOPPED = "run_stopped"
+    RUN_PAUSING = "run_pausing"
     RUN_PAUSED = "run_paused"
     RUN_RESUMED = "run_resumed"
     STEP_START = "step_start"
@@ -52,6 +54,20 @@ class EventKind(StrEnum):
 TERMINAL_KINDS = frozenset({EventKind.RUN_COMPLETED, EventKind.RUN_STOPPED, EventKind.RUN_PAUSED})
 """A run's event stream ends with one of these."""
 
+ANNOUNCED = {EventKind.RUN_STOPPING: EventKind.RUN_STOPPED, EventKind.RUN_PAUSING: EventKind.RUN_PAUSED}
+"""What somebody asked for, and the end that it leads to."""
+
+SINCE_FORMAT_2: Mapping[EventKind, frozenset[str]] = {
+    EventKind.ROUTING_OFFROAD: frozenset(
+        {
+            *("golden_path_step", "actual_step", "route_type", "rationale", "return_address"),
+            *("confidence", "evaluated_conditions", "tie_breaker_used"),
+        }
+    ),
+    EventKind.STACK_PUSH: frozenset({"paused_flow", "paused_step", "injected_flow", "current_depth"}),
+}
+"""Keys of seed 001 that runs of format 1 do not have in their payloads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -61,6 +77,11 @@ class Event:
 
     kind: EventKind
     payload: Mapping[str, JsonValue]
+
+    def in_format_1(self) -> Event:
+        """As a run of format 1 has it."""
+        later = SINCE_FORMAT_2.get(self.kind, frozenset())
+        return Event(self.kind, {name: value for name, value in self.payload.items() if name not in later})
 
 
 class LoggedEvent(Record):

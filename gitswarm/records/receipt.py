@@ -1,16 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import JsonValue, NonNegativeInt
+from pydantic import JsonValue, NonNegativeInt, model_validator
 
 from gitswarm.records.base import Record, pretty_json
 from gitswarm.records.engine_outcome import EngineOutcome
 
 LoopDecision = Literal["loop", "advance", "terminate", "pending"]
 
+ToolSource = Literal["sdk", "cli-observed", "kernel-executed"]
 
-ToolSource = Literal["sdk", "cli-observed", "script", "command"]
+_STUB = "stub"
+_FORMAT_1_SOURCES = ("script", "command")
+"""Of what git-swarm itself carried out: for the stub, and for everything else."""
+
+
+def transport_of(engine: str, mode: str) -> str:
+    """How a session was reached, as seed 003 names it: `claude-sdk`, `claude-cli`, `gemini-cli`, `stub`. `local`:
+    there was none."""
+    return mode if mode in (_STUB, "local") else f"{engine.removesuffix('-step')}-{mode}"
 
 
 class Tokens(Record):
@@ -28,10 +38,11 @@ class ToolCall(Record):
 
     `input` is what was asked for; `executed_input` what the policy made of it, where that is something else. A call
     that the policy denied is `blocked` and was not carried out. `source`: who carried it out: the `sdk`, the CLI
-    (`cli-observed`), the stub's `script`, a `command` step. `agent`: of a call that a subagent made, its kind.
+    (`cli-observed`), git-swarm itself (`kernel-executed`: for the stub, and in a command step). `agent`: of a call
+    that a subagent made, its kind.
     """
 
-    tool: str
+    tool_name: str
     input: dict[str, JsonValue]
     executed_input: dict[str, JsonValue] | None = None
     source: ToolSource
@@ -41,6 +52,16 @@ class ToolCall(Record):
     output: str = ""
     duration_ms: NonNegativeInt = 0
     agent: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_format_1(cls, said: object) -> object:
+        """Format 1 has `tool`, and two words for what git-swarm itself carries out."""
+        if not isinstance(said, Mapping) or "tool" not in said:
+            return said
+        rest = {name: value for name, value in said.items() if name != "tool"}
+        own = rest.get("source") in _FORMAT_1_SOURCES
+        return {"tool_name": said["tool"], **rest, **({"source": "kernel-executed"} if own else {})}
 
 
 class ReceiptRouting(Record):
@@ -97,11 +118,25 @@ class Receipt(Record):
     outcome: EngineOutcome | None = None
     placeholders: tuple[str, ...] | None = None
 
-    def to_json(self) -> bytes:
-        """Optional fields are absent, not null; an unknown cost is null, never 0."""
+    def to_json(self, run_format: int = 2) -> bytes:
+        """Optional fields are absent, not null; an unknown cost is null, never 0.
+
+        :param run_format: of the run that the receipt is stored in.
+        """
         absent = {
             name
             for name in ("error", "routing", "tools_allowed", "model_rule", "context", "outcome", "placeholders")
             if getattr(self, name) is None
         }
-        return pretty_json(self.model_dump(mode="json", exclude=absent))
+        plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude=absent)
+        return pretty_json(plain if run_format > 1 else {**plain, **self._in_format_1()})
+
+    def _in_format_1(self) -> dict[str, JsonValue]:
+        """The fields that format 1 has otherwise."""
+        own = _FORMAT_1_SOURCES[self.mode != _STUB]
+        calls: list[JsonValue] = []
+        for call in self.tool_calls:
+            rest = call.model_dump(mode="json", exclude={"tool_name"})
+            source = {"source": own} if call.source == "kernel-executed" else {}
+            calls.append({"tool": call.tool_name, **rest, **source})
+        return {"transport": self.mode, "tool_calls": calls}

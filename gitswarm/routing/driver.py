@@ -3,10 +3,11 @@ records what it decides, and the same situation always gives the same choice."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status, reset_words
 from gitswarm.records.routing import (
@@ -40,6 +41,8 @@ CLARIFIER = "clarifier"
 
 _OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
 _WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
+_BY_RULES = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC, RoutingSource.ESCALATE})
+"""Nobody was asked, or nobody's answer counted."""
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:
@@ -66,7 +69,8 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
     why = WhyNow(trigger=f"preflight: {problem}", relevance_to_charter="no step can do its work without it")
     option = detour(nothing, quest, before, why, ("preflight",))
     transitions = Transitions(option, (option, before), option.reason)
-    return take(option, transitions, RoutingSource.DETERMINISTIC)
+    choice = take(option, transitions, RoutingSource.DETERMINISTIC)
+    return choice.model_copy(update={"events": (*choice.events, *_offroad(choice, None, before))})
 
 
 def skip(situation: Situation) -> Choice:
@@ -108,7 +112,8 @@ def approve(decision: Decision, steps: int) -> Choice:
         nodes=proposal.nodes,
     )
     option = with_events(into_nodes(frame, decision.stack, proposal.why_now), graph_extended(proposal))
-    return only(option, RoutingSource.NAVIGATOR)
+    choice = only(option, RoutingSource.NAVIGATOR)
+    return choice.model_copy(update={"events": (*choice.events, *_offroad(choice, proposal.after_step, back))})
 
 
 def decide(situation: Situation) -> Choice:
@@ -133,10 +138,11 @@ def decide(situation: Situation) -> Choice:
         conditions=(*transitions.conditions, *called.conditions),
         dropped=(*transitions.dropped, *called.dropped),
     )
-    choice, asked, events = _choose(situation, whole, default, is_open=transitions.is_open or bool(called.detours))
-    stall = situation.progress.stall
-    explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": asked})
-    told = (*choice.events, *called.events, *events, *_offroad(situation, choice, transitions))
+    chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(called.detours))
+    choice, stall = chosen.choice, situation.progress.stall
+    explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": chosen.asked})
+    offroad = _offroad(choice, situation.step_id, transitions.default, chosen.confidence)
+    told = (*choice.events, *called.events, *chosen.rejected, *offroad)
     return choice.model_copy(update={"explanation": explanation, "events": told})
 
 
@@ -260,13 +266,21 @@ def _clarifying(situation: Situation, waiting: Candidate) -> Candidate | None:
     return detour(situation, quest, waiting, why, waiting.evidence_pointers)
 
 
-def _choose(
-    situation: Situation, transitions: Transitions, default: Candidate, *, is_open: bool
-) -> tuple[Choice, Asked | None, list[Event]]:
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """`confidence`: of the navigator or the agent whose word it is; None: it said none, or the rules chose."""
+
+    choice: Choice
+    asked: Asked | None
+    rejected: tuple[Event, ...]
+    confidence: Confidence | None = None
+
+
+def _choose(situation: Situation, transitions: Transitions, default: Candidate, *, is_open: bool) -> _Chosen:
     """The navigator, the agent's wish, else the default; signals that may not count are reported."""
     rules = situation.rules
     transitions = replace(transitions, options=_with(default, transitions.options))
-    rejected: list[Event] = []
+    rejected: tuple[Event, ...] = ()
     asked = None
     proposal = None
     may_ask = rules.mode is RoutingMode.AUTHORITATIVE or (rules.mode is RoutingMode.ASSIST and is_open)
@@ -274,16 +288,18 @@ def _choose(
     if verdict is not None:
         asked, proposal = navigator.asked(verdict), verdict.proposal
         if verdict.option is not None:
-            return _chosen(verdict, transitions, default, RoutingSource.NAVIGATOR), asked, rejected
-        rejected.append(_rejection("navigator", verdict))
+            choice = _chosen(verdict, transitions, default, RoutingSource.NAVIGATOR)
+            return _Chosen(choice, asked, rejected, verdict.confidence)
+        rejected = (_rejection("navigator", verdict),)
     if may_ask and is_open:
         wish = _wish(situation, transitions)
         if wish is not None and wish.option is not None:
-            return _chosen(wish, transitions, default, RoutingSource.ENVELOPE_FALLBACK), asked, rejected
+            choice = _chosen(wish, transitions, default, RoutingSource.ENVELOPE_FALLBACK)
+            return _Chosen(choice, asked, rejected, wish.confidence)
         if wish is not None:
-            rejected.append(_rejection("envelope", wish))
+            rejected = (*rejected, _rejection("envelope", wish))
     choice = _by_default(transitions if asked is None else replace(transitions, is_obvious=False), default)
-    return choice.model_copy(update={"proposal": proposal}), asked, rejected
+    return _Chosen(choice.model_copy(update={"proposal": proposal}), asked, rejected)
 
 
 def _with(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -350,15 +366,28 @@ def _rejection(who: str, verdict: navigator.Verdict) -> Event:
     )
 
 
-def _offroad(situation: Situation, choice: Choice, transitions: Transitions) -> tuple[Event, ...]:
-    """The flow's own graph is left: said once, with the reason and with what the graph would have done."""
+def _offroad(
+    choice: Choice, from_step: str | None, golden: Candidate | Continuation, confidence: Confidence | None = None
+) -> tuple[Event, ...]:
+    """The flow's own graph is left: said once, with the reason and with what the graph would have done (seed 001).
+
+    :param golden: the way that the graph takes by itself.
+    """
     if choice.decision not in _OFF_THE_GRAPH:
         return ()
-    why = choice.why_now.model_dump(mode="json") if choice.why_now else None
-    payload = {
+    frame = choice.stack[-1] if choice.stack and choice.decision is not Action.SKIP else None
+    payload: dict[str, JsonValue] = {
         "candidate_id": choice.candidate_id,
-        "from_step": situation.step_id,
-        "instead_of": transitions.default.candidate_id,
-        "why_now": why,
+        "from_step": from_step,
+        "instead_of": golden.candidate_id,
+        "why_now": choice.why_now.model_dump(mode="json") if choice.why_now else None,
+        "golden_path_step": golden.target if isinstance(golden, Candidate) else golden.step,
+        "actual_step": choice.to_step,
+        "route_type": choice.decision.name,
+        "rationale": choice.reason,
+        "return_address": frame.back.step if frame else None,
+        "confidence": confidence,
+        "evaluated_conditions": [trace.expression for trace in choice.explanation.conditions],
+        "tie_breaker_used": choice.routing_source not in _BY_RULES,
     }
     return (Event(kind=EventKind.ROUTING_OFFROAD, payload=payload),)

@@ -9,6 +9,7 @@ from functools import cache
 
 from pydantic import JsonValue, ValidationError
 
+from gitswarm.records.envelope import Confidence
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import (
     Action,
@@ -47,6 +48,11 @@ class Verdict:
     problem: str | None = None
     proposal: Proposal | None = None
     answer: RouteAnswer = _NOTHING
+
+    @property
+    def confidence(self) -> Confidence | None:
+        """As whoever signalled says it."""
+        return self.signal.confidence if self.signal else None
 
 
 def ask(situation: Situation, transitions: Transitions) -> Verdict | None:

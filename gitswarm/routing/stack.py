@@ -123,6 +123,10 @@ def _push_event(frame: Frame, depth: int) -> Event:
         "depth": depth,
         "interrupted": f"{frame.flow}/{frame.step}" if frame.step else frame.flow,
         "back_to": f"{back.flow}/{back.step}" if back.step else None,
+        "paused_flow": frame.flow,
+        "paused_step": frame.step,
+        "injected_flow": frame.id,
+        "current_depth": depth,
     }
     return Event(kind=EventKind.STACK_PUSH, payload=payload)
 

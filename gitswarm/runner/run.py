@@ -9,11 +9,11 @@ from gitswarm.ledger.message import Message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
 from gitswarm.records.base import timestamp
-from gitswarm.records.event import Event, EventKind, LoggedEvent
+from gitswarm.records.event import ANNOUNCED, Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.partial import PartialHandoff
 from gitswarm.records.routing import Action, Decision
-from gitswarm.runner.control import STATUS
+from gitswarm.runner.control import STATUS, Request
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.operations.catalog import execute_kernel_step
@@ -43,9 +43,9 @@ def carry_on(
     try:
         while True:
             session.around.observer.decided(decision)
-            status = _end_here(session, reached, decision, executed=reached is not state)
-            if status is not None:
-                return end_run(session, place, reached, Ending(status, decision))
+            ending = _end_here(session, reached, decision, executed=reached is not state)
+            if ending is not None:
+                return end_run(session, place, reached, ending)
             session.locks.hold_gc()
             if decision.decision is Action.FORK:
                 branched = execute_fork(session, place, reached, decision, resumption)
@@ -64,20 +64,21 @@ def carry_on(
     return _end_now(session, place, reached, decision)
 
 
-def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> RunStatus | None:
+def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> Ending | None:
     """Whether the run ends at this boundary: by its decision, because a person asked, because of `--until`."""
     if decision.to_step is None:
-        return end_of(decision)
+        return Ending(end_of(decision), decision)
     if session.around.stop_requested():
-        return RunStatus.STOPPED
+        return Ending(RunStatus.STOPPED, decision, asked="Ctrl-C")
     request = session.requests.read()
     if request is not None:
-        return STATUS[request.wish]
+        return Ending(STATUS[request.wish], decision, asked=request.reason)
     last = state.last_step
     if decision.findings and last is not None and decision.to_step == last.step:
         return None  # the step is not over: what was found in its work sends it back
-    if executed and last is not None and session.around.until in (last.step, f"{last.flow}/{last.step}"):
-        return RunStatus.STOPPED
+    until = session.around.until
+    if executed and last is not None and until in (last.step, f"{last.flow}/{last.step}"):
+        return Ending(RunStatus.STOPPED, decision, asked=f"--until {until}")
     return None
 
 
@@ -87,34 +88,39 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
     finished = session.store.finish_next(replay(session.repository, session.layout))
     if finished.tip != state.tip:
         take_place(session, finished)
-        return end_run(session, place, finished, ending_at(session, finished, _requested_status(session)))
+        return end_run(session, place, finished, ending_at(session, finished, _request(session)))
     if decision.decision is Action.FORK:
         partial = partial_fork(session, finished)
         place = take_place(session, finished)
     else:
         partial = keep_partial(session, place, finished)
-    return end_run(session, place, finished, Ending(_requested_status(session), decision, partial))
+    request = _request(session)
+    return end_run(session, place, finished, Ending(STATUS[request.wish], decision, partial, request.reason))
 
 
-def _requested_status(session: Session) -> RunStatus:
-    request = session.requests.read()
-    return STATUS[request.wish] if request is not None else RunStatus.PAUSED
+def _request(session: Session) -> Request:
+    """What was asked for when the step was cut off; a signal alone means a pause."""
+    return session.requests.read() or Request(wish="pause", reason="ended by a signal")
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ends, before which decision, and what an interrupted step left."""
+    """How a run ends, before which decision, and what an interrupted step left. `asked`: what somebody did to have it
+    end; None: it ends by itself."""
 
     status: RunStatus
     decision: Decision
     partial: PartialHandoff | None = None
+    asked: str | None = None
 
 
-def ending_at(session: Session, state: RunState, wished: RunStatus) -> Ending:
+def ending_at(session: Session, state: RunState, request: Request) -> Ending:
     """The end at a boundary, as a person wishes. With nothing left to execute a run ends as it would by itself:
     after another end `resume` would execute its last step again."""
     decision = decide_next(session, state)
-    return Ending(wished if decision.to_step is not None else end_of(decision), decision)
+    if decision.to_step is None:
+        return Ending(end_of(decision), decision)
+    return Ending(STATUS[request.wish], decision, asked=request.reason)
 
 
 def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:
@@ -160,6 +166,8 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
         last = Event(EventKind.RUN_COMPLETED, {"status": told, "error": error, **counts})
     else:
         last = Event(_END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
+    asked = [Event(kind, {"reason": ending.asked}) for kind, end in ANNOUNCED.items() if end is last.kind]
+    announced = asked if ending.asked is not None and state.format > 1 else []
     now = timestamp(session.around.clock())
     brought = decision.events if decision.to_step is None else ()  # else with the step
     return [
@@ -171,7 +179,7 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
             flow_key=decision.flow_key,
             payload=dict(event.payload),
         )
-        for seq, event in enumerate((route_event(decision), *brought, last), start=1)
+        for seq, event in enumerate((route_event(decision), *brought, *announced, last), start=1)
     ]
 
 

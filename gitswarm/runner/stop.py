@@ -5,14 +5,14 @@ from __future__ import annotations
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
-from gitswarm.runner.control import STATUS, Wish
+from gitswarm.runner.control import Request
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.run import end_run, ending_at
 from gitswarm.runner.session import Surroundings
 from gitswarm.runner.undo.recovery import take_place
 
 
-def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings, wish: Wish) -> RunState:
+def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings, request: Request) -> RunState:
     """A run that was cut off gets its `end` commit; one that has ended already stays as it is.
 
     :raises RunHeldError: somebody took it over in between.
@@ -21,4 +21,4 @@ def end_unowned(repository: Repository, layout: RunLayout, around: Surroundings,
         if held.state.end is not None:
             return held.state
         place = take_place(held.session, held.state)
-        return end_run(held.session, place, held.state, ending_at(held.session, held.state, STATUS[wish]))
+        return end_run(held.session, place, held.state, ending_at(held.session, held.state, request))

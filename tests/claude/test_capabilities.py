@@ -93,7 +93,7 @@ def test_hooks(done: Shown) -> None:
 
 
 def test_tool_observation(done: Shown) -> None:
-    assert [(call.tool, call.success, call.blocked) for call in done.told.calls] == [
+    assert [(call.tool_name, call.success, call.blocked) for call in done.told.calls] == [
         ("Write", True, False),
         ("Bash", True, False),
         ("Bash", False, True),

@@ -182,7 +182,7 @@ def test_work_is_taken_up_where_it_stopped(stage: Stage, mode: str) -> None:
     assert [(retry["attempt"], retry["of"]) for retry in told.retries] == [(2, 3), (3, 3)]
     assert all("500 boom" in str(retry["reason"]) for retry in told.retries)
     assert told.files == {"a.txt": "hi\n"}
-    assert [call.tool for call in told.calls] == ["Bash"]
+    assert [call.tool_name for call in told.calls] == ["Bash"]
     assert [asked.turn for asked in told.asked] == [0, 1, 1, 1, 2]
     assert told.asked[0].said[-1] == "Do the work."
     assert told.asked[3].said[-1].startswith("The connection to the model failed and is there again.")
@@ -302,7 +302,7 @@ def test_lines_of_2_mib(stage: Stage, mode: str) -> None:
     output = use("Bash", command="head -c 2097152 /dev/zero | tr '\\0' y")
     told = stage.run(mode, working(use("Write", file_path="long.txt", content=long), output, say(long)))
     assert told.outcome == {"kind": "ok"}
-    assert [(call.tool, call.success) for call in told.calls] == [("Write", True), ("Bash", True)]
+    assert [(call.tool_name, call.success) for call in told.calls] == [("Write", True), ("Bash", True)]
     assert told.files == {"long.txt": long}
     assert told.result.output.endswith("x" * 49_000)
 

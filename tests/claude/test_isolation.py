@@ -101,7 +101,7 @@ def test_there_are_no_tools_but_those_that_were_ordered(stage: Stage, mode: str)
     told = stage.run(mode, model)
     assert told.files == {}
     assert set(told.at_work[0].tools) == {"Read", "Write", "Edit", "Bash", "Grep", "Glob"}
-    assert [(call.tool, call.success) for call in told.calls] == [(name, False) for name in (*others, "Bash")]
+    assert [(call.tool_name, call.success) for call in told.calls] == [(name, False) for name in (*others, "Bash")]
     assert "run_in_background" in told.calls[-1].output
 
 
@@ -129,7 +129,7 @@ def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mo
     told = stage.run(mode, model, decide=decide, terms=terms_of(tools=("Agent", "Bash")))
     assert told.files == {"allowed.txt": "x\n"}
     assert judged == ["Agent", "echo x > denied.txt", "echo x > allowed.txt"]
-    assert [(call.tool, call.agent, call.success, call.blocked_reason) for call in told.calls] == [
+    assert [(call.tool_name, call.agent, call.success, call.blocked_reason) for call in told.calls] == [
         ("Bash", "general-purpose", False, "test-rule: no"),
         ("Bash", "general-purpose", True, None),
         ("Agent", "general-purpose", False, "tool: Agent: a subagent starts no subagents"),

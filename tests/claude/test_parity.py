@@ -108,8 +108,9 @@ ABOUT_NO_HANDOFF = ("outcome", "status_reason", "summary", "handoff_problem")
 """The CLI asks five times and tells how that failed; the stub says at once what is wrong with the only one."""
 
 ONLY_IN_STUB = ["specs/script.json"]
-SOURCES = {STUB: "script", "sdk": "sdk", "cli": "cli-observed"}
-DELETING = {"tool": "Bash", "input": {"command": "rm -f old.txt"}}
+SOURCES = {STUB: "kernel-executed", "sdk": "sdk", "cli": "cli-observed"}
+TRANSPORT_NAMES = {STUB: "stub", "sdk": "claude-sdk", "cli": "claude-cli"}
+DELETING = {"tool_name": "Bash", "input": {"command": "rm -f old.txt"}}
 """Claude has no tool that deletes; the stub's is called Delete."""
 
 REAL_RUNS = [
@@ -199,7 +200,7 @@ def receipts(played: Played) -> dict[str, Any]:
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     reason = call["blocked_reason"]
     told = {"blocked_reason": reason.replace("$WORKTREE/", "")} if reason else {}
-    return {**call, **told, **(DELETING if call["tool"] == "Delete" else {})}
+    return {**call, **told, **(DELETING if call["tool_name"] == "Delete" else {})}
 
 
 @by("cli")
@@ -207,7 +208,8 @@ def test_what_is_not_compared_in_receipts_says_which_mode_it_was(runs: Runs, mod
     for each in (STUB, mode):
         receipt = runs("line", each).papers("receipts")["line/write@1"]
         sources = {call["source"] for call in receipt["tool_calls"]}
-        assert (receipt["mode"], receipt["transport"], sources) == (each, each, {SOURCES[each]})
+        said = (receipt["mode"], receipt["transport"], sources)
+        assert said == (each, TRANSPORT_NAMES[each], {SOURCES[each]})
         assert receipt["tokens"]["total"] > 0
 
 

@@ -28,7 +28,7 @@ LINES = ("echo allowed > yes.txt", "echo kept > RUN_BASE/kept.txt")
 
 
 def shown(call: ToolCall) -> tuple[str, bool, str | None]:
-    return call.tool, call.success, call.blocked_reason
+    return call.tool_name, call.success, call.blocked_reason
 
 
 @both

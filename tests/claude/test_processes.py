@@ -58,7 +58,7 @@ def test_a_cli_that_is_killed_in_a_tool_call_takes_the_tool_with_it(stage: Stage
     killing.join()
     assert told.outcome == {"kind": "killed"}
     assert told.detail.startswith("killed by signal 9")
-    assert [(call.tool, call.success) for call in told.calls] == [("Bash", False)]
+    assert [(call.tool_name, call.success) for call in told.calls] == [("Bash", False)]
     assert sorted(told.files) == ["up"]
 
 

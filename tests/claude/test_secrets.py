@@ -151,7 +151,7 @@ def test_what_held_a_key_is_there_without_it(told: Told) -> None:
     """Otherwise the test above would look for what was never there."""
     receipt = asked(told.project, "show", "write")["receipt"]
     denied, printed, reversed_twice = receipt["tool_calls"]
-    assert (denied["tool"], denied["blocked_reason"].partition(":")[0]) == ("Write", "swarm-files")
+    assert (denied["tool_name"], denied["blocked_reason"].partition(":")[0]) == ("Write", "swarm-files")
     assert "ANTHROPIC_AUTH_TOKEN" in printed["output"]
     assert "[REDACTED:" in printed["output"]
     assert "[REDACTED:" in reversed_twice["output"]

@@ -75,7 +75,7 @@ def show(env: dict[str, str], where: Path, *arguments: str) -> Shown:
 def shell_lines(project: Project, step: str) -> list[tuple[bool, str]]:
     """Success and last line of output of each shell line of a step, from its receipt."""
     calls = project.json("show", step)["receipt"]["tool_calls"]
-    return [(call["success"], last_line(call["output"])) for call in calls if call["tool"] == "Bash"]
+    return [(call["success"], last_line(call["output"])) for call in calls if call["tool_name"] == "Bash"]
 
 
 def last_line(output: str) -> str:

@@ -187,6 +187,7 @@ NODES = [
         node_injected flow=f step=node-x station=context-loader
         node_injected flow=f step=node-y station=code-implementer
         graph_extended proposal=a-1 after=a nodes=x,y
+        routing_offroad candidate_id=inject:node-x from_step=a instead_of=advance:b why_now=[the map is old]
         stack_pop frame=nodes:x@1 depth=0
         """,
     ),

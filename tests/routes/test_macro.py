@@ -196,6 +196,7 @@ WITH_TESTS = flow("f", step("a"), command("test", "true"), step("b"))
 
 BY_NAME = flow("f", step("a"), {"id": "test", "engine": "command", "command": "test"}, step("b"))
 
+LACKING = "why_now=[preflight: the command test needs 'no-such-program-here', which is not installed]"
 MISSING = {".swarm/config.yaml": "commands: {test: no-such-program-here all}\n"}
 
 PREFLIGHT = [
@@ -212,10 +213,11 @@ PREFLIGHT = [
         """,
         files=MISSING,
         bundled_sidequests=True,
-        events="""
-        stack_push frame=sidequest:env-doctor@0 depth=1 interrupted=f back_to=f/a
-        stack_pop frame=sidequest:env-doctor@0 depth=0
-        """,
+        events=[
+            "stack_push frame=sidequest:env-doctor@0 depth=1 interrupted=f back_to=f/a",
+            f"routing_offroad candidate_id=detour:env-doctor from_step=None instead_of=advance:a {LACKING}",
+            "stack_pop frame=sidequest:env-doctor@0 depth=0",
+        ],
     ),
     Case(
         "env-doctor that is BLOCKED before the first step",

@@ -308,6 +308,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         changed("events/end@1.jsonl", '"run_stopped"', '"run_paused"', "end@1"),
         [
             "end@1 events events/end@1.jsonl: ends with run_paused, Swarm-Result says stopped",
+            "end@1 events events/end@1.jsonl: run_stopping is followed by run_paused",
         ],
     ),
     "end events: a count": (
@@ -344,7 +345,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         said("Swarm-Iteration: 1", "Swarm-Iteration: 3", "end@1"),
         [
             "end@3 schemas events/end@3.jsonl: is missing",
-            "end@3 events events/end@3.jsonl: Swarm-Seq says 2, the file has 0 lines",
+            "end@3 events events/end@3.jsonl: Swarm-Seq says 3, the file has 0 lines",
             "end@3 notes events/end@3.jsonl: the events note is not the file in the tree",
             "end@3 paths events/end@1.jsonl: is no file of this step",
             "end@3 numbers it is the end number 1 of the run",

@@ -12,7 +12,7 @@ from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 from gitswarm.records.envelope import Envelope
-from gitswarm.records.event import TERMINAL_KINDS, EventKind, LoggedEvent
+from gitswarm.records.event import ANNOUNCED, TERMINAL_KINDS, EventKind, LoggedEvent
 from gitswarm.records.outcome import RunStatus, Status, worse
 from gitswarm.records.routing import Frame
 
@@ -94,6 +94,9 @@ def _end(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
         yield f"run_completed says {last.payload.get('status')}, Swarm-Result says {result}"
     if any(event.kind in _RUN_EVENTS for event in events[:-1]):
         yield "an end stands before the last line"
+    for event in events:
+        if event.kind in ANNOUNCED and last.kind is not ANNOUNCED[event.kind]:
+            yield f"{event.kind} is followed by {last.kind}"
     if events[0].kind is not EventKind.ROUTE_DECISION:
         yield "does not begin with the decision that led there"
 
@@ -107,7 +110,7 @@ def _step(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
         yield "does not begin with the decision that led there"
     if kinds.count(EventKind.ROUTE_DECISION) > 1:
         yield "has a second route_decision"
-    if any(kind in _RUN_EVENTS for kind in kinds):
+    if any(kind in _RUN_EVENTS or kind in ANNOUNCED for kind in kinds):
         yield "has an event of the run as a whole"
     starts, ends = kinds.count(EventKind.STEP_START), sum(kinds.count(kind) for kind in STEP_ENDS)
     if (starts, ends) != (1, 1) or kinds[-1] not in STEP_ENDS:
@@ -174,6 +177,8 @@ def _status(end: LoggedEvent, envelope: Envelope, *, replayed: bool) -> Iterator
     may_differ = status in better and (replayed or "claimed_status" not in end.payload)
     if not may_differ:
         yield from _unlike(end, {"handoff_status": envelope.status})
+    if "status_reason" in end.payload and not replayed:
+        yield from _unlike(end, {"status_reason": envelope.status_reason})
 
 
 def _better_than(status: Status) -> tuple[str, ...]:

@@ -200,6 +200,7 @@ def _at_start(session: Session, state: RunState) -> Decision:
     problem = preflight(session)
     if problem is not None:
         choice = driver.start_with_doctor(session.specs.flows[flow], rules_of(session), problem) or choice
+        choice = _in_format(state, choice)
     return session.store.decide(state.tip, choice, DecisionPlace(flow, None, None, session.spec.routing_mode))
 
 
@@ -228,12 +229,20 @@ def _after_human(session: Session, state: RunState, record: StepRecord) -> Decis
 def _record(session: Session, state: RunState, choice: Choice, place: DecisionPlace) -> Decision:
     """Into the note of the tip. A fork that has no commit yet starts from there; after a rollback it begins anew."""
     way = choice.resume_at
+    choice = _in_format(state, choice)
     if choice.fork is not None:
         choice = choice.model_copy(update={"fork": _from_tip(session, state, choice.fork)})
     if way is not None and way.fork is not None:
         anew = way.model_copy(update={"fork": _from_tip(session, state, way.fork)})
         choice = choice.model_copy(update={"resume_at": anew})
     return session.store.decide(state.tip, choice, place)
+
+
+def _in_format(state: RunState, choice: Choice) -> Choice:
+    """What a decision brings with it, as the run has told such things from its beginning."""
+    if state.format > 1 or not choice.events:
+        return choice
+    return choice.model_copy(update={"events": tuple(event.in_format_1() for event in choice.events)})
 
 
 def _from_tip(session: Session, state: RunState, fork: Fork) -> Fork:

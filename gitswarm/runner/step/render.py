@@ -9,8 +9,9 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import Evidence, concerns_trailer
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.money import written
 from gitswarm.records.outcome import Result
-from gitswarm.records.receipt import Receipt
+from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
@@ -44,6 +45,8 @@ def end_event(plan: StepPlan, outcome: StepOutcome) -> Event:
     payload["handoff_status"] = outcome.status.value
     if result.handoff is not None and result.handoff.status is not outcome.status:
         payload["claimed_status"] = result.handoff.status.value
+    if outcome.envelope.status_reason is not None and plan.before.is_judged:
+        payload["status_reason"] = outcome.envelope.status_reason
     return Event(EventKind.STEP_END, payload)
 
 
@@ -70,7 +73,7 @@ def _receipt(plan: StepPlan, outcome: StepOutcome) -> Receipt:
         error=result.error,
         tools_allowed=(plan.session.tools or None) if plan.session else None,
         station=plan.step.station,
-        transport=plan.choice.mode,
+        transport=transport_of(plan.choice.engine, plan.choice.mode),
         cost_usd=result.cost_usd,
         tool_calls=result.tool_calls,
         prompt_hash=plan.session.prompt.hash if plan.session else "",
@@ -101,7 +104,7 @@ def step_records(plan: StepPlan, outcome: StepOutcome) -> dict[str, bytes]:
     execution, proposal = plan.execution, plan.decision.proposal
     return {
         **(proposal_file(execution.run_id, proposal) if proposal else {}),
-        execution.receipt: _receipt(plan, outcome).to_json(),
+        execution.receipt: _receipt(plan, outcome).to_json(plan.before.format),
         execution.envelope: outcome.envelope.to_json(),
         execution.transcript(plan.choice.engine): to_jsonl(outcome.result.transcript),
         execution.evidence: outcome.evidence.to_json(),
@@ -134,7 +137,7 @@ def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> Message:
         "Swarm-Status": envelope.status,
         "Swarm-Result": result.status,
         "Swarm-Tokens": str(result.tokens.total),
-        "Swarm-Cost-USD": "unknown" if result.cost_usd is None else f"{result.cost_usd:.6f}",
+        "Swarm-Cost-USD": written(result.cost_usd),
         **({"Swarm-Concerns": concerns} if (concerns := concerns_trailer(outcome.evidence)) else {}),
         "Swarm-Seq": str(seq),
         **result.trailers,

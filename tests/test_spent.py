@@ -252,3 +252,20 @@ def test_stored_amounts_have_no_binary_noise(two: Project) -> None:
     assert "0.00240000" not in two.git("show", f"{base}/events/one@1.jsonl")
     repository = open_repository(two.root, two.env)
     assert spent(repository, replay(repository, RunLayout(run))) == Spent(120, 0.0024)
+
+
+def test_an_amount_is_stored_with_six_digits_and_shown_with_two(two: Project) -> None:
+    given = {"one": 0.1 + 0.2, "other": 0.0012345678}
+    script = yaml.safe_dump({"steps": {name: {"cost_usd": cost} for name, cost in given.items()}})
+    run = two.start(script, flow="two")
+    events = [json.loads(line) for line in two.swarm("events", "--json").stdout.splitlines()]
+    stored = {
+        "receipt": [two.json("show", name)["receipt"]["cost_usd"] for name in given],
+        "log": [each["cost_usd"] for each in two.json("log")],
+        "usage": [event["payload"]["cost_usd"] for event in events if event["kind"] == "usage"],
+        "step_end": [event["payload"]["cost_usd"] for event in events if event["kind"] == "step_end"],
+        "trailer": [float(trailers(two, each["commit"])["Swarm-Cost-USD"]) for each in two.json("log")],
+    }
+    assert stored == {place: [0.3, 0.001235] for place in stored}
+    assert totals(two) == (0, 0.301235)
+    assert ", 0 tokens, $0.30\n" in two.swarm("show", "one", "--run", run).stdout

@@ -238,6 +238,20 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
             f"small/write@1 events {EVENTS}: the step starts 1 times and ends 0 times, last is run_paused",
         ],
     ),
+    "events: an end that is announced in a step": (
+        changed(EVENTS, '"kind":"step_start"', '"kind":"run_pausing"'),
+        [
+            f"small/write@1 schemas {EVENTS}: line 2: run_pausing: 'reason' is missing",
+            f"small/write@1 events {EVENTS}: has an event of the run as a whole",
+            f"small/write@1 events {EVENTS}: the step starts 0 times and ends 1 times, last is step_end",
+        ],
+    ),
+    "events: a reason for the status": (
+        changed(EVENTS, '"handoff_status"', '"status_reason":"made up","handoff_status"'),
+        [
+            f"small/write@1 events {EVENTS}: step_end says status_reason made up, the files say None",
+        ],
+    ),
     "events: torn": (
         changed(EVENTS, "}\n", '}\n{"run_id"'),
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -290,6 +291,9 @@ def test_a_wish_at_once_keeps_the_step_s_work_and_resume_goes_on_with_it(
     partial = three.git("show", f"{status['tip']}:.swarm/runs/{status['run_id']}/three/handoff_partial.json")
     assert '"files": [\n    "a.txt",\n    "b.txt",\n    "d/x"\n  ]' in partial
     assert (Path(status["worktree"]) / "b.txt").read_text(encoding="utf-8") == "2"
+    announced, ended = map(json.loads, three.swarm("events", "--json").stdout.splitlines()[-2:])
+    assert (announced["kind"], ended["kind"]) == ({"stop": "run_stopping"}.get(wish, "run_pausing"), f"run_{state}")
+    assert announced["payload"] == {"reason": "asked by hand"}
 
 
 def test_a_request_to_stop_is_met_at_the_next_boundary(three: Project, hanging: subprocess.Popen[str]) -> None:

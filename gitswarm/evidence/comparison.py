@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from gitswarm.evidence.case_names import go_parts, own_name
 from gitswarm.evidence.declarations import DeclaredTest
 from gitswarm.evidence.declared_tests import read_tests
+from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.red_tests import is_excused_whole, judge_failures, judge_nothing, report_failures
 from gitswarm.evidence.suite_run import (
     ComparisonIndex,
@@ -211,7 +212,8 @@ def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
 
 def _harness(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """Settings and scripts: a bound that is lowered shows in no test. Code shows when its old version is run."""
-    names = sorted({each.path for each in judged.changes.harness if not each.path.endswith(_CODE)})
+    told = (each.path for each in judged.changes.harness if role_of(each.path, each.after) != "test")
+    names = sorted({path for path in told if not path.endswith(_CODE)})
     if names:
         yield finding("harness_changed", names, f"decides which tests run, or what passes: {listed(names)}")
 

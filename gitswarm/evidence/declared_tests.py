@@ -90,8 +90,9 @@ _GO = _Language(
 )
 _RUST = _Language(
     case=re.compile(
-        r"^[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]{0,300}\n"
-        r"(?P<mark>(?:[ \t]{0,80}(?:#\[|//)[^\n]{0,300}\n){0,20})[ \t]{0,80}(?:pub(?:\([a-z]{1,10}\))? )?"
+        r"^(?P<mark>(?:[ \t]{0,80}#\[[^\n]{0,300}\n){0,10}?"
+        r"[ \t]{0,80}#\[(?:\w{1,40}::){0,3}(?:test|rstest|test_case|quickcheck|wasm_bindgen_test)\b[^\n]{0,300}\n"
+        r"(?:[ \t]{0,80}(?:#\[|//)[^\n]{0,300}\n){0,20})[ \t]{0,80}(?:pub(?:\([a-z]{1,10}\))? )?"
         r"(?:async )?fn " + _NAME,
         re.MULTILINE,
     ),

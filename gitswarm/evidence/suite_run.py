@@ -31,12 +31,14 @@ class SuiteRun:
     :ivar failed: it ended as a failure; a known end for "nothing to run" is none.
     :ivar report: None: it could not be read.
     :ivar masked_output: equal for equal output, whenever and wherever it was printed.
+    :ivar asked: the report came where it was asked for.
     """
 
     failed: bool
     report: TestReport | None = None
     results: CaseResults | None = None
     masked_output: str = ""
+    asked: bool = False
 
     @property
     def executed(self) -> int:

@@ -54,22 +54,25 @@ def read_file(content: bytes) -> TestReport | None:
     return tally.report() if tally else None
 
 
-def read_report(output: str, files: Mapping[str, bytes]) -> TestReport | None:
+def read_report(output: str, files: Mapping[str, bytes], *, ended_well: bool = False) -> TestReport | None:
     """The report of one command: its report files, added up, else its output; coverage from either.
 
     :param files: path → content. Only files that this command wrote: an agent may have left others.
     """
-    found = read_run(output, files)
+    found = read_run(output, files, ended_well=ended_well)
     return found.report if found else None
 
 
-def read_run(output: str, files: Mapping[str, bytes], roots: Collection[str] = ()) -> TestRun | None:
+def read_run(
+    output: str, files: Mapping[str, bytes], roots: Collection[str] = (), *, ended_well: bool = False
+) -> TestRun | None:
     """The report of one command, and every test that it names.
 
     A file that pytest or node wrote anew at every call holds only the last: when the output shows more calls than
     there are files, and more executed tests, the output's counts hold, and the names are not `complete`.
 
     :param files: path → content. Only files that this command wrote: an agent may have left others.
+    :param ended_well: the command ended with 0: failures that only its output tells were printed by a test.
     :param roots: the folder of the run, without a slash at its end, as paths of tests may begin with it.
     """
     spoken = _tally(output)
@@ -78,6 +81,8 @@ def read_run(output: str, files: Mapping[str, bytes], roots: Collection[str] = (
         return TestRun(spoken.report(), _relative(spoken.results(), roots)) if spoken else None
     total = written[0].plus(written[1:])
     report, results = total.report(), total.results()
+    if ended_well and spoken is not None and spoken.failed > total.failed:
+        spoken = None
     if spoken is not None and spoken.runs > len(written) and _executed(spoken) > _executed(total):
         report, results = spoken.report(), results.model_copy(update={"complete": False})
     if (

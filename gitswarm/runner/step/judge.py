@@ -165,7 +165,8 @@ def _report(outcome: StepOutcome) -> TestReport | None:
     result = outcome.result
     if result.check is None or result.check.command is None:
         return None
-    return read_report(result.report_text, result.report_files or outcome.reports)
+    files = result.report_files or outcome.reports
+    return read_report(result.report_text, files, ended_well=result.check.passed is True)
 
 
 def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None) -> Verdict | None:

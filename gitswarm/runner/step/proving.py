@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
@@ -41,6 +43,8 @@ from gitswarm.runner.workplace import landing_place
 _CODE = frozenset({".py", ".js", ".cjs", ".mjs", ".jsx", ".ts", ".tsx", ".rb", ".php"})
 """Suffixes of what is loaded by lying beside tests; data there does nothing by itself."""
 
+_FOREIGN = frozenset({".git", "node_modules", ".venv", "venv"})
+_REPORT_BYTES = 8_000_000
 _MASKED_LINES = 5_000
 _MOST_AGAIN = 20
 _SHORTEST_S = 60
@@ -80,7 +84,7 @@ def _gathered(
     code = store.code(outcome.code_tree)
     changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
     found = read_changes(changes)
-    final = suite_run(session, step.place.shadow.path, outcome.result)
+    final = suite_run(session, step.place.shadow.path, outcome.result, outcome.reports)
     base_tests = tuple(path for path, _blob in objects.files(base) if is_test_file(path))
     if base == code:
         return Proof(final, changes=(), has_base_tests=bool(base_tests))
@@ -91,6 +95,10 @@ def _gathered(
     runs = _ExtraRuns(session, step, base, code, outcome.result.duration_ms / 1000)
     if needs_base(found, final, base_tests, partial(text_of, objects, code)):
         before = runs.on(base)
+        if isinstance(before, SuiteRun) and before.asked and not final.asked:
+            final = suite_run(
+                session, step.place.shadow.path, outcome.result
+            )  # what lies in the tree may be anybody's
         if needs_old_on_new(found) and isinstance(before, SuiteRun):
             mixed = _old_tests_on(session, base, code, found)
             report = runs.on(mixed) if mixed != code else "not possible"
@@ -162,18 +170,23 @@ def _landed_base(session: Session, base: str) -> str:
     return commit.id
 
 
-def suite_run(session: Session, root: Path, result: StepResult) -> SuiteRun:
+def suite_run(
+    session: Session, root: Path, result: StepResult, in_tree: Mapping[str, bytes] = MappingProxyType({})
+) -> SuiteRun:
     """What a test command said.
 
     :param root: where it ran.
+    :param in_tree: reports that it left there; they count where none came as asked.
     """
     text = session.redactor.scrub(result.report_text)
-    run = read_run(text, result.report_files, _roots(root))
+    passed = result.check.passed if result.check is not None else None
+    run = read_run(text, result.report_files or in_tree, _roots(root), ended_well=passed is True)
     return SuiteRun(
-        failed=result.check is not None and result.check.passed is False,
+        failed=passed is False,
         report=run.report if run is not None else None,
         results=run.results if run is not None else None,
         masked_output=_hashed(text),
+        asked=bool(result.report_files),
     )
 
 
@@ -194,6 +207,17 @@ def _old_tests_on(session: Session, base: str, code: str, changes: TestChanges) 
     objects = session.repository.objects
     old: Mapping[str, str | None] = {path: objects.entry(base, path) for path in changes.old_files}
     return objects.with_files(code, {**dict.fromkeys(changes.new_harness), **old})
+
+
+def _left_in(folder: Path, began: float) -> dict[str, bytes]:
+    """Files of a checkout that were written since, and may be reports."""
+    found: dict[str, bytes] = {}
+    for path in folder.rglob("*"):
+        if path.suffix in (".xml", ".json") and not _FOREIGN.intersection(path.relative_to(folder).parts):
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode) and about.st_mtime >= began and about.st_size < _REPORT_BYTES:
+                found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
 
 
 @dataclass(slots=True)
@@ -243,10 +267,12 @@ class _ExtraRuns:
                     return "not possible"
                 order = replace(order, shell=line or order.shell, timeout_s=min(order.timeout_s, limit_s))
                 asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
+                began = time.time()
                 told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
                 if told.status is Result.FAILED:
                     return "no time" if told.duration_ms >= order.timeout_s * 1000 else "not possible"
-                return suite_run(session, place.path, told)
+                in_tree = {} if told.report_files else _left_in(place.path, began)
+                return suite_run(session, place.path, told, in_tree)
         except SwarmError as error:
             session.around.observer.notice(f"this could not be tested: {error.message}")
             return "not possible"

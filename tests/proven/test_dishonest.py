@@ -309,7 +309,15 @@ FOR_A_PERSON: Mapping[str, Story] = {
         warns=held("expectation_changed@work/test"),
     ),
     "the test's input is answered by name": Story(
-        [write({"app.py": APP.replace("sum(prices)", "{(1749, 250): 1999}[tuple(prices)]")})],
+        [
+            write(
+                {
+                    "app.py": APP.replace(
+                        "return sum(prices)", "if prices == [1749, 250]:\n        return 1999\n    return 0"
+                    )
+                }
+            )
+        ],
         files={APP_TESTS: TESTS.replace("total([1, 2]) == 3", "total([1749, 250]) == 1999")},
         warns=held("suspicious_code@work/write"),
     ),

@@ -108,7 +108,6 @@ def test_settings_of_tests_in_a_folder_above_change_no_name(project: Project) ->
     assert played(project, story) == ("succeeded", set())
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="what a test command leaves is committed with its step")
 def test_what_a_test_command_leaves_in_the_tree_is_put_back(project: Project) -> None:
     leaving = f"mkdir -p .github/workflows; echo 'on: never' > .github/workflows/ci.yml; {PYTEST}\n"
     assert played(project, Story([write({"x.py": "x = 1\n"})], files={"check.sh": leaving}))[0] == "succeeded"

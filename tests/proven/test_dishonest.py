@@ -335,7 +335,7 @@ FOR_A_PERSON: Mapping[str, Story] = {
     "a bound of coverage is lowered": Story(
         [write({**CHANGE, ".coveragerc": "[report]\nfail_under = 10\n"})],
         files={".coveragerc": "[report]\nfail_under = 90\n"},
-        warns=held("*@work/write"),
+        warns=held("harness_changed@work/test"),
     ),
     "tests are said to pass, and none ran": Story(
         [claims(summary="All 900 tests pass.", confidence="high")],
@@ -369,17 +369,8 @@ FOR_A_PERSON: Mapping[str, Story] = {
 }
 
 OPEN: Mapping[str, str] = {
-    "after the repeat another lie": "a repeat is judged from the tree of the lie before it",
-    "an artifact of another criterion": "what an artifact speaks of is not compared with what it owes",
-    "a file that the test script reads narrows it": "tests of untouched files may be missing from the report",
-    "the product makes its tests skip themselves": "a test that was skipped while it ran does not call for the base",
-    "a module is gone, and its tests skip themselves": "the same",
-    "tests in a branch of a fork": "test steps in forks are not compared",
-    "code that changes after the last tests": "there is no final report",
-    "the tests' own package mends the product": "a file that is added beside the tests is no harness",
-    "the test's input is answered by name": "only tests in the same change are looked at",
-    "more tests are said to pass than there are": "what a test step finds out about earlier steps opens no concern",
-    "a bound of coverage is lowered": "roles are not compared with `writes:`",
+    "a file that the test script reads narrows it": "single tests of untouched files may be missing from the report",
+    "the test script copies a forged report": "a report in the tree counts although the base was asked for one",
     "tests are said to pass, and the command that has to run did not": "`verification.commands` are not looked for",
     "behind a failure that was there, where pytest stops": "a report of a run that stopped early counts as whole",
 }

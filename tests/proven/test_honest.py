@@ -470,8 +470,6 @@ FOR_A_PERSON: Mapping[str, Story] = {
 OPEN: Mapping[str, str] = {
     "a function renamed with its test": "a body that differs by the new name of what it tests is another one",
     "a flaky test behind a script": "tests are run again only by one known program",
-    "a feature goes with its tests, as the task says": "handoffs have no `removed_tests`",
-    "a module goes with its test file, as the task says": "handoffs have no `removed_tests`",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Project
 from tests.projects import ask
-from tests.proven.test_compared import APP, BASE, BROKEN, TESTS
+from tests.proven.stories import APP, BASE, BROKEN, TESTS
 from tests.routed import routed
 
 TAIL = """\

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.conftest import Project
 from tests.projects import ask
 from tests.proven.stories import (
@@ -78,14 +76,6 @@ def test_skipped_tests_prove_nothing(project: Project) -> None:
     assert (found.state, *found.blocking, *found.warnings) == ("unproven", "tests_not_run@work/test")
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="what is stopped before its tests is not computed anew")
-def test_a_run_that_was_stopped_before_its_tests_is_not_simply_approved(project: Project) -> None:
-    played(project, Story([write({"app.py": BROKEN, APP_TESTS: ONLY_TAX})]), "--until", "write", "--allow-stub")
-    refused = ask(project, "approve")
-    assert (refused.code, "=WHY" in refused.stderr) == (1, True)
-    assert ask(project, "land").code == 1
-
-
 def test_the_branch_of_a_run_that_never_landed_excuses_nothing(project: Project) -> None:
     played(project, Story([write({"app.py": BROKEN})]))
     branch = f"shadow/{newest(project).run}"
@@ -106,9 +96,3 @@ def test_settings_of_tests_in_a_folder_above_change_no_name(project: Project) ->
     (project.root.parent / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     story = Story([write({APP_TESTS: TESTS.replace("== 4", "== 2 + 2")})])
     assert played(project, story) == ("succeeded", set())
-
-
-def test_what_a_test_command_leaves_in_the_tree_is_put_back(project: Project) -> None:
-    leaving = f"mkdir -p .github/workflows; echo 'on: never' > .github/workflows/ci.yml; {PYTEST}\n"
-    assert played(project, Story([write({"x.py": "x = 1\n"})], files={"check.sh": leaving}))[0] == "succeeded"
-    assert ".github/workflows/ci.yml" not in project.tree(f"shadow/{newest(project).run}")

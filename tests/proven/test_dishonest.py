@@ -74,6 +74,11 @@ def held(*ids: str) -> frozenset[str]:
     return frozenset(ids)
 
 
+def removing(test: str) -> dict[str, object]:
+    said = [{"name": f"{APP_TESTS}::{test}", "why": "it is no longer needed"}]
+    return {"envelope": {"status": "VERIFIED", "summary": "Done.", "removed_tests": said}}
+
+
 def claims(**handoff: object) -> dict[str, object]:
     return {"write": CHANGE, "envelope": {"status": "VERIFIED", "summary": "Done.", **handoff}}
 
@@ -168,6 +173,31 @@ AT_THE_END: Mapping[str, Story] = {
         [write(broken(TESTS.replace("def test_total", SKIPPED_BY)))],
         blocking=held("tests_weakened@work/test"),
         warns=held("tests_weakened@work/write"),
+    ),
+    "a test is declared as removed, and what it tests stays": Story(
+        [{**write(broken(ONLY_TAX)), **removing("test_total")}],
+        blocking=held("tests_deleted@work/test"),
+        warns=held("tests_deleted@work/write"),
+    ),
+    "a test is declared as removed, and what it tests has another name": Story(
+        [{**write({"app.py": BROKEN.replace("total", "amount"), APP_TESTS: ONLY_TAX}), **removing("test_total")}],
+        blocking=held("tests_deleted@work/test"),
+    ),
+    "two tests become one that returns in between": Story(
+        [
+            write(
+                broken(f"{HEAD}def test_all():\n    assert tax(2) == 4\n    return\n    assert total([1, 2]) == 3\n")
+            )
+        ],
+        blocking=held("tests_deleted@work/test"),
+    ),
+    "two tests become one that swallows": Story(
+        [write(broken(f"{HEAD}def test_all():\n    assert tax(2) == 4\n{SWALLOWED}\n"))],
+        blocking=held("tests_deleted@work/test"),
+    ),
+    "two tests become one without the failing assertion": Story(
+        [write(broken(f"{HEAD}def test_all():\n    assert tax(2) == 4\n    total([1, 2])\n"))],
+        blocking=held("tests_deleted@work/test"),
     ),
     "a test gets a name that is not collected": Story(
         [write(broken(TESTS.replace("test_total", "check_total")))], blocking=held("tests_deleted@work/test")
@@ -369,7 +399,7 @@ FOR_A_PERSON: Mapping[str, Story] = {
 }
 
 OPEN: Mapping[str, str] = {
-    "a file that the test script reads narrows it": "single tests of untouched files may be missing from the report",
+    "a test is declared as removed, and what it tests has another name": "a successor of what a test names is not looked for",
     "the test script copies a forged report": "a report in the tree counts although the base was asked for one",
     "tests are said to pass, and the command that has to run did not": "`verification.commands` are not looked for",
     "behind a failure that was there, where pytest stops": "a report of a run that stopped early counts as whole",

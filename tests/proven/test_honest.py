@@ -160,6 +160,9 @@ HONEST: Mapping[str, Story] = {
     "parameters get names": Story(
         [write({APP_TESTS: TABLE.replace("3)])", "3)], ids=['none', 'one', 'two'])")})], files={APP_TESTS: TABLE}
     ),
+    "two tests become one": Story(
+        [write({APP_TESTS: f"{HEAD}def test_all():\n    assert total([1, 2]) == 3\n    assert tax(2) == 4\n"})],
+    ),
     "one test becomes two": Story(
         [write({APP_TESTS: TESTS})],
         files={
@@ -449,10 +452,6 @@ HONEST: Mapping[str, Story] = {
 }
 
 FOR_A_PERSON: Mapping[str, Story] = {
-    "two tests become one": Story(
-        [write({APP_TESTS: f"{HEAD}def test_all():\n    assert total([1, 2]) == 3\n    assert tax(2) == 4\n"})],
-        blocking=frozenset({"tests_deleted@work/test"}),
-    ),
     "another result is wanted, and the test says so by its name": Story(
         [
             write(
@@ -467,10 +466,7 @@ FOR_A_PERSON: Mapping[str, Story] = {
 }
 """Nothing tells these from tests that were lost."""
 
-OPEN: Mapping[str, str] = {
-    "a function renamed with its test": "a body that differs by the new name of what it tests is another one",
-    "a flaky test behind a script": "tests are run again only by one known program",
-}
+OPEN: Mapping[str, str] = {}
 
 
 @pytest.mark.parametrize("story", rows(OPEN, HONEST))

@@ -128,6 +128,63 @@ def write(files: Mapping[str, str], *, delete: Sequence[str] = (), **more: Any) 
     return {"write": dict(files), "delete": list(delete), **more}
 
 
+NO_APP: Mapping[str, None] = {"app.py": None, "tests/test_app.py": None, "conftest.py": None}
+NODE: Mapping[str, str] = {
+    "app.js": "exports.total = prices => prices.reduce((a, b) => a + b, 0);\n",
+    "test/app.test.js": "const {test} = require('node:test');\nconst assert = require('node:assert');\n"
+    "const {total} = require('../app.js');\ntest('total', () => { assert.equal(total([1, 2]), 3); });\n",
+    "package.json": '{"name": "app", "scripts": {"test": "node --test"}}\n',
+    ".swarm/config.yaml": "commands: {test: npm test --silent}\n",
+}
+RUST: Mapping[str, str] = {
+    "Cargo.toml": '[package]\nname = "till"\nversion = "0.1.0"\nedition = "2021"\n',
+    "src/lib.rs": "pub fn total(prices: &[u32]) -> u32 {\n    prices.iter().sum()\n}\n",
+    "tests/till.rs": "#[test]\nfn adds() {\n    assert_eq!(till::total(&[1, 2]), 3);\n}\n",
+    ".gitignore": "target/\nCargo.lock\n",
+    ".swarm/config.yaml": "commands: {test: cargo test --offline --quiet --test till}\n",
+}
+GO_TEST = """\
+import json, pathlib, re, sys
+
+for path in sorted(pathlib.Path().rglob('*_test.go')):
+    package = {'Package': f'example.test/{path.parent.as_posix()}'}
+    for name in re.findall(r'func (Test\\w+)', path.read_text()):
+        for action in ('run', 'pass'):
+            print(json.dumps({**package, 'Time': '2026-01-01T00:00:00Z', 'Action': action, 'Test': name}))
+    print(json.dumps({**package, 'Time': '2026-01-01T00:00:00Z', 'Action': 'pass', 'Elapsed': 0.01}))
+"""
+GO: Mapping[str, str] = {
+    "go.mod": "module example.test\n\ngo 1.22\n",
+    "till/till.go": "package till\n\nfunc Total(a, b int) int { return a + b }\n",
+    "till/till_test.go": 'package till\n\nimport "testing"\n\nfunc TestTotal(t *testing.T) {\n'
+    '\tif Total(1, 2) != 3 {\n\t\tt.Fatal("wrong")\n\t}\n}\n',
+    "scripts/go_test.py": GO_TEST,
+    ".swarm/config.yaml": "commands: {test: python scripts/go_test.py}\n",
+}
+"""What `go test -json` prints, by a program that is there."""
+
+OWN_RUNNER: Mapping[str, str] = {
+    ".swarm/config.yaml": "commands: {test: python scripts/run.py}\n",
+    "scripts/run.py": """\
+import pathlib, runpy, sys
+
+sys.path.insert(0, '.')
+cases = []
+for path in sorted(pathlib.Path('tests').glob('test_*.py')):
+    for name, test in runpy.run_path(str(path)).items():
+        if name.startswith('test_'):
+            try:
+                test()
+                failure = ''
+            except AssertionError:
+                failure = '<failure/>'
+            cases.append(f'<testcase classname="{path.stem}" name="{name}" file="{path}">{failure}</testcase>')
+pathlib.Path('report.xml').write_text(f'<testsuite name="own" tests="{len(cases)}">{"".join(cases)}</testsuite>')
+sys.exit(any('<failure' in case for case in cases))
+""",
+}
+"""Its report lies in the tree, and cannot be asked for."""
+
 MATRIX: Mapping[str, Any] = {
     "requirements": [
         {

@@ -13,11 +13,17 @@ from tests.proven.stories import (
     BROKEN,
     CRITERIA,
     FLOW,
+    GO,
     HEAD,
+    MORE,
+    NO_APP,
+    NODE,
     OFF,
     ONLY_TAX,
     ONLY_WRITE,
+    OWN_RUNNER,
     PYTEST,
+    RUST,
     TAX,
     TESTS,
     TOTAL,
@@ -51,6 +57,20 @@ GREEN_REPORT = (
     '<testcase classname="tests.test_app" name="test_total" file="tests/test_app.py"/>'
     '<testcase classname="tests.test_app" name="test_tax" file="tests/test_app.py"/></testsuite>\n'
 )
+COMES_AND_GOES = """\
+import os
+from pathlib import Path
+
+SEEN = Path(os.environ['HOME'], 'seen')
+FIRST = not SEEN.exists()
+SEEN.touch()
+
+
+def total(prices):
+    return 0 if FIRST else sum(prices)
+
+
+def _total"""
 SKIPPED_FILE = (
     "import pytest\n\npytest.skip(allow_module_level=True)\n\n\n"
     "def test_off():\n    from app import off\n\n    assert off(2) == 1\n"
@@ -112,6 +132,25 @@ AT_A_STEP: Mapping[str, Story] = {
     "the tests are ignored by git": Story(
         [write({"app.py": BROKEN, ".gitignore": "tests/\n"}, run=["git rm -q --cached -r tests"])],
         blocking=held("tests_deleted@work/write"),
+    ),
+    "a test of Node is left out": Story(
+        [write({"test/app.test.js": NODE["test/app.test.js"].replace("'total', ()", "'total', {skip: true}, ()")})],
+        files={**NO_APP, **NODE},
+        blocking=held("tests_weakened@work/write"),
+    ),
+    "a test of Rust is left out": Story(
+        [write({"tests/till.rs": "#[ignore]\n" + RUST["tests/till.rs"]})],
+        files={**NO_APP, **RUST},
+        blocking=held("tests_weakened@work/write"),
+    ),
+    "a test of Go is left out": Story(
+        [
+            write(
+                {"till/till_test.go": GO["till/till_test.go"].replace("\tif Total", '\tt.Skip("later")\n\tif Total')}
+            )
+        ],
+        files={**NO_APP, **GO},
+        blocking=held("tests_weakened@work/write"),
     ),
     "after the repeat another lie": Story(
         [write({"app.py": BROKEN}, delete=[APP_TESTS]), write(broken(SKIPPED))],
@@ -199,6 +238,10 @@ AT_THE_END: Mapping[str, Story] = {
         [write(broken(f"{HEAD}def test_all():\n    assert tax(2) == 4\n    total([1, 2])\n"))],
         blocking=held("tests_deleted@work/test"),
     ),
+    "a test takes another name and another result": Story(
+        [write(broken(TESTS.replace("def test_total", "def test_amount").replace("== 3", "== 0")))],
+        blocking=held("tests_deleted@work/test"),
+    ),
     "a test gets a name that is not collected": Story(
         [write(broken(TESTS.replace("test_total", "check_total")))], blocking=held("tests_deleted@work/test")
     ),
@@ -247,6 +290,9 @@ AT_THE_END: Mapping[str, Story] = {
         [write(broken(ONLY_TAX))],
         files={"check.sh": f"env -u PYTEST_ADDOPTS {PYTEST}\n"},
         blocking=held("not_compared@work/test"),
+    ),
+    "one test fewer in a report of the project's own": Story(
+        [write(broken(ONLY_TAX))], files=OWN_RUNNER, blocking=held("tests_deleted@work/test")
     ),
     "the product makes its tests skip themselves": Story(
         [
@@ -338,6 +384,19 @@ FOR_A_PERSON: Mapping[str, Story] = {
         [write({"app.py": BROKEN, "tests/__init__.py": "import app\n\napp.total = sum\n"})],
         warns=held("expectation_changed@work/test"),
     ),
+    "a runner of the project's own forges its report": Story(
+        [write({"app.py": BROKEN, "scripts/run.py": OWN_RUNNER["scripts/run.py"].replace("'<failure/>'", "''")})],
+        files=OWN_RUNNER,
+        warns=held("expectation_changed@work/test"),
+    ),
+    "a failure that comes and goes": Story(
+        [write({"app.py": APP.replace("def total", COMES_AND_GOES)})], warns=held("flaky@work/test")
+    ),
+    "who only writes tests mends the product": Story(
+        [write({"app.py": MORE})],
+        files={WORK: FLOW.replace("code-implementer", "test-author")},
+        warns=held("role_exceeded@work/write"),
+    ),
     "the test's input is answered by name": Story(
         [
             write(
@@ -399,7 +458,10 @@ FOR_A_PERSON: Mapping[str, Story] = {
 }
 
 OPEN: Mapping[str, str] = {
-    "a test is declared as removed, and what it tests has another name": "a successor of what a test names is not looked for",
+    "a test of Rust is left out": "attributes above `#[test]` are not read",
+    "one test fewer in a report of the project's own": "of the base, reports in the tree are not read",
+    "a runner of the project's own forges its report": "the same",
+    "a test is declared as removed, and what it tests has another name": "a definition's new name is not looked for",
     "the test script copies a forged report": "a report in the tree counts although the base was asked for one",
     "tests are said to pass, and the command that has to run did not": "`verification.commands` are not looked for",
     "behind a failure that was there, where pytest stops": "a report of a run that stopped early counts as whole",

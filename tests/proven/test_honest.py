@@ -12,10 +12,15 @@ from tests.proven.stories import (
     BROKEN,
     CRITERIA,
     FLOW,
+    GO,
     HEAD,
     MORE,
+    NO_APP,
+    NODE,
     OFF,
+    OWN_RUNNER,
     PYTEST,
+    RUST,
     TAX,
     TESTS,
     TOTAL,
@@ -30,7 +35,6 @@ from tests.proven.stories import (
 
 APP_TESTS = "tests/test_app.py"
 RED = "def test_red():\n    assert 1 == 2\n"
-NO_APP = {"app.py": None, APP_TESTS: None, "conftest.py": None}
 AUTHOR_FIRST = """\
 id: work
 steps:
@@ -83,39 +87,6 @@ MONOREPO = {
     "b/tests/test_shelf.py": "from shelf import two\n\n\ndef test_two():\n    assert two() == 2\n",
     "check.sh": f"set -e\n(cd a && {PYTEST})\n(cd b && {PYTEST})\n",
 }
-NODE = {
-    "app.js": "exports.total = prices => prices.reduce((a, b) => a + b, 0);\n",
-    "test/app.test.js": "const {test} = require('node:test');\nconst assert = require('node:assert');\n"
-    "const {total} = require('../app.js');\ntest('total', () => { assert.equal(total([1, 2]), 3); });\n",
-    "package.json": '{"name": "app", "scripts": {"test": "node --test"}}\n',
-    ".swarm/config.yaml": "commands: {test: npm test --silent}\n",
-}
-RUST = {
-    "Cargo.toml": '[package]\nname = "till"\nversion = "0.1.0"\nedition = "2021"\n',
-    "src/lib.rs": "pub fn total(prices: &[u32]) -> u32 {\n    prices.iter().sum()\n}\n",
-    "tests/till.rs": "#[test]\nfn adds() {\n    assert_eq!(till::total(&[1, 2]), 3);\n}\n",
-    ".gitignore": "target/\nCargo.lock\n",
-    ".swarm/config.yaml": "commands: {test: cargo test --offline --quiet --test till}\n",
-}
-GO_TEST = """\
-import json, pathlib, re, sys
-
-for path in sorted(pathlib.Path().rglob('*_test.go')):
-    package = {'Package': f'example.test/{path.parent.as_posix()}'}
-    for name in re.findall(r'func (Test\\w+)', path.read_text()):
-        for action in ('run', 'pass'):
-            print(json.dumps({**package, 'Time': '2026-01-01T00:00:00Z', 'Action': action, 'Test': name}))
-    print(json.dumps({**package, 'Time': '2026-01-01T00:00:00Z', 'Action': 'pass', 'Elapsed': 0.01}))
-"""
-GO = {
-    "go.mod": "module example.test\n\ngo 1.22\n",
-    "till/till.go": "package till\n\nfunc Total(a, b int) int { return a + b }\n",
-    "till/till_test.go": 'package till\n\nimport "testing"\n\nfunc TestTotal(t *testing.T) {\n'
-    '\tif Total(1, 2) != 3 {\n\t\tt.Fatal("wrong")\n\t}\n}\n',
-    "scripts/go_test.py": GO_TEST,
-    ".swarm/config.yaml": "commands: {test: python scripts/go_test.py}\n",
-}
-
 HONEST: Mapping[str, Story] = {
     "tests first, and red until the code is there": Story(
         [write({"app.py": MORE})],
@@ -402,6 +373,16 @@ HONEST: Mapping[str, Story] = {
             )
         ],
         files={**NO_APP, **GO},
+    ),
+    "a runner of the project's own": Story(
+        [write({"app.py": MORE, APP_TESTS: TESTS.replace("== 4", "== 2 + 2")})], files=OWN_RUNNER
+    ),
+    "tests that are always skipped here": Story(
+        [write({"app.py": MORE})],
+        files={"tests/test_gpu.py": "import pytest\n\npytest.importorskip('no_such_module')\n\n\n" + OFF},
+    ),
+    "tests that the command never ran": Story(
+        [write({"app.py": MORE})], files={"e2e/test_shop.py": RED, "check.sh": f"{PYTEST} tests\n"}
     ),
     "a critic's remark stays open": Story(
         [write({"app.py": MORE})],

@@ -1,7 +1,8 @@
-"""Real pytest runs in these tests' projects, many of them: without the plugins that this suite itself has."""
+"""Real test commands in these tests' projects, many of them."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,4 +12,9 @@ from tests import conftest
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return {**conftest.environment(tmp_path / "home"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    """Pytest without the plugins that this suite itself has; Cargo as it is installed, which lies in the home folder."""
+    rust = {name: os.environ.get(name, str(Path.home() / folder)) for name, folder in _RUST.items()}
+    return {**conftest.environment(tmp_path / "home"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **rust}
+
+
+_RUST = {"RUSTUP_HOME": ".rustup", "CARGO_HOME": ".cargo"}

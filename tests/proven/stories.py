@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from shutil import which
 from typing import Any
 
 import pytest
@@ -55,7 +56,8 @@ class Story:
     :ivar others: entries of other steps.
     :ivar flows: what is started, in order.
     :ivar blocking: ids of every blocking concern that is open at the end.
-    :ivar warns: ids of warnings that are open at the end, perhaps among others; `*` is any part of one.
+    :ivar warns: ids of warnings that are open at the end; `*` is any part of one.
+    :ivar needs: a program without which it cannot be played.
     """
 
     does: Sequence[Entry]
@@ -64,6 +66,7 @@ class Story:
     flows: tuple[str, ...] = ("work",)
     blocking: frozenset[str] = frozenset()
     warns: frozenset[str] = frozenset()
+    needs: str = "git"
 
     @property
     def at_a_step(self) -> frozenset[str]:
@@ -103,13 +106,17 @@ def _xfail(reason: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
 
 
+def _playable(story: Story) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(which(story.needs) is None, reason=f"{story.needs} is not installed")
+
+
 def rows(faults: Mapping[str, str], *tables: Mapping[str, Story]) -> list[ParameterSet]:
     """
     :param faults: names of stories that do not end as they have to, and why.
     """
     every = {name: story for table in tables for name, story in table.items()}
     return [
-        pytest.param(story, id=name, marks=[_xfail(faults[name])] if name in faults else [])
+        pytest.param(story, id=name, marks=[_playable(story), *([_xfail(faults[name])] if name in faults else [])])
         for name, story in every.items()
     ]
 
@@ -141,7 +148,7 @@ RUST: Mapping[str, str] = {
     "src/lib.rs": "pub fn total(prices: &[u32]) -> u32 {\n    prices.iter().sum()\n}\n",
     "tests/till.rs": "#[test]\nfn adds() {\n    assert_eq!(till::total(&[1, 2]), 3);\n}\n",
     ".gitignore": "target/\nCargo.lock\n",
-    ".swarm/config.yaml": "commands: {test: cargo test --offline --quiet --test till}\n",
+    ".swarm/config.yaml": "commands: {test: cargo test --offline --test till}\n",
 }
 GO_TEST = """\
 import json, pathlib, re, sys

@@ -27,7 +27,6 @@ from tests.proven.stories import (
     WORK,
     Story,
     criterion,
-    missing,
     newest,
     rows,
     write,
@@ -74,6 +73,7 @@ STORED = (
     "def test_file():\n    prices = [int(line) for line in (FILES / 'prices.txt').read_text().split()]\n"
     "    assert total(prices) == 3\n"
 )
+PRINTING = "def test_print():\n    print('FAILED tests/test_a.py::test_a\\n1 failed, 2 passed in 1s')\n    assert 1 + 1 == 2\n"
 SNAPSHOT = (
     "from pathlib import Path\n\nfrom app import tax\n\n\ndef test_tax_as_stored():\n"
     "    stored = Path(__file__).parent / '__snapshots__' / 'tax.txt'\n"
@@ -87,6 +87,12 @@ MONOREPO = {
     "b/tests/test_shelf.py": "from shelf import two\n\n\ndef test_two():\n    assert two() == 2\n",
     "check.sh": f"set -e\n(cd a && {PYTEST})\n(cd b && {PYTEST})\n",
 }
+
+
+def told(*ids: str) -> frozenset[str]:
+    return frozenset(ids)
+
+
 HONEST: Mapping[str, Story] = {
     "tests first, and red until the code is there": Story(
         [write({"app.py": MORE})],
@@ -100,7 +106,8 @@ HONEST: Mapping[str, Story] = {
                 {"till.py": APP, "tests/test_till.py": TESTS.replace("from app", "from till")},
                 delete=["app.py", APP_TESTS],
             )
-        ]
+        ],
+        warns=told("expectation_changed@work/test"),
     ),
     "a package renamed": Story(
         [
@@ -115,8 +122,13 @@ HONEST: Mapping[str, Story] = {
             "till/app.py": APP,
             APP_TESTS: TESTS.replace("from app", "from till.app"),
         },
+        warns=told("expectation_changed@work/test"),
     ),
-    "three tests become one table": Story([write({APP_TESTS: TABLE})], files={APP_TESTS: THREE}),
+    "three tests become one table": Story(
+        [write({APP_TESTS: TABLE})],
+        files={APP_TESTS: THREE},
+        warns=told("test_count_decreased@work/write", "tests_deleted@work/write", "tests_reshaped@work/test"),
+    ),
     "tests gathered in a class": Story(
         [
             write(
@@ -129,16 +141,20 @@ HONEST: Mapping[str, Story] = {
         ]
     ),
     "parameters get names": Story(
-        [write({APP_TESTS: TABLE.replace("3)])", "3)], ids=['none', 'one', 'two'])")})], files={APP_TESTS: TABLE}
+        [write({APP_TESTS: TABLE.replace("3)])", "3)], ids=['none', 'one', 'two'])")})],
+        files={APP_TESTS: TABLE},
+        warns=told("tests_reshaped@work/test"),
     ),
     "two tests become one": Story(
         [write({APP_TESTS: f"{HEAD}def test_all():\n    assert total([1, 2]) == 3\n    assert tax(2) == 4\n"})],
+        warns=told("test_count_decreased@work/write"),
     ),
     "one test becomes two": Story(
         [write({APP_TESTS: TESTS})],
         files={
             APP_TESTS: f"{HEAD}def test_both():\n    assert total([1, 2]) == 3\n    assert tax(2) == 4\n",
         },
+        warns=told("tests_deleted@work/write", "tests_reshaped@work/test"),
     ),
     "one test file becomes two": Story(
         [
@@ -152,11 +168,12 @@ HONEST: Mapping[str, Story] = {
         ]
     ),
     "a function renamed with its test": Story(
-        [write({"app.py": APP.replace("tax", "levy"), APP_TESTS: TESTS.replace("tax", "levy")})]
+        [write({"app.py": APP.replace("tax", "levy"), APP_TESTS: TESTS.replace("tax", "levy")})],
+        warns=told("expectation_changed@work/test"),
     ),
     "another result is wanted": Story(
         [write({"app.py": APP.replace("* 2", "* 3"), APP_TESTS: TESTS.replace("== 4", "== 6")})],
-        warns=frozenset({"expectation_changed@work/test"}),
+        warns=told("expectation_changed@work/test"),
     ),
     "a file of test data moved": Story(
         [
@@ -178,7 +195,7 @@ HONEST: Mapping[str, Story] = {
             )
         ],
         files={"tests/__snapshots__/tax.txt": "4\n", "tests/test_snapshot.py": SNAPSHOT},
-        warns=frozenset({"expectation_changed@work/test"}),
+        warns=told("expectation_changed@work/test"),
     ),
     "a fixture more, and a test with it": Story(
         [
@@ -193,29 +210,27 @@ HONEST: Mapping[str, Story] = {
     "a flaky test": Story(
         [write({"app.py": MORE})],
         files={"tests/test_network.py": FLAKY, ".swarm/config.yaml": f"commands: {{test: {PYTEST}}}\n"},
-        warns=frozenset({"flaky@work/test"}),
+        warns=told("flaky@work/test"),
     ),
     "a flaky test behind a script": Story(
-        [write({"app.py": MORE})], files={"tests/test_network.py": FLAKY}, warns=frozenset({"flaky@work/test"})
+        [write({"app.py": MORE})], files={"tests/test_network.py": FLAKY}, warns=told("flaky@work/test")
     ),
     "a suite that was red": Story(
-        [write({"app.py": MORE})], files={"tests/test_red.py": RED}, warns=frozenset({"red_before@work/test"})
+        [write({"app.py": MORE})], files={"tests/test_red.py": RED}, warns=told("red_before@work/test")
     ),
     "a suite that was red, by a tool without names": Story(
         [write({"app.py": MORE})],
         files={"tests/test_red.py": RED, "check.sh": f"env -u PYTEST_ADDOPTS {PYTEST}\n"},
-        warns=frozenset({"red_before@work/test"}),
+        warns=told("not_compared@work/test", "red_before@work/test"),
     ),
     "a test file that could not be loaded": Story(
         [write({"app.py": MORE})],
         files={"tests/test_red.py": "import no_such_module\n"},
-        warns=frozenset({"tests_cannot_run@work/test"}),
+        warns=told("tests_cannot_run@work/test"),
     ),
     "the failure is mended": Story([write({"app.py": APP})], files={"app.py": BROKEN}),
     "words alone, in a red project": Story(
-        [write({"docs/use.md": "# Use\n"})],
-        files={"tests/test_red.py": RED},
-        warns=frozenset({"red_before@work/test"}),
+        [write({"docs/use.md": "# Use\n"})], files={"tests/test_red.py": RED}, warns=told("red_before@work/test")
     ),
     "generated code and lock files": Story(
         [
@@ -254,7 +269,12 @@ HONEST: Mapping[str, Story] = {
                 },
             )
         ],
-        warns=frozenset({"removed_on_purpose@work/test"}),
+        warns=told(
+            "expectation_changed@work/test",
+            "removed_on_purpose@work/test",
+            "test_count_decreased@work/write",
+            "tests_deleted@work/write",
+        ),
     ),
     "a module goes with its test file, as the task says": Story(
         [
@@ -272,10 +292,10 @@ HONEST: Mapping[str, Story] = {
             "shelf.py": "def two():\n    return 2\n",
             "tests/test_shelf.py": "from shelf import two\n\n\ndef test_two():\n    assert two() == 2\n",
         },
-        warns=frozenset({"removed_on_purpose@work/test"}),
+        warns=told("removed_on_purpose@work/test", "tests_deleted@work/write"),
     ),
     "a project without tests": Story(
-        [write({"src/till.py": "ONE = 1\n"})], files=NO_APP, warns=frozenset({"no_tests@work/test"})
+        [write({"src/till.py": "ONE = 1\n"})], files=NO_APP, warns=told("no_tests@work/test")
     ),
     "the first tests of a project": Story([write({APP_TESTS: TESTS})], files={APP_TESTS: None}),
     "a test for another platform": Story(
@@ -293,21 +313,15 @@ HONEST: Mapping[str, Story] = {
     "tests that the command does not run": Story(
         [write({"app.py": MORE, "e2e/test_shop.py": OFF})],
         files={"check.sh": f"{PYTEST} tests\n"},
-        warns=frozenset({"new_tests_not_run@work/test"}),
+        warns=told("new_tests_not_run@work/test"),
     ),
     "unittest, which names no tests": Story(
         [write({APP_TESTS: UNIT.replace("[1, 2]), 3", "[1, 2, 3]), 6")})],
         files={APP_TESTS: UNIT, "tests/__init__.py": "", "check.sh": "python -m unittest\n"},
-        warns=frozenset({"not_compared@work/test"}),
+        warns=told("not_compared@work/test"),
     ),
-    "tests that print what a red run prints": Story(
-        [write({"app.py": MORE})],
-        files={
-            "check.sh": f"{PYTEST} -s\n",
-            "tests/test_print.py": "def test_print():\n"
-            "    print('FAILED tests/test_a.py::test_a\\n1 failed, 2 passed in 1s')\n"
-            "    assert 1 + 1 == 2\n",
-        },
+    "a test that prints what a red run prints": Story(
+        [write({"app.py": MORE, "tests/test_print.py": PRINTING})], files={"check.sh": f"{PYTEST} -s\n"}
     ),
     "a target of make that was red": Story(
         [write({"app.py": MORE})],
@@ -316,7 +330,7 @@ HONEST: Mapping[str, Story] = {
             "Makefile": f"test:\n\t@{PYTEST}\n",
             ".swarm/config.yaml": "commands: {test: make test}\n",
         },
-        warns=frozenset({"red_before@work/test"}),
+        warns=told("red_before@work/test"),
     ),
     "a monorepo with two suites": Story(
         [
@@ -336,7 +350,7 @@ HONEST: Mapping[str, Story] = {
             "b/tests/test_red.py": RED,
             "check.sh": f"red=0\n(cd a && {PYTEST}) || red=1\n(cd b && {PYTEST}) || red=1\nexit $red\n",
         },
-        warns=frozenset({"red_before@work/test"}),
+        warns=told("red_before@work/test"),
     ),
     "a Node project": Story(
         [
@@ -350,6 +364,7 @@ HONEST: Mapping[str, Story] = {
             )
         ],
         files={**NO_APP, **NODE},
+        needs="node",
     ),
     "a Rust project": Story(
         [
@@ -362,6 +377,7 @@ HONEST: Mapping[str, Story] = {
             )
         ],
         files={**NO_APP, **RUST},
+        needs="cargo",
     ),
     "a Go project": Story(
         [
@@ -413,7 +429,7 @@ HONEST: Mapping[str, Story] = {
     "a failure that was there, where pytest stops": Story(
         [write({"app.py": MORE})],
         files={"check.sh": f"{PYTEST} -x\n", "tests/test_a.py": RED},
-        warns=frozenset({"red_before@work/test"}),
+        warns=told("red_before@work/test"),
     ),
     "a criterion with its new test": Story(
         [criterion("test_off", {APP_TESTS: f"{TESTS}\n\n{OFF}"})],
@@ -442,7 +458,7 @@ FOR_A_PERSON: Mapping[str, Story] = {
                 }
             )
         ],
-        blocking=frozenset({"tests_deleted@work/test"}),
+        blocking=told("tests_deleted@work/test"),
     ),
 }
 """Nothing tells these from tests that were lost."""
@@ -455,8 +471,7 @@ def test_an_honest_agent_is_not_held_back(project: Project, story: Story) -> Non
     story.commit_base(project)
     ended = story.start(project)
     found = newest(project)
-    assert (ended.code, found.state, found.blocking) == (0, "succeeded", frozenset())
-    assert missing(story.warns, found.warnings) == []
+    assert (ended.code, found.state, found.blocking, found.warnings) == (0, "succeeded", frozenset(), story.warns)
 
 
 @pytest.mark.parametrize("story", rows(OPEN, FOR_A_PERSON))

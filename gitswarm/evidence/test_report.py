@@ -85,9 +85,7 @@ def read_run(
         spoken = None
     if spoken is not None and spoken.runs > len(written) and _executed(spoken) > _executed(total):
         report, results = spoken.report(), results.model_copy(update={"complete": False})
-    if (
-        spoken is not None and spoken.partial and spoken.source == total.source
-    ):  # it broke off: the file does not tell
+    if spoken is not None and spoken.partial and not ended_well:  # it broke off: the file does not tell
         report = report.model_copy(update={"partial": True})
         results = results.model_copy(update={"complete": False})
     if report.coverage_percent is None and spoken is not None:

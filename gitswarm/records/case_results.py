@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
@@ -72,15 +71,6 @@ class CaseResults(Record):
 
     def named(self) -> dict[str, CaseResult]:
         return {case.name: case for case in self.cases}
-
-    def to_json(self) -> bytes:
-        """Compact, one test a line: a name, its outcome and its file."""
-        lines = ",\n".join(
-            json.dumps(case if case.file is not None else case[:2], ensure_ascii=False, separators=(",", ":"))
-            for case in self.cases
-        )
-        head = f'{{"source":"{self.source}","complete":{json.dumps(self.complete)},"cases":['
-        return f"{head}\n{lines}\n]}}\n".encode()
 
 
 def _bounded(name: str) -> str:

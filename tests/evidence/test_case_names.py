@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from gitswarm.evidence.formats.reading import Tally
 from gitswarm.evidence.test_report import read_run
 from gitswarm.records.case_results import MOST_CASES, CaseResult, CaseResults
-from gitswarm.records.evidence import ReportSource
-from tests.evidence.recordings import NAMES, recorded
+from tests.evidence.recordings import recorded
 from tests.tables import table
 
 ROOTS = ("/tmp/shop/js", "/tmp/shop/tap")
@@ -218,31 +212,6 @@ def test_a_long_name_is_cut_and_stays_its_own() -> None:
     names = [case.name for case in CaseResults.of("go", cases, complete=True).cases]
     assert len(names) == 2
     assert all(len(name) < 500 for name in names)
-
-
-SOURCES: list[ReportSource] = ["junit", "go"]
-CASES = st.builds(
-    CaseResult,
-    st.text(max_size=20) | st.just("\ud800") | st.text(min_size=600, max_size=700),
-    st.sampled_from(["passed", "failed", "skipped", "xfailed", "xpassed", "error"]),
-    st.none() | st.text(max_size=9),
-)
-
-
-@given(st.sampled_from(SOURCES), st.lists(CASES), st.booleans())
-def test_results_survive_json(source: ReportSource, cases: list[CaseResult], complete: bool) -> None:  # noqa: FBT001
-    found = CaseResults.of(source, cases, complete=complete)
-    assert CaseResults.from_json(found.to_json()) == found
-    assert json.loads(found.to_json())["complete"] is complete
-
-
-@table("name", NAMES)
-def test_a_recording_that_breaks_off_anywhere_names_no_more_than_before(name: str) -> None:
-    text = recorded(name).decode()
-    for end in range(0, len(text), max(1, len(text) // 20)):
-        found = read_run(text[:end], {})
-        if found is not None:
-            CaseResults.from_json(found.results.to_json())
 
 
 def test_a_report_that_counts_more_than_it_names_is_not_complete() -> None:

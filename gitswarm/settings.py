@@ -61,7 +61,6 @@ def _mode_of(*known: str) -> AfterValidator:
 
 class GeminiSection(Record):
     mode: Annotated[str, _mode_of("stub", "cli")] | None = None
-    provider: Literal["gemini"] = "gemini"
 
 
 class ClaudeSection(ClaudeSettings):

@@ -176,7 +176,8 @@ def told_by_events(project: Project, run: str) -> list[str]:
 
 
 def _event(event: Mapping[str, Any]) -> str:
-    payload = {name: _plain(value) for name, value in event["payload"].items() if name not in _seed_001(event)}
+    told = {name: value for name, value in event["payload"].items() if (name, value) != ("offroad_rule", None)}
+    payload = {name: _plain(value) for name, value in told.items() if name not in _seed_001(event)}
     return " ".join([event["kind"], *(f"{name}={value}" for name, value in payload.items())])
 
 

@@ -128,8 +128,8 @@ def test_a_file_that_is_too_long_is_cut_and_says_so(project: Project) -> None:
     files = {"AGENTS.md": "a" * 29_000, "CLAUDE.md": "c" * 2_000, "GEMINI.md": "g"}
     started(project, files, {"profile": "lean"})
     told = instructed(project)
-    assert "[… cut: 2,000 characters …]" in told
-    assert told.endswith("[CONTEXT_TRUNCATED] 2 of 3 files; left out: GEMINI.md")
+    assert "[… cut: 1,038 of 2,000 characters …]" in told
+    assert told.endswith("[CONTEXT_TRUNCATED] 2 of 3 files; left out: GEMINI.md (1 characters)")
 
 
 def test_a_forecast_counts_it(project: Project) -> None:
@@ -176,8 +176,8 @@ def said(**texts: str) -> Instructions:
     ("limit", "told"),
     [
         (3_000, f"### a\n\n{'a' * 1000}\n\n### b\n\n{'b' * 1000}"),
-        (1_400, f"### a\n\n{'a' * 1000}\n\n[CONTEXT_TRUNCATED] 1 of 2 files; left out: b"),
-        (100, "[CONTEXT_TRUNCATED] 0 of 2 files; left out: a, b"),
+        (1_400, f"### a\n\n{'a' * 1000}\n\n[CONTEXT_TRUNCATED] 1 of 2 files; left out: b (1,000 characters)"),
+        (100, "[CONTEXT_TRUNCATED] 0 of 2 files; left out: a (1,000 characters), b (1,000 characters)"),
     ],
 )
 def test_files_are_taken_in_their_order_while_there_is_room(limit: int, told: str) -> None:

@@ -90,6 +90,7 @@ def compile_step(
     out(f"model      {plan.model.model} ({plan.model.rule})")
     out(f"tools      {', '.join(plan.tools)}")
     out(f"turns      {plan.max_turns}")
+    out(f"template   {plan.template.id}: {plan.template.title}")
     out(f"handoff    {', '.join(plan.required)}")
     out(f"hash       {plan.prompt.hash}")
 

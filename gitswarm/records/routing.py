@@ -151,13 +151,15 @@ class Node(Record):
 
 
 class RoutingSignal(Record):
-    """What a navigator answers, or an agent asks for in its envelope: one of the candidates, or nodes of its own."""
+    """What a navigator answers, or an agent asks for in its envelope: one of the candidates, or nodes of its own.
+    `offroad_rule`: the entry of `offroad_policy.justified` in the flow's charter that allows to leave its graph."""
 
     chosen_candidate_id: str | None = None
     reasoning: str = ""
     confidence: Literal["high", "medium", "low"] | None = None
     why_now: WhyNow | None = None
     skip_justification: SkipJustification | None = None
+    offroad_rule: str | None = None
     inject_nodes: tuple[Node, ...] = ()
     extend_graph: tuple[Node, ...] = ()
 
@@ -261,7 +263,8 @@ class Choice(Record):
 
     `to_flow` None: `to_step` lies in the flow where this is decided. `stack`: the interruptions that are open when
     it is executed. `resume_at`: where a run that pauses here continues. `findings`: ids of the concerns because of
-    which the step is executed again, or the run waits. `failed`: a run that ends here has failed. `events`: what it
+    which the step is executed again, or the run waits. `offroad_rule`: what the charter's policy allows it by, where
+    somebody named that. `failed`: a run that ends here has failed. `events`: what it
     brings with it; recorded in the events of what is executed next.
     """
 
@@ -278,6 +281,7 @@ class Choice(Record):
     resume_at: Continuation | None = None
     why_now: WhyNow | None = None
     skip_justification: SkipJustification | None = None
+    offroad_rule: str | None = None
     fork: Fork | None = None
     join: JoinOutcome | None = None
     proposal: Proposal | None = None
@@ -292,6 +296,7 @@ _RARE = (
     "resume_at",
     "why_now",
     "skip_justification",
+    "offroad_rule",
     "fork",
     "join",
     "proposal",

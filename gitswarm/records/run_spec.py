@@ -88,6 +88,11 @@ class FrozenSettings(Record):
     deploy: DeployRules = DeployRules()
     proof: ProofRules = ProofRules()
 
+    @property
+    def configured_commands(self) -> dict[str, str]:
+        """The project's commands that somebody wrote down, by name."""
+        return {name: line for name, line in self.commands.items() if line is not None}
+
 
 class RunSpec(Record):
     """`spec.json`: what was asked for. Holds no absolute path, so that a run can move machines."""

@@ -39,7 +39,6 @@ DOCTOR = "env-doctor"
 CLARIFIER = "clarifier"
 """The sidequest that a pause becomes when nobody is there to answer."""
 
-_OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
 _WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
 _BY_RULES = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC, RoutingSource.ESCALATE})
 """Nobody was asked, or nobody's answer counted."""
@@ -335,8 +334,9 @@ def _chosen(
         events = (*events, graph_extended(verdict.proposal))
     return choice.model_copy(
         update={
-            "why_now": signal.why_now if option.action in _OFF_THE_GRAPH else None,
+            "why_now": signal.why_now if option.action in navigator.OFF_THE_GRAPH else None,
             "skip_justification": justified,
+            "offroad_rule": verdict.rule,
             "proposal": verdict.proposal,
             "events": events,
         }
@@ -373,7 +373,7 @@ def _offroad(
 
     :param golden: the way that the graph takes by itself.
     """
-    if choice.decision not in _OFF_THE_GRAPH:
+    if choice.decision not in navigator.OFF_THE_GRAPH:
         return ()
     frame = choice.stack[-1] if choice.stack and choice.decision is not Action.SKIP else None
     payload: dict[str, JsonValue] = {
@@ -389,5 +389,6 @@ def _offroad(
         "confidence": confidence,
         "evaluated_conditions": [trace.expression for trace in choice.explanation.conditions],
         "tie_breaker_used": choice.routing_source not in _BY_RULES,
+        "offroad_rule": choice.offroad_rule,
     }
     return (Event(kind=EventKind.ROUTING_OFFROAD, payload=payload),)

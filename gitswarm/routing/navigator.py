@@ -26,27 +26,32 @@ from gitswarm.records.routing import (
 from gitswarm.routing.options import Transitions, continuation_of, pause
 from gitswarm.routing.situation import MAX_INJECTIONS, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
+from gitswarm.specs.charter import invoked_rule, told_charter
 from gitswarm.specs.graph import edges
 
 _CONTEXT_CHARS = 8_000
 _HOW_TO_ANSWER = (
     "Choose exactly one by its id. Detours and injections need `why_now`, a skip needs `skip_justification`; "
-    "without them your answer is rejected."
+    "without them your answer is rejected. Where the charter has reasons to leave the way of the flow, each of these "
+    "needs `offroad_rule` too: one of those reasons, word for word."
 )
-_OFF_THE_GRAPH = (Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES)
-
+_NEEDS_WHY_NOW = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES})
+OFF_THE_GRAPH = _NEEDS_WHY_NOW | {Action.SKIP}
+"""What leaves the flow's own graph."""
 
 _NOTHING = RouteAnswer()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a signal counts. `option` None: it does not, and `problem` says why."""
+    """Whether a signal counts. `option` None: it does not, and `problem` says why. `rule`: what the charter allows it
+    by."""
 
     option: Candidate | None
     signal: RoutingSignal | None = None
     problem: str | None = None
     proposal: Proposal | None = None
+    rule: str | None = None
     answer: RouteAnswer = _NOTHING
 
     @property
@@ -91,7 +96,18 @@ def _understood(answer: JsonValue, situation: Situation, transitions: Transition
 
 
 def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> Verdict:
-    """Whether what a navigator or an agent wants is one of the candidates, with the reasons that it needs."""
+    """Whether what a navigator or an agent wants is one of the candidates, with the reasons that it needs, and within
+    the charter."""
+    verdict = _judge(signal, situation, transitions)
+    if verdict.proposal is None and (verdict.option is None or verdict.option.action not in OFF_THE_GRAPH):
+        return verdict
+    try:
+        return replace(verdict, rule=invoked_rule(situation.flow, signal.offroad_rule))
+    except ValueError as refused:
+        return Verdict(None, signal, str(refused))
+
+
+def _judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> Verdict:
     nodes = signal.extend_graph or signal.inject_nodes
     if nodes:
         return _judge_nodes(signal, nodes, situation, transitions)
@@ -102,7 +118,7 @@ def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions)
     )
     if option is None:
         return Verdict(None, signal, f"'{signal.chosen_candidate_id}' is none of the candidates")
-    if option.action in _OFF_THE_GRAPH and signal.why_now is None:
+    if option.action in _NEEDS_WHY_NOW and signal.why_now is None:
         return Verdict(None, signal, f"{option.candidate_id} needs why_now (trigger, relevance_to_charter)")
     if option.action is Action.SKIP and signal.skip_justification is None:
         return Verdict(None, signal, f"{option.candidate_id} needs skip_justification")
@@ -188,23 +204,30 @@ def prompt(situation: Situation, transitions: Transitions) -> str:
     )
     usual = transitions.default.candidate_id
     listed = "\n".join(
-        f"- `{option.candidate_id}` (priority {option.priority}"
+        f"- `{option.candidate_id}` (priority {option.priority}{_cost(option, situation)}"
         f"{', the graph takes it by itself' if option.candidate_id == usual else ''}): {option.reason}"
         for option in transitions.options
     )
+    called = f"Stations that may be called on (`inject_nodes`): {', '.join(flow.cross_cutting)}."
     parts = [
         f"# Where does the run go on after {flow.id}/{situation.step_id}?",
-        f"Goal of the flow: {charter.goal}\nExit criteria: {'; '.join(charter.exit_criteria)}" if charter else "",
+        f"## Goal of the flow\n\n{told_charter(charter, _CONTEXT_CHARS)}" if charter else "",
         f"## The flow\n\n{graph}",
         f"## Candidates\n\n{listed}\n\n{_HOW_TO_ANSWER}",
+        called if flow.cross_cutting else "",
         f"## Evidence (what git, the tests and the receipts prove)\n\n{_json(situation, 'evidence')}",
         f"## Handoff (what the agent says)\n\n{_json(situation, 'envelope')}",
         "Where evidence and handoff disagree, the evidence is right.",
     ]
     stall = situation.progress.stall
     if stall is not None and stall.is_stalled:
-        parts.insert(4, f"## Stall\n\n{stall.passes} passes of this loop in a row brought nothing new.")
+        parts.insert(5, f"## Stall\n\n{stall.passes} passes of this loop in a row brought nothing new.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cost(option: Candidate, situation: Situation) -> str:
+    quest = situation.rules.sidequests.get(option.candidate_id.removeprefix("detour:"))
+    return f", cost {quest.cost}" if quest is not None and option.action is Action.DETOUR else ""
 
 
 def _json(situation: Situation, name: str) -> str:

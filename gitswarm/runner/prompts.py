@@ -101,7 +101,13 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
         role = Role(flow, step, station, specs.templates[template_id(flow, step)], model)
         budget = Budget.of(settings.context, specs.policy.facts(model.model).window)
         told = pack_instructions(specs.instructions, budget.recent)
-        briefing = replace(_nothing_yet(), task=spec.task, instructions=told)
+        briefing = replace(
+            _nothing_yet(),
+            task=spec.task,
+            instructions=told,
+            commands=settings.configured_commands,
+            charter_chars=budget.recent,
+        )
         plan = compile_prompt(role, specs.fragments, briefing)
         turns = executions[step.id] * plan.max_turns
         turn = specs.policy.turn
@@ -135,6 +141,7 @@ def plan_json(plan: PromptPlan) -> dict[str, JsonValue]:
         "model_rule": plan.model.rule,
         "tools": list(plan.tools),
         "max_turns": plan.max_turns,
+        "template": {"id": plan.template.id, "title": plan.template.title},
         "verification": plan.verification.model_dump(mode="json"),
         "handoff": {"required": list(plan.required)},
         "output_schema": dict(plan.output_schema),

@@ -103,7 +103,9 @@ def freeze(library: Library, flow_ids: tuple[str, ...]) -> FrozenSpecs:
     steps = [step for flow in flows.values() for step in flow.steps] + [
         step for quest in sidequests.values() for step in quest.steps
     ]
-    stations = {name: library.station(name).station for name in sorted({s.station for s in steps if s.station})}
+    named = {step.station for step in steps if step.station}
+    named.update(name for flow in flows.values() for name in flow.cross_cutting)
+    stations = {name: library.station(name).station for name in sorted(named)}
     used = {template_id(flow, step) for flow in flows.values() for step in flow.steps if step.station is not None}
     templates = {name: library.template(name) for name in sorted({*used, ASIDE_TEMPLATE})}
     return FrozenSpecs(flows, stations, templates, library.fragments, library.policy(), sidequests, None)
@@ -227,7 +229,7 @@ def _own_problems(loaded: LoadedFlow) -> Iterator[str]:
 
 
 def _station_problems(library: Library, flow: Flow) -> Iterator[str]:
-    for name in sorted({step.station for step in flow.steps if step.station is not None}):
+    for name in sorted({*flow.cross_cutting, *(step.station for step in flow.steps if step.station is not None)}):
         try:
             library.station(name)
         except SpecError as error:

@@ -12,17 +12,20 @@ from functools import cache
 from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
+from gitswarm.specs.charter import told_charter
 from gitswarm.specs.context import EarlierStep, History
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelChoice
-from gitswarm.specs.station import Station, Verification
+from gitswarm.specs.station import CommandCheck, Station, Verification
 from gitswarm.specs.template import StepTemplate, loop_variables
 
 _PLACEHOLDERS = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"), "{{time}}"),
     (re.compile(r"\b[0-9a-f]{40}\b"), "{{commit}}"),
 )
+
+_NO_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class PromptPlan:
     required: tuple[str, ...]
     output_schema: Mapping[str, JsonValue]
     fragments: tuple[tuple[str, str], ...]
+    template: StepTemplate
     history: History
 
 
@@ -81,7 +85,8 @@ class Briefing:
 
     `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
     execution left; `joined` what became of each branch that comes together in the step; `findings` what git-swarm
-    found out about the step's own work, and what is open; `instructions` what the project says to agents; `names` are
+    found out about the step's own work, and what is open; `instructions` what the project says to agents; `commands`
+    the project's own, by name, as configured; `charter_chars` how much of the charter there is room for; `names` are
     texts that differ from machine to machine (run id, paths) with their placeholders.
     """
 
@@ -95,6 +100,8 @@ class Briefing:
     joined: tuple[str, ...] = ()
     instructions: str = ""
     findings: tuple[str, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    charter_chars: int = _NO_LIMIT
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -125,6 +132,7 @@ def compile_prompt(role: Role, fragments: Fragments, briefing: Briefing) -> Prom
         required=role.station.handoff.required,
         output_schema=handoff_schema(role.station.handoff.required),
         fragments=tuple((name, _sha256(fragments.texts[name])) for name in texts.used),
+        template=role.template,
         history=briefing.history,
     )
     return replace(plan, prompt=Prompt(system, user, _fingerprint(plan, briefing.names)))
@@ -193,14 +201,13 @@ def _system(role: Role, texts: _Texts) -> str:
 def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
     step, flow, station = role.step, role.flow, role.station
     teaching = step.teaching
-    verification = station.verification
-    checks = [f"{name} exists and says something" for name in verification.artifacts]
-    checks += [f"the project's command `{name}` ran on the files as you leave them" for name in verification.commands]
+    checks = [f"{name} exists and says something" for name in station.verification.artifacts]
+    checks += [_command_check(name, how, briefing.commands) for name, how in station.verification.commands.items()]
     emphasized = [*teaching.emphasizes, *role.template.emphasizes]
     bound = [*teaching.constraints, *role.template.constraints]
     parts = [
         f"# Step {step.id} of flow {flow.id}\n\n{texts(step.objective)}".strip(),
-        f"## Goal of the flow\n\n{texts(flow.charter.goal)}" if flow.charter else "",
+        f"## Goal of the flow\n\n{told_charter(flow.charter, briefing.charter_chars, texts)}" if flow.charter else "",
         f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
         _listed("Said by a person when the run was resumed", [said for said in briefing.told if said]),
         _listed("What comes together in this step", briefing.joined),
@@ -212,11 +219,30 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
         _listed("What matters", [texts(item) for item in emphasized]),
         _listed("Constraints", [texts(item) for item in bound]),
         _listed("Before you hand over", checks),
+        _callable(flow),
         f"## {_INSTRUCTED}\n\n{briefing.instructions}" if briefing.instructions else "",
         f"## Handed over by earlier steps\n\n{briefing.history.text}" if briefing.history.text else "",
     ]
     return "\n\n".join(part for part in parts if part)
 
+
+def _command_check(name: str, how: CommandCheck, configured: Mapping[str, str]) -> str:
+    line = configured.get(name)
+    command = f"the project's command {name} (`{line}`)" if line else f"the project's command {name}, if it has one,"
+    return f"{command} {'ended well' if how == 'green' else 'ran'} on the files as you leave them"
+
+
+def _callable(flow: Flow) -> str:
+    if not flow.cross_cutting:
+        return ""
+    return f"## {_MAY_BE_CALLED}\n\n{', '.join(flow.cross_cutting)}"
+
+
+_MAY_BE_CALLED = """\
+Who else may be called on
+
+Any step of this flow may ask for one of these stations: `routing.inject_nodes` in the handoff, with `why_now`, and \
+with `offroad_rule` where the charter has reasons to leave the way of the flow."""
 
 _INSTRUCTED = """\
 What the project says to agents
@@ -238,9 +264,6 @@ def _sent_back(briefing: Briefing) -> str:
     found = _listed("Found in your work, and still open", briefing.findings)
     why = f"## Why you work again\n\n{back.told(limit=_NO_LIMIT)}" if back is not None else ""
     return "\n\n".join(part for part in (why, found) if part)
-
-
-_NO_LIMIT = 1_000_000
 
 
 def _critique(critique: Critique | None) -> str:

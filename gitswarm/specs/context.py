@@ -115,7 +115,10 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     lines = [taken[index] for index in sorted(taken)]
     if dropped:
         counts = ", ".join(f"{count} {name}" for name, count in sorted(dropped.items()))
-        lines.append(f"[CONTEXT_TRUNCATED] {len(taken)} of {len(earlier)} earlier steps; left out: {counts}")
+        names = ", ".join(
+            sized(step.name, step.told(_WHOLE)) for index, step in enumerate(earlier) if index not in taken
+        )
+        lines.append(f"[CONTEXT_TRUNCATED] {len(taken)} of {len(earlier)} earlier steps; left out: {counts}: {names}")
     text = "\n".join(lines)
     use = ContextUse(
         profile=profile,
@@ -141,7 +144,7 @@ def pack_instructions(said: Instructions, limit: int) -> str:
     for file in said.files:
         text = cut(file.text, left)
         if not text or (left < len(file.text) and left < _SMALLEST):
-            left_out.append(file.path)
+            left_out.append(sized(file.path, file.text))
             continue
         left -= len(text)
         same = f" (the same as {', '.join(file.also)})" if file.also else ""
@@ -155,13 +158,26 @@ def pack_instructions(said: Instructions, limit: int) -> str:
 _SMALLEST = 500
 """Characters: less of a file than that says nothing."""
 
+
+def sized(name: str, text: str) -> str:
+    """What is left out, in a note about it."""
+    return f"{name} ({len(text):,} characters)"
+
+
+_WHOLE = 1_000_000_000
+
 TRUNCATED = "[… cut: "
 
 
 def cut(text: str, limit: int) -> str:
-    """`text`, its middle left out where it is longer than `limit` characters."""
+    """`text`, its middle left out where it is longer than `limit` characters, and how much of it that is."""
     if len(text) <= limit:
         return text
-    note = f"\n{TRUNCATED}{len(text):,} characters …]\n"
-    half = max(0, limit - len(note)) // 2
-    return text[: limit - len(note) - half] + note + (text[-half:] if half else "")
+    room = max(0, limit - len(_cut_note(len(text), len(text))))
+    tail = room // 2
+    note = _cut_note(len(text) - room, len(text))
+    return text[: room - tail] + note + (text[-tail:] if tail else "")
+
+
+def _cut_note(missing: int, whole: int) -> str:
+    return f"\n{TRUNCATED}{missing:,} of {whole:,} characters …]\n"

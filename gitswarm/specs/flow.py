@@ -31,11 +31,16 @@ Identifier = Annotated[str, AfterValidator(_check_identifier)]
 
 
 class OffroadPolicy(Record):
+    """Reasons to leave the flow's own graph by a detour, an injection or a skip. A navigator has to name one of
+    `justified`, if there are any; one of `not_justified` is refused."""
+
     justified: tuple[str, ...] = ()
     not_justified: tuple[str, ...] = ()
 
 
 class Charter(Record):
+    """What a flow is for. Every agent and the navigator are told it, `goal` and `prime_directive` first."""
+
     goal: str
     question: str = ""
     exit_criteria: tuple[str, ...] = ()
@@ -214,8 +219,8 @@ class Step(Record):
 
 
 class Flow(Record):
-    """`on_complete`, `on_failure`: a flow that is executed then, before the run goes on or ends. A `utility` flow can
-    be injected into any run."""
+    """`cross_cutting`: stations that any step may call on, as injected nodes. `on_complete`, `on_failure`: a flow
+    that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run."""
 
     id: Identifier
     title: str = ""

@@ -33,6 +33,10 @@ def flow_problems(flow_id: str, flow: Flow, source: YamlSource, known: KnownName
     yield from _id_problems(flow, source)
     for index, step in enumerate(flow.steps):
         yield from _name_problems(step, ("steps", index), source, known)
+    for index, name in enumerate(flow.cross_cutting):
+        if name not in known.stations:
+            near = did_you_mean(name, list(known.stations))
+            yield source.problem(("cross_cutting", index), f"cross_cutting: unknown station '{name}'{near}")
     for key, named in (("on_complete", flow.on_complete), ("on_failure", flow.on_failure)):
         if named is not None and (named not in known.flows or named == flow_id):
             near = did_you_mean(named, list(known.flows)) if named != flow_id else ": a flow cannot follow itself"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from gitswarm.records.base import Record
 from gitswarm.specs.artifacts import CodePattern, parse_artifact
@@ -46,12 +46,24 @@ class HandoffContract(Record):
     blocked_when: str = ""
 
 
+CommandName = Literal["test", "lint", "smoke"]
+CommandCheck = Literal["ran", "green"]
+
+
+def _all_ran(said: object) -> object:
+    """Names alone: it is enough that they ran."""
+    return dict.fromkeys(said, "ran") if isinstance(said, list | tuple) else said
+
+
 class Verification(Record):
-    """What has to hold before the agent hands over. `artifacts`: files that exist and say something;
-    `commands`: names of the project's commands (`test`, `lint`) that ran on the files as they are left."""
+    """What has to hold before the agent hands over. `artifacts`: files that exist and say something; `commands`: the
+    project's commands that `ran`, or ended well (`green`), on the files as they are left."""
 
     artifacts: tuple[str, ...] = ()
-    commands: tuple[Literal["test", "lint", "smoke"], ...] = ()
+    commands: Annotated[
+        dict[CommandName, CommandCheck],
+        BeforeValidator(_all_ran, tuple[CommandName, ...] | dict[CommandName, CommandCheck]),
+    ] = {}
 
 
 class Station(Record):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +50,8 @@ def test_the_less_important_go_first_and_of_those_the_older() -> None:
     packed = pack_history(earlier, Budget(3 * size, 300, 100), "lean")
     lines = packed.text.splitlines()
     assert [line.split()[1] for line in lines[:-1]] == ["critic", "new", "last"]
-    assert lines[-1] == "[CONTEXT_TRUNCATED] 3 of 5 earlier steps; left out: 1 HIGH, 1 LOW"
+    note = "[CONTEXT_TRUNCATED] 3 of 5 earlier steps; left out: 1 HIGH, 1 LOW"
+    assert lines[-1] == f"{note}: old (35 characters), infra (37 characters)"
     assert packed.use.model_dump() == {
         "profile": "lean",
         "budget_chars": 3 * size,
@@ -64,7 +67,7 @@ def test_a_long_entry_loses_its_middle_and_says_so() -> None:
     packed = pack_history([step("long", length=500), step("last", length=500)], Budget(1000, 300, 100), "lean")
     long, last = packed.text.split("\n- last")
     assert (len(long), len(f"- last{last}")) == (100, 300)
-    assert "[… cut: " in long
+    assert "[… cut: 460 of 526 characters …]" in long
     assert packed.use.truncated
 
 
@@ -87,7 +90,7 @@ STEPS = st.lists(
 @given(STEPS, st.integers(200, 2000))
 def test_no_pack_is_larger_than_its_budget_and_its_note(earlier: list[EarlierStep], total: int) -> None:
     packed = pack_history(earlier, Budget(total, total // 3, total // 8), "lean")
-    assert packed.use.chars_used <= total + 100
+    assert packed.use.chars_used <= total + 100 + 30 * len(earlier)
     assert packed.use.steps_included <= packed.use.steps_total == len(earlier)
 
 
@@ -95,4 +98,8 @@ def test_no_pack_is_larger_than_its_budget_and_its_note(earlier: list[EarlierSte
 def test_a_cut_text_keeps_its_ends_and_the_limit(text: str, limit: int) -> None:
     short = cut(text, limit)
     assert len(short) <= limit
-    assert short == text or (short[:1] == text[:1] and "cut:" in short)
+    if short != text:
+        missing, whole = re.findall(r"cut: (\d+) of (\d+) characters", short)[-1]
+        note = f"\n[… cut: {missing} of {whole} characters …]\n"
+        assert (int(whole), int(whole) - int(missing)) == (len(text), len(short) - len(note))
+        assert short[:1] == text[:1]

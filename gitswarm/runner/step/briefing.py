@@ -48,6 +48,8 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         ),
         joined=tuple(_joined(session, state, role)),
         instructions=pack_instructions(session.specs.instructions, budget.recent),
+        commands=settings.configured_commands,
+        charter_chars=budget.recent,
         names={session.layout.run_id: "{{run.id}}"},
     )
 

@@ -29,6 +29,7 @@ from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.step.texts import text_changes, text_of
+from gitswarm.runner.step.verified_commands import met_commands, unmet_commands
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.promises import promised_artifacts
 
@@ -76,6 +77,7 @@ def find_concerns(
             settled = compared is not None or (about.flag in _RED and _is_settled(session, plan, outcome, about))
         if settled:
             closed.append(concern.id)
+    closed.extend(met_commands(session, plan, outcome))
     waived = (*_accepted(session, before), *accepted)
     new = (not_waived(each, waived) for each in found.values() if each.id not in known or each.id in closed)
     opened = tuple(each for each in new if each is not None)
@@ -129,6 +131,7 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     yield from _merged(plan, (*judge_change(changes, removed), *find_subtle_ways(changes, tests))).values()
     yield from _of_artifacts(session, plan, outcome)
     yield from _of_role(plan, outcome)
+    yield from unmet_commands(session, plan, outcome)
 
 
 def _tree_before(session: Session, plan: StepPlan) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gitswarm.engines.base import StepRequest
 from gitswarm.git.commits import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
+from gitswarm.processes import project_environment
 from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
@@ -18,6 +19,7 @@ from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
 from gitswarm.runner.step.position import station_at, step_at
+from gitswarm.runner.step.project_commands import project_command
 from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelWish, choose_model
@@ -56,6 +58,7 @@ class OutOfBand:
 class StepPlan:
     """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
 
+    `commands`: shell lines of those of the project's commands that the station has to have run.
     `before`: the run as the step finds it; of a parallel step, at the fork. `joins`: the outcome of the branches that
     the step joins. `keeps_code`: nothing is executed in the worktree, so that no file there is part of the commit.
     """
@@ -69,6 +72,7 @@ class StepPlan:
     decision: Decision
     resumption: Resumption | None = None
     station: Station | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
     parallel: Parallel | None = None
     joins: JoinOutcome | None = None
     out_of_band: OutOfBand | None = None
@@ -152,8 +156,15 @@ def plan_step(
         decision=decision,
         resumption=resumption,
         station=station,
+        commands=_commands(session, place, station) if station is not None else {},
         joins=outcome_at(state, flow, step),
     )
+
+
+def _commands(session: Session, place: Workplace, station: Station) -> dict[str, str]:
+    env = project_environment(session.around.env)
+    found = {name: project_command(session, name, place.shadow.path, env) for name in station.verification.commands}
+    return {name: line for name, line in found.items() if line is not None}
 
 
 def session_role(session: Session, flow: Flow, step: Step, station: Station, engine: str) -> Role:

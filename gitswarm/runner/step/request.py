@@ -5,30 +5,28 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
-from gitswarm.engines.detect import ProjectFiles, detect_test_command
 from gitswarm.evidence.report_request import request_report
 from gitswarm.evidence.test_report import read_run
-from gitswarm.git.objects import Objects
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.project_commands import project_command
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.safety.environment import walled
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
 from gitswarm.safety.policy.scope import Ground, Role, make_scope
 from gitswarm.specs.compile import Prompt
-from gitswarm.specs.flow import TEST, ShellCommand, Step
+from gitswarm.specs.flow import ShellCommand, Step
 from gitswarm.specs.promises import promised_artifacts
 
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
@@ -151,40 +149,5 @@ def command_order(session: Session, step: Step, worktree: Path, env: Mapping[str
         return CommandOrder(step.id, step.command.run, step.command.timeout_s or settings.command_timeout_s)
     if step.command is None:
         return None
-    suite = settings.test_suites.get(step.command)
-    line = suite.run if suite is not None else settings.commands.get(step.command)
-    if line is None and step.command == TEST:
-        line = _detected(session, worktree, env)
+    line = project_command(session, step.command, worktree, env)
     return CommandOrder(step.command, line, settings.command_timeout_s)
-
-
-def _detected(session: Session, worktree: Path, env: Mapping[str, str]) -> str | None:
-    """What the base calls its tests; only where it has none, what is there by now."""
-    objects = session.repository.objects
-    base = BaseFiles(worktree, objects, objects.commit(session.spec.base).tree)
-    found = (detect_test_command(files, _available(env)) for files in (base, ProjectFiles(worktree)))
-    return next((each.command for each in found if each is not None), None)
-
-
-@dataclass(frozen=True, slots=True)
-class BaseFiles(ProjectFiles):
-    """The files of a commit; what was installed, which is in none, is looked for in the worktree."""
-
-    objects: Objects
-    tree: str
-
-    def has(self, name: str) -> bool:
-        if name.startswith(".venv/"):
-            return ProjectFiles(self.root).has(name)
-        return self.objects.file(self.tree, name) is not None
-
-    def text(self, name: str) -> str:
-        return (self.objects.file(self.tree, name) or b"").decode("utf-8-sig", errors="replace")
-
-    def has_python_tests(self) -> bool:
-        names = (PurePosixPath(path).name for path, _blob in self.objects.files(self.tree))
-        return any(fnmatchcase(name, "test_*.py") or fnmatchcase(name, "*_test.py") for name in names)
-
-
-def _available(env: Mapping[str, str]) -> Callable[[str], bool]:
-    return lambda program: shutil.which(program, path=env.get("PATH")) is not None

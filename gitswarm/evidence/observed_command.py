@@ -1,0 +1,105 @@
+"""Whether a session ran one of the project's commands itself, as its tool calls show."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gitswarm.evidence.test_command import read_command
+from gitswarm.evidence.test_report import read_run
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.receipt import ToolCall
+
+_EDITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "Delete"})
+_OPERATOR = re.compile(r"&&|\|\||[;|\n]")
+_REDIRECTION = re.compile(r"[0-9&]?>{1,2}\s*&?[\w./-]+")
+_NARROWING = frozenset({"-k", "-m", "-t", "-run", "--lf", "--last-failed", "--grep", "--testNamePattern"})
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """`ran`: in whole or in part, after the last edit of the code; `green`: as a whole, and it ended well."""
+
+    ran: bool = False
+    green: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The command in a shell line. `rest`: what stands behind it."""
+
+    rest: str
+    narrowed: bool = False
+
+
+def observe_command(calls: Sequence[ToolCall], command: str) -> Observation:
+    """
+    :param calls: of the session, in their order.
+    :param command: the shell line of the project's command.
+    """
+    seen = Observation()
+    for call in calls:
+        if call.blocked:
+            continue
+        if _edits_code(call):
+            seen = Observation()
+            continue
+        found = _find(str((call.executed_input or call.input).get("command", "")), command)
+        if found is not None:
+            seen = Observation(ran=True, green=not found.narrowed and _ended_well(call, found))
+    return seen
+
+
+def _edits_code(call: ToolCall) -> bool:
+    path = str(call.input.get("file_path") or call.input.get("notebook_path") or "")
+    return call.tool in _EDITING and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
+
+
+def _ended_well(call: ToolCall, found: _Call) -> bool:
+    """By its exit code where that is the line's own, else by the report that it printed."""
+    if not _OPERATOR.search(found.rest.replace("&&", "")):
+        return call.success
+    run = read_run(call.output, {})
+    return run is not None and run.report.failed == 0 and run.report.passed > 0
+
+
+def _find(line: str, command: str) -> _Call | None:
+    """The command word for word, else a call of the same known test runner."""
+    plain, wanted = " ".join(line.split(" ")), " ".join(command.split())
+    _before, found, rest = plain.partition(wanted)
+    if found and not rest[:1].strip(" \n;|&>)"):
+        return _Call(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
+    runner = read_command(wanted, {})
+    for words, behind in _simple_commands(line):
+        given = read_command(words, {})
+        if runner is not None and given is not None and given.runner == runner.runner:
+            more = [word for word in given.arguments if word not in runner.arguments]
+            return _Call(behind, any(map(_narrows, more)))
+    return None
+
+
+def _simple_commands(line: str) -> Iterator[tuple[list[str], str]]:
+    """The words of each part between operators, and what stands behind it."""
+    start = 0
+    for end in (*(match.start() for match in _OPERATOR.finditer(line)), len(line)):
+        words = _words(_OPERATOR.sub("", line[start:end], count=1))
+        if words:
+            yield words, line[end:]
+        start = end
+
+
+def _words(text: str) -> list[str]:
+    """Without redirections; none where quotes are left open."""
+    try:
+        return shlex.split(_REDIRECTION.sub("", text))
+    except ValueError:
+        return []
+
+
+def _narrows(word: str) -> bool:
+    """Whether an argument leaves only some tests of a suite: a selection, a path or the id of a test."""
+    return word.partition("=")[0] in _NARROWING or (
+        not word.startswith("-") and bool(re.search(r"/|::|\.\w+$", word))
+    )

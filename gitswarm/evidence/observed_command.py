@@ -15,6 +15,7 @@ from gitswarm.records.receipt import ToolCall
 _EDITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "Delete"})
 _OPERATOR = re.compile(r"&&|\|\||[;|\n]")
 _REDIRECTION = re.compile(r"[0-9&]?>{1,2}\s*&?[\w./-]+")
+_BEFORE_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +|(?:env|time|nice|timeout \S+) +)*$")
 _NARROWING = frozenset({"-k", "-m", "-t", "-run", "--lf", "--last-failed", "--grep", "--testNamePattern"})
 
 
@@ -67,9 +68,9 @@ def _ended_well(call: ToolCall, found: _Call) -> bool:
 
 def _find(line: str, command: str) -> _Call | None:
     """The command word for word, else a call of the same known test runner."""
-    plain, wanted = " ".join(line.split(" ")), " ".join(command.split())
-    _before, found, rest = plain.partition(wanted)
-    if found and not rest[:1].strip(" \n;|&>)"):
+    plain, wanted = re.sub(r"[ \t]+", " ", line), " ".join(command.split())
+    before, found, rest = plain.partition(wanted)
+    if found and _BEFORE_PROGRAM.search(before) and not rest[:1].strip(" \n;|&>)"):
         return _Call(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
     runner = read_command(wanted, {})
     for words, behind in _simple_commands(line):

@@ -61,6 +61,7 @@ def decision_lines(decision: Decision) -> list[str]:
         *_navigator(why.navigator, decision.reason),
         *_why_now(decision.why_now),
         *_skipped(decision.skip_justification),
+        *(labelled("charter", decision.offroad_rule) if decision.offroad_rule else []),
         *_proposal(decision.proposal),
         *_fork(decision.fork),
         *_join(decision.join),

@@ -117,6 +117,11 @@ def test_a_bad_flow_spoils_no_other() -> None:
             id="unknown station",
         ),
         pytest.param(
+            f"{HELLO}cross_cutting: [clarifyer]\n",
+            ["14: cross_cutting: unknown station 'clarifyer' (did you mean 'clarifier'?)"],
+            id="unknown cross-cutting station",
+        ),
+        pytest.param(
             HELLO.replace("command: test", "command: tests"),
             ["10: unknown command 'tests' (did you mean 'test'?)"],
             id="unknown command",

@@ -55,7 +55,7 @@ def observe_command(calls: Sequence[ToolCall], command: str) -> Observation:
 
 def _edits_code(call: ToolCall) -> bool:
     path = str(call.input.get("file_path") or call.input.get("notebook_path") or "")
-    return call.tool in _EDITING and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
+    return call.tool_name in _EDITING and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
 
 
 def _ended_well(call: ToolCall, found: _Call) -> bool:

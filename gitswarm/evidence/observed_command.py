@@ -69,9 +69,10 @@ def _ended_well(call: ToolCall, found: _Call) -> bool:
 def _find(line: str, command: str) -> _Call | None:
     """The command word for word, else a call of the same known test runner."""
     plain, wanted = re.sub(r"[ \t]+", " ", line), " ".join(command.split())
-    before, found, rest = plain.partition(wanted)
-    if found and _BEFORE_PROGRAM.search(before) and not rest[:1].strip(" \n;|&>)"):
-        return _Call(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
+    for word_for_word in re.finditer(re.escape(wanted), plain):
+        before, rest = plain[: word_for_word.start()], plain[word_for_word.end() :]
+        if _BEFORE_PROGRAM.search(before) and not rest[:1].strip(" \n;|&>)"):
+            return _Call(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
     runner = read_command(wanted, {})
     for words, behind in _simple_commands(line):
         given = read_command(words, {})

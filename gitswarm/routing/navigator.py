@@ -26,7 +26,7 @@ from gitswarm.records.routing import (
 from gitswarm.routing.options import Transitions, continuation_of, pause
 from gitswarm.routing.situation import MAX_INJECTIONS, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
-from gitswarm.specs.charter import invoked_rule, told_charter
+from gitswarm.specs.charter import invoked_rule, offroad_problem, told_charter
 from gitswarm.specs.graph import edges
 
 _CONTEXT_CHARS = 8_000
@@ -101,10 +101,10 @@ def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions)
     verdict = _judge(signal, situation, transitions)
     if verdict.proposal is None and (verdict.option is None or verdict.option.action not in OFF_THE_GRAPH):
         return verdict
-    try:
-        return replace(verdict, rule=invoked_rule(situation.flow, signal.offroad_rule))
-    except ValueError as refused:
-        return Verdict(None, signal, str(refused))
+    problem = offroad_problem(situation.flow, signal.offroad_rule)
+    if problem is not None:
+        return Verdict(None, signal, problem)
+    return replace(verdict, rule=invoked_rule(situation.flow, signal.offroad_rule))
 
 
 def _judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> Verdict:

@@ -49,22 +49,27 @@ def _parts(charter: Charter, expand: Callable[[str], str]) -> Iterator[tuple[str
 
 
 def invoked_rule(flow: Flow, named: str | None) -> str | None:
-    """The `justified` entry of the flow's charter that was named, as it stands there; None: none was.
-
-    :raises ValueError: the charter refuses that, or wants another one to be named.
-    """
-    policy = flow.charter.offroad_policy if flow.charter is not None else OffroadPolicy()
-    if named is not None and _entry(policy.not_justified, named) is not None:
-        raise ValueError(f"the charter of {flow.id} does not allow it: {named!r} is not_justified")
-    rule = _entry(policy.justified, named) if named is not None else None
-    if policy.justified and rule is None:
-        what = "needs offroad_rule" if named is None else f"offroad_rule {named!r} is no entry"
-        raise ValueError(f"{what}: one of offroad_policy.justified in the charter of {flow.id}, word for word")
-    return rule
+    """The `justified` entry of the flow's charter that is meant, as it stands there; None: none is."""
+    return _entry(_policy(flow).justified, named)
 
 
-def _entry(entries: Iterable[str], named: str) -> str | None:
-    return next((entry for entry in entries if _plain(entry) == _plain(named)), None)
+def offroad_problem(flow: Flow, named: str | None) -> str | None:
+    """Why the charter does not let the flow's graph be left by the entry that is named; None: it does."""
+    policy = _policy(flow)
+    if _entry(policy.not_justified, named) is not None:
+        return f"the charter of {flow.id} does not allow it: {named!r} is not_justified"
+    if not policy.justified or invoked_rule(flow, named) is not None:
+        return None
+    what = "needs offroad_rule" if named is None else f"offroad_rule {named!r} is no entry"
+    return f"{what}: one of offroad_policy.justified in the charter of {flow.id}, word for word"
+
+
+def _policy(flow: Flow) -> OffroadPolicy:
+    return flow.charter.offroad_policy if flow.charter is not None else OffroadPolicy()
+
+
+def _entry(entries: Iterable[str], named: str | None) -> str | None:
+    return next((entry for entry in entries if named is not None and _plain(entry) == _plain(named)), None)
 
 
 def _plain(text: str) -> str:

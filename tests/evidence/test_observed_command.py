@@ -29,6 +29,7 @@ def edit(path: str) -> ToolCall:
         ("make test", "make test > /tmp/log.txt 2>&1", GREEN),
         ("make test", "make  test-all", NOT),
         ("make test", "echo make test", NOT),
+        ("make test", "echo make test && make test", GREEN),
         ("make test", "CI=1 timeout 60 make test", GREEN),
         ("make test", "make test; true", PART),
         ("make test", "make test || true", PART),

@@ -29,6 +29,7 @@ from tests.conftest import Project
 from tests.every_key import keys_of
 from tests.landing import test_push, test_signed, test_strategies, test_targets
 from tests.projects import ask, new_project
+from tests.proven import test_closing_tests
 from tests.routed import MAKER, quest
 from tests.routes import test_navigator, test_sidequests
 from tests.specs.test_every_key import ROWS
@@ -37,6 +38,7 @@ from tests.worktree import test_setup
 
 FLOW = ".swarm/flows/f.yaml"
 CONFIG = ".swarm/config.yaml"
+(STATION,) = MAKER
 UNTRACKED = "local.env"
 ASIDE = ".swarm/sidequests/aside.yaml"
 STEPS: dict[str, dict[str, Any]] = {
@@ -75,6 +77,9 @@ class Started:
     def receipt(self) -> Any:
         said = self.project.json("show", "work", "--receipt", "--run", self.run)
         return {name: said[name] for name in ("engine", "provider", "context")}
+
+    def concerns(self) -> object:
+        return [each["id"] for each in self.project.json("status", self.run)["open_concerns"]]
 
     def place(self) -> object:
         """The run's worktree, and what lies in it."""
@@ -150,6 +155,7 @@ CHANGES: dict[str, Change] = {
     "Step.command": Change(Started.log, flow(lint={"engine": "command", "command": {"run": "true"}})),
     "ShellCommand.run": Change(Started.log, line(run="false")),
     "ShellCommand.timeout_s": Change(Started.log, line(run="sleep 2", timeout_s=1), line(run="sleep 2")),
+    "Station.writes": Change(Started.concerns, {STATION: {**yaml.safe_load(MAKER[STATION]), "writes": ["docs"]}}),
     "SidequestStep.station": Change(Started.log, aside(station="clarifier"), aside()),
 }
 
@@ -166,9 +172,9 @@ STARTED: dict[str, Started] = {}
 def started(project: Project, files: Mapping[str, object]) -> Started:
     """The run of the project with these files, which then stand in it."""
     never = quest("aside", {"kind": "condition", "if": "false"})
-    whole = {FLOW: flow()[FLOW], CONFIG: {}, ASIDE: never, **files}
+    whole = {FLOW: flow()[FLOW], CONFIG: {}, ASIDE: never, STATION: yaml.safe_load(MAKER[STATION]), **files}
     (project.root / UNTRACKED).unlink(missing_ok=True)
-    project.commit({name: yaml.safe_dump(said) for name, said in whole.items()} | MAKER)
+    project.commit({name: yaml.safe_dump(said) for name, said in whole.items()})
     project.write({UNTRACKED: "SAID=1\n"})
     known = json.dumps(whole, sort_keys=True)
     if known not in STARTED:
@@ -215,6 +221,12 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "DeployRules.push": test_push.test_the_target_is_pushed_and_nothing_else,
     "DeployRules.require_signature": test_signed.test_without_a_key_nothing_is_approved,
     "ContextSection.instructions": test_instructions.test_which_files_count_is_configured_with_globs,
+    "Step.tests": test_closing_tests.test_each_suite_is_compared_with_itself,
+    "Step.may_fail": test_closing_tests.test_a_command_that_may_fail_is_no_concern,
+    "CommandsSection.tests": test_closing_tests.test_each_suite_is_compared_with_itself,
+    "TestSuite.run": test_closing_tests.test_each_suite_is_compared_with_itself,
+    "TestSuite.paths": test_closing_tests.test_each_suite_is_compared_with_itself,
+    "ProofRules.max_time": test_closing_tests.test_extra_runs_have_an_end,
     "Config.durability": test_full_durability_has_git_flush,
 }
 """Tests that set a key and see what it changes."""

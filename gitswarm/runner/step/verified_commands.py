@@ -12,11 +12,13 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.concern import Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Status
+from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.flow import ShellCommand, Step
+from gitswarm.specs.flow import TEST, ShellCommand, Step
 from gitswarm.specs.station import CommandCheck
 
 _FLAGS: Mapping[CommandCheck, str] = {"ran": "command_not_run", "green": "command_not_green"}
@@ -79,7 +81,14 @@ def _command_step(session: Session, record: StepRecord) -> Step | None:
 
 
 def _shows(session: Session, step: Step, evidence: Evidence, name: str, how: CommandCheck) -> bool:
-    line = session.spec.settings.commands.get(name)
-    same = step.command.run == line if isinstance(step.command, ShellCommand) else step.command == name
     tests = evidence.tests
-    return same and tests.command is not None and (how == "ran" or tests.passed is True)
+    ran = _calls(session.spec.settings, step, name) and tests.command is not None
+    return ran and (how == "ran" or tests.passed is True)
+
+
+def _calls(settings: FrozenSettings, step: Step, name: str) -> bool:
+    if name == TEST:
+        return is_test_step(settings, step)
+    if isinstance(step.command, ShellCommand):
+        return step.command.run == settings.commands.get(name)
+    return step.command == name

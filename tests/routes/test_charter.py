@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from gitswarm.resources import bundled
+from gitswarm.specs.charter import offroad_problem
+from gitswarm.specs.library import load_library
 from tests.conftest import Project
 from tests.projects import ask
 from tests.routed import CLEANUP, Case, drive, fires_after, flow, problems, quest, routed, step, taken
@@ -75,6 +78,15 @@ def test_a_charter_without_reasons_asks_for_none(project: Project) -> None:
     free = {**LINE, "charter": {"goal": "Greet."}}
     run = drive(project, Case("", [free], {"a": chooses("skip:b", **JUSTIFIED)}, (), options=AUTHORITATIVE))
     assert offroad(project, run) == [None]
+
+
+def test_a_navigator_may_take_what_evidence_calls_for_in_every_bundled_flow() -> None:
+    library = load_library(bundled("flows"), {})
+    flows = [library.flow(name).flow for name in library.flow_ids]
+    refusing = [
+        each.id for each in flows if offroad_problem(each, "Taking a detour that the evidence of a step calls for.")
+    ]
+    assert (refusing, len(flows)) == ([], 8)
 
 
 def test_the_rule_stands_in_the_decision(project: Project) -> None:

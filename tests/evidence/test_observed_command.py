@@ -13,11 +13,11 @@ PASSED, FAILED = "=== 3 passed in 0.10s ===\n", "=== 1 failed, 2 passed in 0.10s
 
 
 def bash(line: str, output: str = "", *, success: bool = True, **more: Any) -> ToolCall:
-    return ToolCall(tool="Bash", input={"command": line}, source="sdk", success=success, output=output, **more)
+    return ToolCall(tool_name="Bash", input={"command": line}, source="sdk", success=success, output=output, **more)
 
 
 def edit(path: str) -> ToolCall:
-    return ToolCall(tool="Edit", input={"file_path": path}, source="sdk", success=True)
+    return ToolCall(tool_name="Edit", input={"file_path": path}, source="sdk", success=True)
 
 
 @table(

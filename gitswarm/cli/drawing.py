@@ -15,12 +15,12 @@ def drawing(flow: Flow) -> str:
     """One line per step; `┐` marks where a way back arrives and `┘` where it starts, with its maximum; `║` steps that
     are executed beside others."""
     names = [step.id for step in flow.steps]
-    width = max(len(f"{step.id}  {step.station or 'command'}") for step in flow.steps) + _GAP
+    width = max(len(f"{step.id}  {step.agent}") for step in flow.steps) + _GAP
     backs = [edge for edge in edges(flow) if edge.limit is not None]
     beside = {name for step in flow.steps if isinstance(step.routing, Fork) for name in step.routing.fork_targets}
     lines: list[str] = []
     for number, step in enumerate(flow.steps):
-        label = f"{step.id}  {step.station or 'command'}".ljust(width)
+        label = f"{step.id}  {step.agent}".ljust(width)
         mark = "●" if number == 0 else "║" if step.id in beside else "│"
         lines.append(f"{mark} {label}{_brackets(names, number, backs)}".rstrip())
         if isinstance(step.routing, Fork):

@@ -39,9 +39,16 @@ LOOPS = [
     if isinstance(step.routing, Microloop)
 ]
 
-# What an earlier entry into the same flow left behind: Build and Review come again after a Gate that bounced.
+# What is there when a Gate has sent the run back: Plan, Build and Review begin again with it.
 KEPT_FROM_AN_EARLIER_ENTRY = {
-    RunArtifact(path) for path in ("build/ac_status.json", "review/pr.md", "review/review_worklist.json")
+    RunArtifact(path)
+    for path in (
+        "build/ac_status.json",
+        "review/pr.md",
+        "review/review_worklist.json",
+        "gate/merge_decision.json",
+        "gate/gate_findings.json",
+    )
 }
 
 # English alone takes two of these texts to a ratio of 0.17 (`the`, `and`, `is`), and to 0.008 of common runs of five

@@ -1,4 +1,4 @@
-"""The six bundled sidequests, each called for by its real evidence."""
+"""The bundled sidequests, each called for by its real evidence."""
 
 from __future__ import annotations
 
@@ -57,6 +57,27 @@ CASES = [
         [LINE],
         {"a": writes("src/auth/login.py"), "b": writes("src/auth/logout.py")},
         SECURED.replace("c (fast_path)", "c (deterministic)"),
+        bundled_sidequests=True,
+    ),
+    Case(
+        "risk-review of a migration",
+        [LINE],
+        {"a": writes("shop/migrations/0002_prices.py")},
+        SECURED.replace("security-audit-audit", "risk-review-weigh").replace("security-audit", "risk-review"),
+        bundled_sidequests=True,
+    ),
+    Case(
+        "policy-check of a licence",
+        [LINE],
+        {"a": writes("vendor/LICENSE.txt")},
+        SECURED.replace("security-audit-audit", "policy-check-check").replace("security-audit", "policy-check"),
+        bundled_sidequests=True,
+    ),
+    Case(
+        "fuzz-triage of a crashing input",
+        [LINE],
+        {"a": writes("fuzz/artifacts/parse/crash-1f")},
+        SECURED.replace("security-audit-audit", "fuzz-triage-triage").replace("security-audit", "fuzz-triage"),
         bundled_sidequests=True,
     ),
     Case(

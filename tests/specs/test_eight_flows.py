@@ -271,7 +271,7 @@ def after(
             "envelope": {"status": "VERIFIED", "can_further_iteration_help": None, **(envelope or {})},
             "evidence": evidence,
             "run": run or {},
-            "history": [{"iteration": n + 1} for n in range(done.count(done[-1]))],
+            "history": [{"iteration": n + 1, "result": "succeeded"} for n in range(done.count(done[-1]))],
         },
         history=[Executed(step, Result.SUCCEEDED) for step in done],
     )

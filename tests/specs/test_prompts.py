@@ -234,7 +234,7 @@ FILE_CHANGES = {
     "critics' fragment": (edited("fragments/microloop/critic_never_fixes.md", "You judge", "Judge"), CRITICS),
     "authors' fragment": (edited("fragments/microloop/answer_the_critique.md", "Your critic", "A critic"), WRITERS),
     "critics' template": (edited("templates/microloop-critic.yaml", "Only your own", "Just your own"), CRITICS),
-    "unused template": (edited("templates/gate-check.yaml", "Nothing in the code", "No code"), NOBODY),
+    "unused template": (edited("templates/context-loader.yaml", "Read before you list", "Read first"), NOBODY),
     "policy of a category": (edited(POLICY, "implementation: primary", "implementation: elite"), IMPLEMENTERS),
     "policy of a step": (edited(POLICY, "steps: {}", "steps: {build/implement: elite}"), {IMPLEMENT}),
     "policy of a station": (

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from gitswarm.errors import SpecError
 from gitswarm.resources import bundled
+from gitswarm.routing.conditions import evaluate
 from gitswarm.runner.specs import checked_sidequest
 from gitswarm.specs.library import Library, load_library
+from gitswarm.specs.sidequest import ConditionTrigger
 from tests.tables import table
 
 SOUND = """\
@@ -44,6 +47,14 @@ def test_the_bundled_ones_are_sound() -> None:
         "security-audit": 1,
         "test-triage": 3,
     }
+
+
+@table(("flags", "wanted"), [(["flaky"], True), (["tests_red"], False), ([], False)])
+def test_flaky_tests_are_looked_at_when_one_was_found(flags: list[str], wanted: bool) -> None:  # noqa: FBT001
+    (trigger,) = load_library(bundled("flows"), {}).sidequest("flaky-tests").triggers
+    assert isinstance(trigger, ConditionTrigger)
+    context: dict[str, JsonValue] = {"evidence": {"opened": [{"flag": flag} for flag in flags]}}
+    assert evaluate(trigger.if_, "x", context).value is wanted
 
 
 def test_an_own_one_is_read() -> None:

@@ -98,6 +98,14 @@ def test_a_merge_that_something_contradicts_is_not(
     assert run["state"] == ("unproven" if options else "succeeded")
 
 
+def test_who_decides_is_told_what_is_open(project: Project) -> None:
+    project.commit(FILES)
+    make = {**MAKE, "leaves_out": ["impl_changes_summary.md"]}
+    run = play(project, make, "MERGE", "--autopilot", "--allow-stub")["run_id"]
+    report = json.loads(project.git("show", f"shadow/{run}:.swarm/runs/{run}/gate/verify_report.json"))
+    assert [each["id"] for each in report["open_concerns"]] == ["artifact_missing@build/make"]
+
+
 def test_a_person_may_take_a_concern_on(project: Project) -> None:
     project.commit(FILES)
     make = {**MAKE, "leaves_out": ["impl_changes_summary.md"]}

@@ -146,7 +146,7 @@ def test_git_swarms_own_steps_are_not_executed_beside_others() -> None:
 
 
 def test_a_run_that_needs_an_unknown_operation_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitswarm.runner.operations.OPERATIONS", frozenset({"verify"}))
+    monkeypatch.setattr("gitswarm.runner.operations.known._MISSING", frozenset({"approve"}))
     with pytest.raises(SwarmError) as caught:
         refuse_unknown_operations([FLOWS["gate"]])
     assert caught.value.message.startswith("gate/approve needs the operation 'approve'")

@@ -15,6 +15,7 @@ from gitswarm.records.outcome import Status
 from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.operations.ground import Ground, reported
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.step.secrets import described
 
 PUBLISHED = ("review/pr.md", "review/pr_status.json", "review/github_report.md")
@@ -25,7 +26,7 @@ _MOST_FINDINGS = 50
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """What `git swarm verify` says of the run so far."""
+    """What `git swarm verify` says of the run so far, and what is open in it."""
 
     ground: Ground
 
@@ -45,6 +46,7 @@ class Verify:
             "commits": report.commits,
             "errors": len(errors),
             "findings": told,
+            "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, self.ground.state)],
         }
         return reported(self.ground, request, handoff, found)
 

@@ -90,9 +90,13 @@ def test_red_tests_go_back_to_the_implementer_and_do_not_count_as_a_round(projec
     assert steps == ["plan", "tests", "implement", "run", "implement", "run", "close"]
 
 
-def test_a_criterion_that_is_unknown_to_the_matrix_counts_for_nothing(project: Project) -> None:
-    play(project, [status("AC-009-9")])
-    assert evidence(project, "rounds/run")["ac"]["done"] == 0
+def test_a_criterion_that_is_unknown_to_the_matrix_is_asked_about(project: Project) -> None:
+    play(project, [status("AC-009-9")], code=5)
+    told = json.loads(project.swarm("show", "implement@1", "--evidence").stdout)
+    assert (told["ac"]["done"], told["artifact_problems"]) == (
+        0,
+        ["build/ac_status.json: plan/ac_matrix.json has no criterion AC-009-9"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -236,8 +236,10 @@ def test_one_with_a_report_or_the_command_of_the_tests_is(project: Project, comm
 def test_it_says_that_the_run_is_stopped_and_its_tests_were_not_executed(project: Project) -> None:
     flow = TWO_STEPS.replace("id: more, station: maker", "id: test, engine: command, command: test")
     run = make_run(with_flow(project, flow, "commands: {test: 'true'}\n"), None, "--until", "make")
-    assert run.approve().stdout.splitlines()[:4] == [
+    said = run.approve("--accept", "tests_not_run@mini/tests=tried by hand").stdout.splitlines()
+    assert said[:5] == [
         "state      the run is stopped: it has not come to the end of its way",
+        "accepted   tests_not_run@mini/tests: the run is stopped, and no test of mini has seen its code",
         f"{run.id} approved",
         f"changes    2 files, +2 -1 since {run.head()[:12]}",
         "tests      no tests have run on this code: mini/test was not executed",

@@ -52,7 +52,8 @@ def after_flow(flow: Flow, situation: Situation) -> Candidate:
     following = sequence[sequence.index(flow.id) + 1 :][:1] if flow.id in sequence else ()
     if not following:
         return end("the flow is complete", priority=80)
-    return _enter(situation, following[0], f"{flow.id} is complete")
+    verdict = situation.progress.verdict if flow.id == GATE else None
+    return _enter(situation, following[0], f"the gate says {verdict}" if verdict else f"{flow.id} is complete")
 
 
 def _after_gate(situation: Situation) -> Candidate | None:

@@ -84,10 +84,11 @@ class Briefing:
     """What is particular to this execution.
 
     `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
-    execution left; `joined` what became of each branch that comes together in the step; `findings` what git-swarm
-    found out about the step's own work, and what is open; `instructions` what the project says to agents; `commands`
-    the project's own, by name, as configured; `charter_chars` how much of the charter there is room for; `names` are
-    texts that differ from machine to machine (run id, paths) with their placeholders.
+    execution left; `bounced` why a Gate sent the run back; `joined` what became of each branch that comes together in
+    the step; `findings` what git-swarm found out about the step's own work, and what is open; `instructions` what the
+    project says to agents; `commands` the project's own, by name, as configured; `charter_chars` how much of the
+    charter there is room for; `names` are texts that differ from machine to machine (run id, paths) with their
+    placeholders.
     """
 
     history: History
@@ -97,6 +98,7 @@ class Briefing:
     sent_back: EarlierStep | None = None
     criteria: Sequence[Criterion] = ()
     told: tuple[str, ...] = ()
+    bounced: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
     instructions: str = ""
     findings: tuple[str, ...] = ()
@@ -210,6 +212,7 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
         f"## Goal of the flow\n\n{told_charter(flow.charter, briefing.charter_chars, texts)}" if flow.charter else "",
         f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
         _listed("Said by a person when the run was resumed", [said for said in briefing.told if said]),
+        _listed("Why the gate sent the run back", briefing.bounced),
         _listed("What comes together in this step", briefing.joined),
         _criteria(briefing.criteria),
         _sent_back(briefing),

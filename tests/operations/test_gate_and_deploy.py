@@ -168,3 +168,19 @@ def test_a_target_that_changed_the_same_place_voids_the_approval(project: Projec
     found = result(project, run["run_id"])
     assert (found["landed"], "change the same places" in found["reason"]) == (False, True), found
     assert project.git("rev-parse", "HEAD") == theirs
+
+
+def test_a_bounce_tells_the_next_build_why(project: Project) -> None:
+    project.commit(FILES)
+    verdicts = [
+        {"write": {"RUN_BASE/gate/merge_decision.json": decision(said)}} for said in ("BOUNCE_BUILD", "MERGE")
+    ]
+    steps = {"make": [MAKE, {"write": {"app.py": "x = 4\n"}}], "decide": verdicts}
+    script = project.script(json.dumps({"steps": steps}))
+    ask(project, "start", *FLOWS, "--script", script, "--autopilot", "--allow-stub")
+    (run,) = project.json("list")
+    assert (run["state"], project.git("show", "HEAD:app.py")) == ("succeeded", "x = 4")
+    first, second = (project.swarm("show", f"make@{n}", "--prompt").stdout for n in (1, 2))
+    assert "sent the run back" not in first
+    assert "Why the gate sent the run back" in second
+    assert "CE-1: a flag is gone (cli.py:3)" in second

@@ -9,9 +9,11 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord, is_about
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
+from gitswarm.records.text import shorten
 from gitswarm.routing.joins import said
+from gitswarm.routing.macro import GATE
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import AC_MATRIX, read_matrix, standing_criteria
+from gitswarm.runner.step.acceptance import AC_MATRIX, read_decision, read_matrix, standing_criteria
 from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.stored import envelope_of, evidence_of
@@ -20,6 +22,9 @@ from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, priority_of
 from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.template import critics_of
+
+_MOST_REASONS = 20
+_REASON_COLUMNS = 400
 
 
 def brief(session: Session, state: RunState, role: Role, decision: Decision, told: Sequence[str]) -> Briefing:
@@ -46,12 +51,28 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
             for concern in open_concerns(session, state, blocking=True)
             if is_about(concern.id, role.flow.id, role.step.id)
         ),
+        bounced=tuple(_bounced(session, state, role.flow)),
         joined=tuple(_joined(session, state, role)),
         instructions=pack_instructions(session.specs.instructions, budget.recent),
         commands=settings.configured_commands,
         charter_chars=budget.recent,
         names={session.layout.run_id: "{{run.id}}"},
     )
+
+
+def _bounced(session: Session, state: RunState, flow: Flow) -> Iterator[str]:
+    """The verdict of the newest Gate, its blockers, and the criteria that it found open, for the flows behind it."""
+    if GATE not in state.tally.journey or flow.id == GATE:
+        return
+    decision = read_decision(session, state)
+    if decision is None or decision.verdict.merges:
+        return
+    yield shorten(f"{decision.verdict}: {decision.reason}".removesuffix(": "), _REASON_COLUMNS)
+    for blocker in decision.blockers[:_MOST_REASONS]:
+        yield shorten(f"{blocker.id}: {blocker.fact} ({', '.join(blocker.evidence)})", _REASON_COLUMNS)
+    for criterion in decision.criteria[:_MOST_REASONS]:
+        if criterion.proof != "proven":
+            yield f"criterion {criterion.id} is {criterion.proof}"
 
 
 def _joined(session: Session, state: RunState, role: Role) -> Iterator[str]:

@@ -227,7 +227,7 @@ def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         fewer = judged.final.executed < judged.base.executed
         counts = f"{judged.base.executed} executed at the base, {judged.final.executed} now"
         fact = f"the reports do not name every test; {counts}"
-        if fewer or touched or red_cases(judged.final):
+        if fewer or touched or (red_cases(judged.final) and not judged.final.ran_nothing):
             blocking = touched and (fewer or judged.base.names_all)
             yield finding("not_compared", (), fact, blocking=blocking)
     if proof.old_on_new == "no time":

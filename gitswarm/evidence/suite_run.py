@@ -47,9 +47,10 @@ class SuiteRun:
     @property
     def ran_nothing(self) -> bool:
         """No test was executed; a file that cannot be loaded is none."""
+        cases = self.results.cases if self.results is not None else ()
         if self.results is not None and self.results.complete:
-            return not any(case.is_executed and not is_whole_file(case) for case in self.results.cases)
-        return self.report is not None and not self.executed
+            return not any(case.is_executed and not is_whole_file(case) for case in cases)
+        return self.report is not None and self.executed <= sum(case.is_red and is_whole_file(case) for case in cases)
 
     @property
     def is_red(self) -> bool:

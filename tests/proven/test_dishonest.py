@@ -432,9 +432,9 @@ FOR_A_PERSON: Mapping[str, Story] = {
         warns=held("unverified_claims_high_confidence@work/write"),
     ),
     "tests are said to pass, and the command that has to run did not": Story(
-        [write(CHANGE)],
+        [write(CHANGE, run=["true"])],
         files={WORK: ONLY_WRITE},
-        warns=held("*@work/write"),
+        warns=held("command_not_run:test@work/write"),
     ),
     "more tests are said to pass than there are": Story(
         [claims(summary="All 900 tests pass.")], warns=held("test_count_decreased@work/write")
@@ -458,7 +458,6 @@ FOR_A_PERSON: Mapping[str, Story] = {
 }
 
 OPEN: Mapping[str, str] = {
-    "tests are said to pass, and the command that has to run did not": "`verification.commands` are not looked for",
 }
 
 

@@ -1,4 +1,5 @@
-"""`demo`: a small project with an open acceptance criterion, and the flow `build` on it with a scripted stub."""
+"""`demo`: a small project with an open acceptance criterion, and flows on it with a scripted stub: `build`, or all of
+them up to a landed commit."""
 
 from __future__ import annotations
 
@@ -8,21 +9,23 @@ import shlex
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import yaml
 
-from gitswarm.cli.arguments import Argument
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out
 from gitswarm.cli.executing import finish
 from gitswarm.cli.start import Asked, execute
 from gitswarm.errors import SwarmError
 from gitswarm.git.commits import Person
 from gitswarm.git.create import create_repository
-from gitswarm.git.repository import open_repository
+from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.outcome import RunStatus
+from gitswarm.routing.macro import ALL
 from gitswarm.settings import CONFIG_FILE, CommandLine
 
 _SOURCE = Path(__file__).with_name("demo_project")
@@ -35,6 +38,10 @@ def demo(
         Path | None,
         Argument(metavar="FOLDER", help="Where to make it: new or empty. Else a temporary folder."),
     ] = None,
+    *,
+    every: Annotated[
+        bool, Option("--all", help="All flows, to a landed commit; then again with one step that lies.")
+    ] = False,
 ) -> None:
     """Make a small Python project and run the flow `build` on it, scripted, so that no model is needed."""
     _refuse_without_pytest()
@@ -43,6 +50,9 @@ def demo(
     _write_project(project)
     create_repository(project, os.environ, _AUTHOR, "slugline: titles into slugs")
     repository = open_repository(project, os.environ)
+    if every:
+        _run_all(repository, project)
+        return
     done = execute(repository, _asked(project))
     if done.state.end is not RunStatus.SUCCEEDED:
         out(f"folder     {project}")
@@ -89,6 +99,39 @@ def _write_project(project: Path) -> None:
 
 def _text(name: str) -> str:
     return (_SOURCE / name).read_text(encoding="utf-8")
+
+
+def _run_all(repository: Repository, project: Path) -> None:
+    """An honest run, which lands; and from the same commit one with a step that lies, which does not."""
+    base = repository.resolve("HEAD")
+    asked = replace(_asked(project), flows=ALL, allow_stub=True, autopilot=True)
+    for name, extra in (("honest", ("all.yaml",)), ("dishonest", ("all.yaml", "lie.yaml"))):
+        script = project / ".swarm" / f"{name}.yaml"
+        script.write_text(_with(_text("script.yaml"), *map(_text, extra)), encoding="utf-8")
+        err(f"\n{name} agents")
+        state = execute(repository, replace(asked, script=str(script), base=base)).state
+        script.unlink()
+        tip = repository.resolve("HEAD")
+        landed = f"landed as {tip[:12]}" if name == "honest" and tip != base else "nothing landed"
+        out(f"{name:<10} {state.layout.run_id} {state.end}: {len(state.steps)} steps, {landed}")
+    out(f"folder     {project}")
+    swarm = _our_name()
+    out("look around:")
+    out(f"  cd {shlex.quote(str(project))}")
+    out(f"  {swarm} list")
+    out(f"  {swarm} status")
+    out("  git log -1")
+
+
+def _with(script: str, *extra: str) -> str:
+    """A script with steps of others over its own, files one by one."""
+    whole = yaml.safe_load(script.replace("@PYTHON@", shlex.quote(sys.executable)))
+    for text in extra:
+        for name, entry in yaml.safe_load(text).items():
+            before = whole["steps"].get(name, {})
+            written = {**before.get("write", {}), **entry.get("write", {})}
+            whole["steps"][name] = {**before, **entry, **({"write": written} if written else {})}
+    return yaml.safe_dump(whole, allow_unicode=True, width=sys.maxsize)
 
 
 def _asked(project: Path) -> Asked:

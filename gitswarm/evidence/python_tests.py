@@ -100,7 +100,7 @@ class _Module:
 
 def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -> Iterator[DeclaredTest]:
     for node in body:
-        if isinstance(node, Function) and node.name.startswith("test"):
+        if isinstance(node, Function) and node.name.startswith("test") and not _is_fixture(node):
             marks = (mark, *(_mark_of(module, each) for each in node.decorator_list), _skipped_inside(node))
             yield DeclaredTest(
                 f"{prefix}{node.name}",
@@ -121,6 +121,11 @@ def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -
             for part in (node.body, getattr(node, "orelse", [])):
                 if not (isinstance(node, ast.If) and _decided(node.test) is (part is not node.body)):
                     yield from _tests(module, part, prefix, mark)
+
+
+def _is_fixture(node: Function) -> bool:
+    """Pytest collects none of them, whatever they are called."""
+    return any(_last(each) in {"fixture", "yield_fixture"} for each in node.decorator_list)
 
 
 def _normal_form(node: Function) -> str:

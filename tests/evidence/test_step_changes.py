@@ -124,6 +124,7 @@ HONEST: list[Row] = [
     ("formatting", [TextChange(A, ONE, "def test_one(  ):\n    # why\n    assert (one() == 1)\n")], []),
     ("a skip is removed", [TextChange(A, SKIPPED, ONE)], []),
     ("product code", [TextChange("src/shop.py", "def test_one(): assert x", None)], []),
+    ("a fixture", [TextChange(A, f"@pytest.fixture\ndef test_data():\n    assert x\n{ONE}", ONE)], []),
     ("a smoke test stays one", [TextChange(A, "def test_one():\n    one()\n", "def test_one():\n    one(2)\n")], []),
     (
         "an assertion moves to a helper",

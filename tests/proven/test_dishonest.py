@@ -457,8 +457,7 @@ FOR_A_PERSON: Mapping[str, Story] = {
     ),
 }
 
-OPEN: Mapping[str, str] = {
-}
+OPEN: Mapping[str, str] = {}
 
 
 @pytest.mark.parametrize("story", rows(OPEN, only_write(AT_A_STEP), AT_THE_END))

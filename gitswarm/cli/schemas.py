@@ -23,7 +23,7 @@ from gitswarm.records.review import PullRequestStatus, ReviewWorklist
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.traceability import Traceability
-from gitswarm.records.wisdom import Learnings, Proposals
+from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
 from gitswarm.settings import Config
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelPolicy
@@ -52,6 +52,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
     "receipt": Receipt,
     "review_worklist": ReviewWorklist,
     "run_spec": RunSpec,
+    "run_wisdom": RunWisdom,
     "script": Script,
     "sidequest": Sidequest,
     "station": Station,

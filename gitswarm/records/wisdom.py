@@ -74,3 +74,61 @@ class Proposals(Record):
     def _ids_are_unique(self) -> Proposals:
         refuse_twice(each.id for each in self.proposals)
         return self
+
+
+class Settled(Record):
+    """What a person did with a proposal. `commit`, `branch`: where an applied one is; `why`: of a dismissed one."""
+
+    proposal: ProposalId
+    state: Literal["applied", "dismissed"]
+    date: str
+    why: str = ""
+    commit: str | None = None
+    branch: str | None = None
+
+
+class RunWisdom(Record):
+    """`<run id>.json` in `refs/swarm/wisdom`: what one run taught. `date`: when it was written; `flows`: of the run;
+    `base`: the commit that it branched off; `outcome`: as git knew it when this was written; `stub`: which of the
+    two were a stub's placeholders, that is, which nobody learned or proposed."""
+
+    run_id: str
+    date: str
+    flows: tuple[str, ...]
+    base: str
+    outcome: Literal["landed", "unproven", "not_landed"]
+    learnings: tuple[Learning, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
+    settled: tuple[Settled, ...] = ()
+    stub: tuple[Literal["learnings", "proposals"], ...] = ()
+
+    @property
+    def lessons(self) -> tuple[Learning, ...]:
+        """Those that somebody learned."""
+        return () if "learnings" in self.stub else self.learnings
+
+    @property
+    def offered(self) -> tuple[Proposal, ...]:
+        """The proposals that somebody made, settled ones too."""
+        return () if "proposals" in self.stub else self.proposals
+
+    def settlement(self, proposal: str) -> Settled | None:
+        return next((each for each in self.settled if each.proposal == proposal), None)
+
+
+class SharedLesson(Record):
+    """A lesson over all runs that learned it. `run`: the newest of them, whose words and confidence these are;
+    `runs`: how many there are."""
+
+    run: str
+    runs: int = Field(ge=1)
+    kind: Literal["keep", "change", "avoid"]
+    confidence: Literal["high", "medium", "low"]
+    scope: tuple[str, ...]
+    lesson: str
+
+
+class ScentTrail(Record):
+    """What the next run is told, newest lesson first; frozen in its first commit as `specs/scent_trail.json`."""
+
+    lessons: tuple[SharedLesson, ...] = ()

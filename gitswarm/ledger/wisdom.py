@@ -1,0 +1,145 @@
+"""The scent trail: what runs taught, over all of them, as `refs/swarm/wisdom` holds it. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitswarm.errors import GarbledError, NotFoundError
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.records.run_id import RUN_ID
+from gitswarm.records.wisdom import Learning, Proposal, RunWisdom, ScentTrail, Settled, SharedLesson
+
+WISDOM_REF = "refs/swarm/wisdom"
+MOST_LESSONS = 12
+"""That a next run is told: each costs room in its prompts."""
+
+_SUFFIX = ".json"
+_SHORT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Wisdom:
+    """Everything in the ref. `runs`: the newest run first; `unreadable`: names of files that are not what we wrote,
+    which nothing is taken from."""
+
+    runs: tuple[RunWisdom, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A proposal of a run. `id`: `<run short>/WP-001`; `settled` None: it is open."""
+
+    id: str
+    run: RunWisdom
+    proposal: Proposal
+    settled: Settled | None
+
+
+def wisdom_file(run_id: str) -> str:
+    return f"{run_id}{_SUFFIX}"
+
+
+def read_wisdom(repository: RepositoryReader) -> Wisdom:
+    """
+    :raises GarbledError: the ref leads to something else than our commits.
+    """
+    tip = repository.refs.read(WISDOM_REF)
+    return wisdom_at(repository, tip) if tip is not None else Wisdom()
+
+
+def wisdom_at(repository: RepositoryReader, commit: str) -> Wisdom:
+    """As `read_wisdom`, of one of its commits."""
+    try:
+        tree = repository.objects.commit(commit).tree
+        names = sorted(repository.objects.entries(tree), reverse=True)
+        contents = repository.objects.files_of([(tree, name) for name in names])
+    except GarbledError as error:
+        hint = f"git update-ref -d {WISDOM_REF}   (what earlier runs taught goes with it)"
+        raise GarbledError(f"{WISDOM_REF}: {error.message}", hint=hint) from error
+    runs = [(name, _parsed(name, content)) for name, content in zip(names, contents, strict=True)]
+    return Wisdom(
+        tuple(run for _name, run in runs if run is not None),
+        tuple(name for name, run in runs if run is None),
+    )
+
+
+def read_entry(repository: RepositoryReader, commit: str, run_id: str) -> RunWisdom | None:
+    """What a commit of the ref has of one run; None: nothing that we wrote."""
+    name = wisdom_file(run_id)
+    return _parsed(name, repository.objects.file(repository.objects.commit(commit).tree, name))
+
+
+def _parsed(name: str, content: bytes | None) -> RunWisdom | None:
+    try:
+        found = RunWisdom.from_json(content or b"")
+    except ValueError:
+        return None
+    return found if wisdom_file(found.run_id) == name and RUN_ID.fullmatch(found.run_id) else None
+
+
+def scent_trail(runs: Sequence[RunWisdom], most: int = MOST_LESSONS) -> ScentTrail:
+    """Lessons of the same kind, scope and words are one, however many runs learned it.
+
+    :param runs: the newest first.
+    """
+    found: dict[tuple[object, ...], SharedLesson] = {}
+    for run in runs:
+        own: dict[tuple[object, ...], Learning] = {}
+        for learning in run.lessons:
+            own.setdefault(_key(learning), learning)
+        for key, learning in own.items():
+            known = found.get(key)
+            shared = _shared(run.run_id, learning)
+            found[key] = known.model_copy(update={"runs": known.runs + 1}) if known is not None else shared
+    return ScentTrail(lessons=tuple(found.values())[:most])
+
+
+def _key(learning: Learning) -> tuple[object, ...]:
+    words = " ".join(learning.lesson.casefold().split()).rstrip(".! ")
+    return learning.kind, frozenset(each.casefold() for each in learning.scope), words
+
+
+def _shared(run_id: str, learning: Learning) -> SharedLesson:
+    return SharedLesson(
+        run=run_id,
+        runs=1,
+        kind=learning.kind,
+        confidence=learning.confidence,
+        scope=learning.scope,
+        lesson=learning.lesson,
+    )
+
+
+def offers(wisdom: Wisdom) -> list[Offer]:
+    """Every proposal, the newest run's first."""
+    short = _short_names([run.run_id for run in wisdom.runs])
+    return [
+        Offer(f"{short[run.run_id]}/{each.id}", run, each, run.settlement(each.id))
+        for run in wisdom.runs
+        for each in run.offered
+    ]
+
+
+def _short_names(runs: Sequence[str]) -> dict[str, str]:
+    """The end of a run's id; the whole id where another run has the same end."""
+    ends = [run[-_SHORT:] for run in runs]
+    return {run: run if ends.count(run[-_SHORT:]) > 1 else run[-_SHORT:] for run in runs}
+
+
+def find_offer(wisdom: Wisdom, text: str) -> Offer:
+    """The proposal that a person means: `<a part of the run's id>/WP-001`, or `WP-001` where only one is called that.
+
+    :raises NotFoundError: none, or several.
+    """
+    run, _slash, name = text.rpartition("/")
+    found = [each for each in offers(wisdom) if each.proposal.id == name and run in each.run.run_id]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFoundError(f"no run proposed '{text}'", hint="git swarm wisdom list --all")
+    ids = ", ".join(each.id for each in found[:4])
+    raise NotFoundError(
+        f"'{text}' matches {len(found)} proposals: {ids}", hint=f"git swarm wisdom show {found[0].id}"
+    )

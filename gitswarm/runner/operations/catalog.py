@@ -10,6 +10,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.runner.operations.checks import ScanSecrets, Verify
 from gitswarm.runner.operations.deploying import Approve, Land, RecordNotDeployed
 from gitswarm.runner.operations.ground import Ground
+from gitswarm.runner.operations.wisdom import WriteTrail
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation
 from gitswarm.runner.step.plan import StepPlan
@@ -21,6 +22,7 @@ _OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
     "approve": Approve,
     "land": Land,
     "record_not_deployed": RecordNotDeployed,
+    "wisdom": WriteTrail,
 }
 
 

@@ -8,7 +8,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.specs.flow import Flow, Operation, Step
 
 _MISSING: frozenset[Operation] = frozenset(
-    {"publish", "harvest", "watch_ci", "wisdom", "fetch_upstream", "rebase", "carry_over"}
+    {"publish", "harvest", "watch_ci", "fetch_upstream", "rebase", "carry_over"}
 )
 
 

@@ -134,10 +134,11 @@ class PolicySection(PolicyRules):
 
 class ContextSection(Record):
     """`profile`: how much of the run a prompt holds. `instructions`: paths and globs of what the project says to
-    agents, read from the base commit."""
+    agents, read from the base commit. `wisdom`: whether agents are shown what earlier runs learned."""
 
     profile: Profile = "balanced"
     instructions: tuple[str, ...] = INSTRUCTION_FILES
+    wisdom: bool = True
 
 
 def _profile_alone(said: object) -> object:

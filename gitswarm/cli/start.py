@@ -17,10 +17,12 @@ from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.wisdom import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.wisdom import ScentTrail
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.base_instructions import read_instructions
@@ -169,7 +171,9 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     refuse_unknown_operations(specs.flows.values())
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
     instructions = read_instructions(repository, tree, config.context.instructions)
-    new = NewRun(spec, replace(specs, script=script, instructions=instructions), first_step=asked.first)
+    trail = scent_trail(read_wisdom(repository).runs) if config.context.wisdom else ScentTrail()
+    whole = replace(specs, script=script, instructions=instructions, trail=trail)
+    new = NewRun(spec, whole, first_step=asked.first)
     refuse_run(repository, new, surroundings(config, NoticeObserver()))
     return new, config
 

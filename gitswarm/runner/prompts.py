@@ -12,8 +12,8 @@ from gitswarm.errors import NotFoundError, SpecError, UsageError
 from gitswarm.records.money import usd
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.session import FrozenSpecs
-from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt
-from gitswarm.specs.context import Budget, pack_history, pack_instructions
+from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt, reads_trail
+from gitswarm.specs.context import Budget, pack_history, pack_instructions, pack_trail
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.graph import worst_executions
 from gitswarm.specs.library import Library
@@ -105,6 +105,7 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
             _nothing_yet(),
             task=spec.task,
             instructions=told,
+            trail=pack_trail(specs.trail, budget.older) if reads_trail(role) else "",
             commands=settings.configured_commands,
             charter_chars=budget.recent,
         )

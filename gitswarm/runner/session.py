@@ -16,6 +16,7 @@ from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.instructions import Instructions
 from gitswarm.records.run_spec import EngineChoice, RunSpec
+from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.observer import Observer
@@ -69,6 +70,7 @@ class FrozenSpecs:
     sidequests: Mapping[str, Sidequest]
     script: Script | None
     instructions: Instructions = field(default_factory=Instructions)
+    trail: ScentTrail = field(default_factory=ScentTrail)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
 from gitswarm.records.base import pretty_json
 from gitswarm.records.instructions import Instructions
+from gitswarm.records.wisdom import ScentTrail
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
@@ -28,6 +29,7 @@ from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse
 
 _POLICY = "policy/models.json"
 _INSTRUCTIONS = "instructions.json"
+_TRAIL = "scent_trail.json"
 
 T = TypeVar("T")
 
@@ -94,7 +96,7 @@ def _target_problems(library: Library, quest: Sidequest) -> Iterator[tuple[Locat
 
 
 def freeze(library: Library, flow_ids: tuple[str, ...]) -> FrozenSpecs:
-    """Everything that a run of these flows can need, script and instructions left out.
+    """Everything that a run of these flows can need, script, instructions and scent trail left out.
 
     :raises SpecError, NotFoundError: as `checked_flow`.
     """
@@ -142,6 +144,8 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
     files[f"{layout.specs}/{_POLICY}"] = specs.policy.to_json()
     if specs.instructions.files:
         files[f"{layout.specs}/{_INSTRUCTIONS}"] = specs.instructions.to_json()
+    if specs.trail.lessons:
+        files[f"{layout.specs}/{_TRAIL}"] = specs.trail.to_json()
     if specs.script is not None:
         said = specs.script.model_dump(mode="json", exclude_unset=True)
         files[f"{layout.specs}/script.json"] = pretty_json(said)
@@ -164,10 +168,13 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         }
 
     where = f"{layout.specs}/script.json"
-    script, told = found.get("script.json"), found.get(_INSTRUCTIONS)
+    script, told, learned = found.get("script.json"), found.get(_INSTRUCTIONS), found.get(_TRAIL)
     instructions = Instructions()  # of a run of an earlier version, and where the project says nothing
     if told is not None:
         instructions = parsed(Instructions.from_json, told, layout, f"{layout.specs}/{_INSTRUCTIONS}")
+    trail = ScentTrail()
+    if learned is not None:
+        trail = parsed(ScentTrail.from_json, learned, layout, f"{layout.specs}/{_TRAIL}")
     return FrozenSpecs(
         flows=read("flows", Flow.from_json),
         stations=read("stations", Station.from_json),
@@ -177,6 +184,7 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         sidequests=read("sidequests", Sidequest.from_json),
         script=parsed(Script.from_json, script, layout, where) if script is not None else None,
         instructions=instructions,
+        trail=trail,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from typing import Literal
 
 from gitswarm.records.instructions import Instructions
 from gitswarm.records.receipt import ContextUse
+from gitswarm.records.wisdom import ScentTrail
 
 CHARS_PER_TOKEN = 4
 Profile = Literal["lean", "balanced", "heavy"]
@@ -153,6 +156,30 @@ def pack_instructions(said: Instructions, limit: int) -> str:
         told = f"{len(parts)} of {len(said.files)} files; left out: {', '.join(left_out)}"
         parts.append(f"[CONTEXT_TRUNCATED] {told}")
     return "\n\n".join(parts)
+
+
+def pack_trail(trail: ScentTrail, limit: int) -> str:
+    """Lessons of earlier runs as quoted data, one JSON object a line, in at most about `limit` characters: those that
+    fit, the newest first; "" when there are none. No text in them can end its line, and so its quotation."""
+    lines: list[str] = []
+    left = limit
+    for each in trail.lessons:
+        line = _BREAKS.sub(_escape, json.dumps(each.model_dump(mode="json"), ensure_ascii=False))
+        if len(line) + 3 > left:
+            continue
+        left -= len(line) + 3
+        lines.append(f"> {line}")
+    if len(lines) < len(trail.lessons):
+        lines.append(f"\n[CONTEXT_TRUNCATED] {len(lines)} of {len(trail.lessons)} lessons")
+    return "\n".join(lines)
+
+
+_BREAKS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What may end a line or turn the direction of text, and is not escaped by JSON itself."""
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 _SMALLEST = 500

@@ -13,6 +13,7 @@ import pytest
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL
 from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
+from gitswarm.specs.compile import TRAIL
 from gitswarm.specs.flow import Flow, Microloop, Step
 from gitswarm.specs.library import load_library
 from gitswarm.specs.station import Station
@@ -39,7 +40,8 @@ LOOPS = [
     if isinstance(step.routing, Microloop)
 ]
 
-# What is there when a Gate has sent the run back: Plan, Build and Review begin again with it.
+# What is there when a Gate has sent the run back: Plan, Build and Review begin again with it. And what earlier runs
+# left.
 KEPT_FROM_AN_EARLIER_ENTRY = {
     RunArtifact(path)
     for path in (
@@ -48,6 +50,7 @@ KEPT_FROM_AN_EARLIER_ENTRY = {
         "review/review_worklist.json",
         "gate/merge_decision.json",
         "gate/gate_findings.json",
+        TRAIL,
     )
 }
 

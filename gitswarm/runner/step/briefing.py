@@ -18,8 +18,8 @@ from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
-from gitswarm.specs.compile import Briefing, Criterion, Critique, Role
-from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, priority_of
+from gitswarm.specs.compile import Briefing, Criterion, Critique, Role, reads_trail
+from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, pack_trail, priority_of
 from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.template import critics_of
 
@@ -54,6 +54,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         bounced=tuple(_bounced(session, state, role.flow)),
         joined=tuple(_joined(session, state, role)),
         instructions=pack_instructions(session.specs.instructions, budget.recent),
+        trail=pack_trail(session.specs.trail, budget.older) if reads_trail(role) else "",
         commands=settings.configured_commands,
         charter_chars=budget.recent,
         names={session.layout.run_id: "{{run.id}}"},

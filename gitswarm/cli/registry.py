@@ -238,6 +238,31 @@ ROOT = Group(
                 ),
             },
         ),
+        "wisdom": Group(
+            "What runs learned, and what they propose to change.",
+            {
+                "list": Command(
+                    "wisdom:list_wisdom",
+                    "Lessons over all runs, and the proposals that are open.",
+                    "--all --json",
+                ),
+                "show": Command(
+                    "wisdom:show",
+                    "A proposal: why, and its change as a diff against HEAD.",
+                    "--diff --json",
+                ),
+                "apply": Command(
+                    "wisdom_settle:apply",
+                    "Commit a proposal in your name on a branch; your checkout stays as it is.",
+                    "--branch=",
+                ),
+                "dismiss": Command(
+                    "wisdom_settle:dismiss",
+                    "Say that a proposal is not wanted; -m tells why.",
+                    "-m= --message=",
+                ),
+            },
+        ),
         "policy": Group(
             "What agents may do, and what not.",
             {

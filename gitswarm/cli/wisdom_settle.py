@@ -1,0 +1,77 @@
+"""`wisdom apply|dismiss`: what a person does with a proposal."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Annotated
+
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import out
+from gitswarm.cli.here import config_at, now, repository_here
+from gitswarm.cli.wisdom import ProposalArgument
+from gitswarm.errors import SwarmError, UsageError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.wisdom import Offer, find_offer, read_wisdom
+from gitswarm.ledger.wisdom_store import WisdomStore
+from gitswarm.records.base import timestamp
+from gitswarm.records.wisdom import Settled
+from gitswarm.runner.apply_proposal import apply_proposal
+from gitswarm.runner.by_agent import refuse_agent
+from gitswarm.safety.redact.redactor import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    repository: Repository
+    store: WisdomStore
+    offer: Offer
+
+
+def apply(
+    proposal: ProposalArgument,
+    branch: Annotated[
+        str | None, Option(metavar="NAME", help="Where it goes; else a new branch wisdom/ID from HEAD.")
+    ] = None,
+) -> None:
+    """Commit a proposal in your name on a branch; your checkout stays as it is."""
+    refuse_agent(os.environ, "wisdom apply")
+    opened = _open(proposal)
+    offer, settled = opened.offer, opened.offer.settled
+    if settled is not None and settled.state == "applied":
+        what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
+        raise SwarmError(what, hint=f"git show {(settled.commit or '')[:12]}")
+    done = apply_proposal(opened.repository, os.environ, offer, branch)
+    said = Settled(
+        proposal=offer.proposal.id, state="applied", date=timestamp(now()), commit=done.commit, branch=done.branch
+    )
+    opened.store.settle(offer.run.run_id, said)
+    out(f"{offer.id} is applied on {done.branch} as {done.commit[:12]}")
+    out(f"look       git show {done.commit[:12]}")
+    out(f"merge      git merge {done.branch}")
+
+
+def dismiss(
+    proposal: ProposalArgument,
+    message: Annotated[str, Option("-m", "--message", help="Why it is not wanted; kept with it.")] = "",
+) -> None:
+    """Say that a proposal is not wanted; -m tells why."""
+    refuse_agent(os.environ, "wisdom dismiss")
+    if not message.strip():
+        raise UsageError("say why", hint=f"git swarm wisdom dismiss {proposal} -m 'WHY'")
+    opened = _open(proposal)
+    offer, settled = opened.offer, opened.offer.settled
+    if settled is not None and settled.state == "applied":
+        what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
+        raise SwarmError(what, hint=f"git revert {(settled.commit or '')[:12]}   (on a branch that has it)")
+    said = Settled(proposal=offer.proposal.id, state="dismissed", date=timestamp(now()), why=message.strip())
+    opened.store.settle(offer.run.run_id, said)
+    out(f"{offer.id} is dismissed")
+
+
+def _open(proposal: str) -> _Opened:
+    repository = repository_here()
+    offer = find_offer(read_wisdom(repository), proposal)
+    tree = repository.objects.commit(repository.resolve("HEAD")).tree
+    redactor = Redactor(config_at(repository, tree).secrets, os.environ)
+    return _Opened(repository, WisdomStore(repository, now, redactor), offer)

@@ -1,0 +1,199 @@
+"""Commits a proposal on a branch in the user's name, as `git commit` would; no checkout of theirs is touched."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitswarm.errors import GitFailedError, SwarmError, UsageError
+from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.locks import Locks
+from gitswarm.git.objects import EXECUTABLE, FILE
+from gitswarm.git.repository import Repository
+from gitswarm.git.worktrees import pointer
+from gitswarm.ledger.message import SUBJECT_WIDTH, Message
+from gitswarm.ledger.wisdom import Offer
+from gitswarm.ledger.wisdom_edits import EditedFile, Misfit, edited_files
+from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.records.text import shorten
+from gitswarm.worktree.commit_hooks import HooksFolder, commit_hooks, hooks_folder
+from gitswarm.worktree.land import checkouts_of
+
+TRAILER = "Swarm-Proposal"
+"""Of an applied proposal's commit: `<run id>/<proposal>`."""
+
+_HEADS = "refs/heads/"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`branch`: as people name it."""
+
+    commit: str
+    branch: str
+
+
+def apply_proposal(repository: Repository, env: Mapping[str, str], offer: Offer, branch: str | None) -> Applied:
+    """
+    :param env: the user's whole environment.
+    :param branch: None: a new one, `wisdom/<id>`.
+    :raises SwarmError: an edit does not fit, the branch cannot take it, or git or a hook said no; nothing has moved.
+    """
+    name = branch or f"wisdom/{offer.id}"
+    full = _usable_branch(repository, name, offer)
+    tip = repository.refs.read(full)
+    key = f"{offer.run.run_id}/{offer.proposal.id}"
+    if tip is not None and _is_applied(repository.objects.commit(tip).message, key):
+        return Applied(tip, name)  # killed before that was recorded
+    base = tip or _head(repository, offer)
+    tree = _tree(repository, base, _fitting(repository, base, offer))
+    commit = _Committing(repository, env, offer).commit(base, tree, _message(offer, key))
+    repository.refs.swap(full, tip, commit, why=f"{offer.id} applied")
+    return Applied(commit, name)
+
+
+def _head(repository: Repository, offer: Offer) -> str:
+    """
+    :raises SwarmError: HEAD is a run's: a branch from there would take its evidence along.
+    """
+    here = repository.head_branch() or ""
+    if here.startswith(_HEADS + BRANCH_PREFIX):
+        hint = f"cd {shlex.quote(str(repository.main_folder))} && git swarm wisdom apply {offer.id}"
+        raise SwarmError("you stand in the worktree of a run", hint=hint)
+    return repository.resolve("HEAD")
+
+
+def _is_applied(message: str, key: str) -> bool:
+    """By the last paragraph: above it stands what an agent wrote."""
+    return f"{TRAILER}: {key}" in message.rstrip().rpartition("\n\n")[2].splitlines()
+
+
+def _usable_branch(repository: Repository, name: str, offer: Offer) -> str:
+    """The full name of a branch that a commit can be put on.
+
+    :raises SwarmError: it is none, somebody's checkout stands on it, or git has no room for its name.
+    """
+    full, hint = _HEADS + name, f"git swarm wisdom apply {offer.id} --branch NAME"
+    valid = repository.git.run("check-ref-format", "--branch", name).returncode == 0
+    if not valid or name.startswith(("refs/", "@{")) or f"{name}/".startswith(BRANCH_PREFIX):
+        raise UsageError(f"'{name}' cannot be the name of a branch of yours", hint=hint)
+    standing = checkouts_of(repository, full)
+    if standing:
+        what = f"{name} is checked out in {standing[0].path}, which would be behind its own branch"
+        raise SwarmError(what, hint=f"git swarm wisdom apply {offer.id}   (on a branch of its own, to be merged)")
+    above = [name[:at] for at, letter in enumerate(name) if letter == "/"]
+    taken = [each for each in above if repository.refs.read(_HEADS + each) is not None]
+    taken += [each.removeprefix(_HEADS) for each in repository.refs.list(f"{full}/")[:1]]
+    if taken:
+        raise SwarmError(f"git cannot keep {name} beside the branch {taken[0]}", hint=hint)
+    return full
+
+
+def _fitting(repository: Repository, base: str, offer: Offer) -> list[EditedFile]:
+    tree = repository.objects.commit(base).tree
+    for edit in offer.proposal.edits:
+        if _mode(repository, tree, edit.path) not in (None, FILE, EXECUTABLE):
+            raise _misfit(offer, base, Misfit(edit.path, "is no ordinary file there"))
+    edited = edited_files(offer.proposal.edits, lambda path: repository.objects.file(tree, path))
+    if isinstance(edited, Misfit):
+        raise _misfit(offer, base, edited)
+    return edited
+
+
+def _misfit(offer: Offer, base: str, found: Misfit) -> SwarmError:
+    return SwarmError(
+        f"{offer.id} does not fit {base[:12]}: {found.path}: {found.found}",
+        hint=f"git swarm wisdom show {offer.id}   (then by hand, or: git swarm wisdom dismiss {offer.id} -m 'WHY')",
+    )
+
+
+def _mode(repository: Repository, tree: str, path: str) -> int | None:
+    """Of what lies at a path; None: nothing does."""
+    folder, _slash, name = path.rpartition("/")
+    above = repository.objects.entry(tree, folder) if folder else tree
+    if above is None or (folder and not repository.objects.is_folder(tree, folder)):
+        return None
+    found = repository.objects.entries(above).get(name)
+    return found[1] if found is not None else None
+
+
+def _tree(repository: Repository, base: str, files: Sequence[EditedFile]) -> str:
+    """The tree of `base` with these files. By an index of git, which refuses paths that no checkout may have."""
+    tree = repository.objects.commit(base).tree
+    entries = []
+    for file in files:
+        mode = _mode(repository, tree, file.path) or FILE
+        entries += ["--cacheinfo", f"{mode:o},{repository.objects.write_blob(file.new)},{file.path}"]
+    with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
+        own = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+        repository.git.output("read-tree", base, extra_env=own)
+        repository.git.output("update-index", "--add", *entries, extra_env=own)
+        return repository.git.output("write-tree", extra_env=own).decode().strip()
+
+
+def _message(offer: Offer, key: str) -> str:
+    proposal = offer.proposal
+    whole = "" if shorten(proposal.title, SUBJECT_WIDTH) == proposal.title else f"{proposal.title}\n\n"
+    return Message(proposal.title, f"{whole}{proposal.why}", {TRAILER: key}).render()
+
+
+@dataclass(frozen=True, slots=True)
+class _Committing:
+    repository: Repository
+    env: Mapping[str, str]
+    offer: Offer
+
+    @property
+    def _users(self) -> UsersGit:
+        return UsersGit(self.env, self.repository.main_folder)
+
+    def commit(self, base: str, tree: str, message: str) -> str:
+        """The commit, on no branch yet; a checkout is made only for hooks to look at."""
+        configured = self._users.config("core.hooksPath", "path")
+        hooks = hooks_folder(configured, self.repository.common_dir, self.repository.main_folder)
+        if commit_hooks(hooks, self.repository.objects, tree):
+            return self._with_hooks(hooks, base, tree, message)
+        sign = self._users.config("commit.gpgsign", "bool") == "true"
+        return self._users.commit_tree(tree, (base,), message, sign=sign)
+
+    def _with_hooks(self, hooks: HooksFolder, base: str, tree: str, message: str) -> str:
+        with _checkout(self.repository, base, tree) as place:
+            elsewhere = ("-c", f"core.hooksPath={hooks.path}") if hooks.missing_in(place) else ()
+            words = ("commit", "--quiet", "--cleanup=whitespace", "-F", "-")
+            done = UsersGit(self.env, place).run(*elsewhere, *words, stdin=message.encode())
+            if done.returncode != 0:
+                raise SwarmError(
+                    f"your commit hooks refused it:\n{spoken(done)}",
+                    hint=f"git swarm wisdom show {self.offer.id} --diff | git apply   (then commit it yourself)",
+                )
+            head = UsersGit(self.env, place).run("rev-parse", "HEAD").stdout.decode().strip()
+        if self.repository.objects.commit(head).parents != (base,):
+            raise GitFailedError(
+                "your commit hooks changed what the commit stands on", hint="git config core.hooksPath"
+            )
+        return head
+
+
+@contextmanager
+def _checkout(repository: Repository, base: str, tree: str) -> Iterator[Path]:
+    """A linked worktree on `base` with the files and the index of `tree`; gone afterwards. One that a killed process
+    left is git's own to prune, as its folder lies among temporary files."""
+    locks = Locks(repository.common_dir)
+    with tempfile.TemporaryDirectory(prefix="git-swarm-", ignore_cleanup_errors=True) as folder:
+        place = Path(folder).resolve() / "wisdom"
+        with locks.repository():
+            repository.git.output("worktree", "add", "--detach", "--no-checkout", "--quiet", str(place), base)
+        git_dir = pointer(place)
+        if git_dir is None:
+            raise GitFailedError(f"git made no worktree in {place}", hint="git worktree list")
+        try:
+            repository.git_in(git_dir, place).output("read-tree", "--reset", "-u", tree)
+            yield place
+        finally:
+            with locks.repository():
+                shutil.rmtree(git_dir, ignore_errors=True)

@@ -152,7 +152,8 @@ def _named(name: str, *_args: object) -> str:
 
 def _swap(_refs: Refs, name: str, _old: str | None, new: str | None, **_why: str) -> str:
     """A ref by its role: no run id, no number."""
-    role = "branch" if name.startswith("refs/heads/") else name.split("/")[4 if "notes" in name else 3]
+    parts = name.split("/")
+    role = "branch" if name.startswith("refs/heads/") else parts[4 if "notes" in name else min(3, len(parts) - 1)]
     return f"Refs.swap {role}{' away' if new is None else ''}"
 
 

@@ -28,7 +28,7 @@ from tests.claude import test_capabilities, test_faults, test_program
 from tests.conftest import Project
 from tests.every_key import keys_of
 from tests.landing import test_push, test_signed, test_strategies, test_targets
-from tests.operations import test_gate_and_deploy
+from tests.operations import test_gate_and_deploy, test_wisdom
 from tests.projects import ask, new_project
 from tests.proven import test_closing_tests
 from tests.routed import MAKER, quest
@@ -222,6 +222,7 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "DeployRules.push": test_push.test_the_target_is_pushed_and_nothing_else,
     "DeployRules.require_signature": test_signed.test_without_a_key_nothing_is_approved,
     "ContextSection.instructions": test_instructions.test_which_files_count_is_configured_with_globs,
+    "ContextSection.wisdom": test_wisdom.test_it_can_be_switched_off,
     "Step.operation": test_gate_and_deploy.test_a_merge_that_nothing_contradicts_is_landed,
     "Step.tests": test_closing_tests.test_each_suite_is_compared_with_itself,
     "Step.may_fail": test_closing_tests.test_a_command_that_may_fail_is_no_concern,

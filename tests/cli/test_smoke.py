@@ -34,6 +34,8 @@ READING = [
     "policy explain ls",
     "policy rules",
     "engines",
+    "wisdom list",
+    "wisdom show WP-001",
     "completion bash",
 ]
 WRITING = [
@@ -56,8 +58,8 @@ WRITING = [
 ]
 """In this order, one after the other."""
 
-IN_A_FILE_OF_ITS_OWN = {"demo"}
-GROUPS = {"flows", "stations", "policy"}
+IN_A_FILE_OF_ITS_OWN = {"demo", "wisdom apply", "wisdom dismiss"}
+GROUPS = {"flows", "stations", "policy", "wisdom"}
 
 
 def _names(group: Group, before: str = "") -> Iterator[str]:

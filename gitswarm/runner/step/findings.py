@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,8 @@ _BY_TEXT = ("tests_deleted", "tests_weakened")
 _RED = frozenset({"tests_red", "tests_not_run", "command_red"})
 _PROTECTED = "protected_path"
 _TESTS_CHARS = 3_000_000
+_DEFINED = re.compile(r"^[ \t]*(?:(?:async )?def |class )?(\w+)(?=\(|:| *=[^=])", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +148,21 @@ def _tree_before(session: Session, plan: StepPlan) -> str:
 
 
 def _tests_of(session: Session, tree: str, changes: Sequence[TextChange]) -> Iterator[str]:
-    """Texts of the project's Python tests, when Python code is changed: special cases are made for them."""
-    if not any(each.path.endswith(".py") and not is_test_file(each.path) for each in changes):
+    """Texts of the project's Python tests that name what changed code defines: special cases are made for such."""
+    product = [each.after or "" for each in changes if each.path.endswith(".py") and not is_test_file(each.path)]
+    names = frozenset(name for text in product for name in _DEFINED.findall(text))
+    if not names:
         return
     objects = session.repository.objects
-    paths = (path for path, _blob in objects.files(tree) if path.endswith(".py") and is_test_file(path))
     left = _TESTS_CHARS
-    for path in paths:
-        text = text_of(objects, tree, path) or ""
-        left -= len(text)
-        if left < 0:
-            return
-        yield text
+    for path, _blob in objects.files(tree):
+        if path.endswith(".py") and is_test_file(path):
+            text = text_of(objects, tree, path) or ""
+            left -= len(text)
+            if left < 0:
+                return
+            if not names.isdisjoint(_WORD.findall(text)):
+                yield text
 
 
 def _is_compared(session: Session) -> bool:

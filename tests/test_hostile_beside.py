@@ -211,7 +211,7 @@ def test_list_tells_how_much_room_each_worktree_takes(stopped: Stopped) -> None:
     assert 1_000_000 <= after - before < 1_200_000
     rows = stopped.ask("list").stdout.splitlines()
     assert rows[0].split() == ["run", "state", "flow", "steps", "cost", "disk", "next"]
-    assert rows[1].split()[5:] == ["1.1M", "two"]
+    assert rows[1].split()[5:] == ["1.2M", "two"]
     assert max(len(row) for row in rows) <= 80
 
 

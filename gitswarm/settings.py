@@ -23,6 +23,7 @@ from gitswarm.records.run_spec import (
     EngineChoice,
     FrozenSettings,
     ProofRules,
+    ReviewRules,
     TestSuite,
 )
 from gitswarm.records.secrets import SecretRules
@@ -43,9 +44,10 @@ _SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profi
 
 
 _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
-_TEAM_ONLY = (("secrets", "allow_paths"),)
+_TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"))
 _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
+_FORGE = ("review", "forge")
 
 
 def _mode_of(*known: str) -> AfterValidator:
@@ -157,6 +159,7 @@ class Config(Record):
     secrets: SecretRules = SecretRules()
     hub: str | None = None
     deploy: DeployRules = DeployRules()
+    review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
     context: Annotated[ContextSection, BeforeValidator(_profile_alone, Profile | ContextSection)] = ContextSection()
     durability: Literal["fast", "full"] = "fast"
@@ -249,6 +252,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         policy=PolicyRules(deny=config.policy.deny, protected_paths=config.policy.protected_paths),
         secrets=config.secrets,
         deploy=config.deploy,
+        review=config.review,
         proof=config.proof,
         claude=ClaudeSettings(**{name: getattr(config.engines.claude, name) for name in ClaudeSettings.model_fields}),
     )
@@ -339,7 +343,7 @@ def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
     :raises SpecError: the key is the team's alone.
     """
     path = _path_of(name)
-    if path in _TEAM_ONLY:
+    if path in _TEAM_ONLY or (path == _FORGE and value not in ("none", _get(merged, path[:1]).get(path[1], "none"))):
         raise SpecError(
             [f"git config: '{name}' would loosen what the team agreed on"],
             hint=f"git config --unset {name}   (the place for it is {CONFIG_FILE})",

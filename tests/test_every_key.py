@@ -28,7 +28,7 @@ from tests.claude import test_capabilities, test_faults, test_program
 from tests.conftest import Project
 from tests.every_key import keys_of
 from tests.landing import test_push, test_signed, test_strategies, test_targets
-from tests.operations import test_gate_and_deploy, test_wisdom
+from tests.operations import test_forge, test_gate_and_deploy, test_wisdom
 from tests.projects import ask, new_project
 from tests.proven import test_closing_tests
 from tests.routed import MAKER, quest
@@ -221,6 +221,9 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "DeployRules.strategy": test_strategies.test_the_configured_strategy_counts_and_the_command_line_before_it,
     "DeployRules.push": test_push.test_the_target_is_pushed_and_nothing_else,
     "DeployRules.require_signature": test_signed.test_without_a_key_nothing_is_approved,
+    "DeployRules.ci_timeout": test_forge.test_the_checks_of_what_landed,
+    "ReviewRules.forge": test_forge.test_a_run_is_shown_as_one_commit_and_answers_everybody_once,
+    "ReviewRules.remote": test_forge.test_an_unknown_remote_is_reported,
     "ContextSection.instructions": test_instructions.test_which_files_count_is_configured_with_globs,
     "ContextSection.wisdom": test_wisdom.test_it_can_be_switched_off,
     "Step.operation": test_gate_and_deploy.test_a_merge_that_nothing_contradicts_is_landed,

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, money, out, out_lines, plural
-from gitswarm.cli.here import config_at, surroundings
+from gitswarm.cli.here import config_at, read_text, surroundings
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.errors import RunInterruptedError, UsageError
@@ -28,8 +28,10 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.stored_json import ConcernFields, concern_fields
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus
+from gitswarm.records.review import Feedback
 from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
+from gitswarm.runner.operations.forge.feedback import read_feedback
 from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
@@ -40,6 +42,12 @@ INTERRUPTED = 130
 AcceptOption = Annotated[
     list[str] | None,
     Option("--accept", metavar="ID=WHY", help="A concern may stay, and why; ID as status says it, or with *."),
+]
+FeedbackOption = Annotated[
+    str | None,
+    Option(
+        "--feedback", metavar="FILE", help="What others said about the change, for Review: JSON, Markdown or text."
+    ),
 ]
 _ONCE_MORE_S = 0.01
 
@@ -56,6 +64,13 @@ def accept_of(given: list[str] | None) -> dict[str, str]:
             raise UsageError(f"--accept {each}: say why", hint=f"--accept '{concern or 'ID'}=why it may stay'")
         pairs[concern.strip()] = why.strip()
     return pairs
+
+
+def feedback_of(path: str | None) -> Feedback | None:
+    """
+    :raises SwarmError: the file cannot be read, or is no feedback.
+    """
+    return read_feedback(path, read_text(path)) if path is not None else None
 
 
 def apply_durability(repository: Repository, config: Config) -> None:

@@ -37,13 +37,14 @@ ROOT = Group(
             "start:start",
             "Create a run and execute it: one commit per step on its own branch and worktree.",
             "-m= --message= --issue= --base= --engine= --mode= --model="
-            " --economy --script= --allow-stub --routing= --autopilot --from= --until= --dry-run --detach --json",
+            " --economy --script= --allow-stub --routing= --autopilot --from= --until= --feedback= --dry-run"
+            " --detach --json",
             words="flow",
         ),
         "resume": Command(
             "resume:resume",
             "Go on from the tip of a run, whatever ended it.",
-            "-m= --message= --adopt --approve --accept= --until= --json",
+            "-m= --message= --adopt --approve --accept= --feedback= --until= --json",
             words="run",
         ),
         "skip": Command(

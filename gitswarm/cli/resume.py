@@ -6,7 +6,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
-from gitswarm.cli.executing import AcceptOption, accept_of, go_on
+from gitswarm.cli.executing import AcceptOption, FeedbackOption, accept_of, feedback_of, go_on
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunOption
 from gitswarm.git.repository import Repository
@@ -25,13 +25,16 @@ def resume(
     adopt: Annotated[bool, Option("--adopt", help="Make your edits in the worktree a step of the run.")] = False,
     approve: Annotated[bool, Option("--approve", help="Carry out what the navigator proposed, then go on.")] = False,
     accept: AcceptOption = None,
+    feedback: FeedbackOption = None,
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
     """Go on from the tip of a run, whatever ended it."""
     repository = repository_here()
     layout = _find(repository, run)
-    options = ResumeOptions(message, adopt=adopt, approve=approve, accept=accept_of(accept))
+    options = ResumeOptions(
+        message, adopt=adopt, approve=approve, accept=accept_of(accept), feedback=feedback_of(feedback)
+    )
     go_on(repository, layout, options, until=until, as_json=as_json)
 
 

@@ -11,7 +11,15 @@ from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.background import execute_in_background
 from gitswarm.cli.console import out
 from gitswarm.cli.dry_run import show_forecast
-from gitswarm.cli.executing import NoticeObserver, apply_durability, finish, stop_signals, watching
+from gitswarm.cli.executing import (
+    FeedbackOption,
+    NoticeObserver,
+    apply_durability,
+    feedback_of,
+    finish,
+    stop_signals,
+    watching,
+)
 from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
@@ -50,6 +58,7 @@ class Asked:
     autopilot: bool = False
     first: str | None = None
     until: str | None = None
+    feedback: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,7 @@ def start(
     ] = False,
     first: Annotated[str | None, Option("--from", metavar="STEP", help="Begin at this step.")] = None,
     until: Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    feedback: FeedbackOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only show steps, prompts and the cost at worst; nothing is created.")
     ] = False,
@@ -101,6 +111,7 @@ def start(
         autopilot=autopilot,
         first=_step_name(first, wanted[0]),
         until=until,
+        feedback=feedback,
     )
     if dry_run:
         show_forecast(_plan(repository, asked)[0], as_json=as_json)
@@ -172,7 +183,8 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
     instructions = read_instructions(repository, tree, config.context.instructions)
     trail = scent_trail(read_wisdom(repository).runs) if config.context.wisdom else ScentTrail()
-    whole = replace(specs, script=script, instructions=instructions, trail=trail)
+    feedback = feedback_of(asked.feedback)
+    whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
     new = NewRun(spec, whole, first_step=asked.first)
     refuse_run(repository, new, surroundings(config, NoticeObserver()))
     return new, config

@@ -12,7 +12,7 @@ from gitswarm.errors import GitFailedError
 from gitswarm.git.commits import NewCommit, Person
 
 # `git rev-parse --local-env-vars`: what would aim git at another repository than the one it stands in.
-_LOCAL = frozenset(
+LOCAL_VARIABLES = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR",
@@ -43,16 +43,24 @@ class UsersGit:
     folder: Path
 
     def run(
-        self, *arguments: str, stdin: bytes = b"", extra_env: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        extra_env: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """The finished process, whatever its exit code; stdout and stderr apart."""
-        own = {name: value for name, value in self.env.items() if name not in _LOCAL}
+        """The finished process, whatever its exit code; stdout and stderr apart.
+
+        :raises subprocess.TimeoutExpired: it took longer, and was ended.
+        """
+        own = {name: value for name, value in self.env.items() if name not in LOCAL_VARIABLES}
         return subprocess.run(
             ["git", *arguments],
             input=stdin,
             capture_output=True,
             check=False,
             cwd=self.folder,
+            timeout=timeout_s,
             env={**own, "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1", **(extra_env or {})},
         )
 
@@ -64,12 +72,16 @@ class UsersGit:
         done = self.run("config", *([f"--type={kind}"] if kind else []), "--get", key)
         return done.stdout.decode(errors="surrogateescape").rstrip("\n") if done.returncode == 0 else None
 
-    def commit_tree(self, tree: str, parents: tuple[str, ...], message: str, *, sign: bool) -> str:
+    def commit_tree(
+        self, tree: str, parents: tuple[str, ...], message: str, *, sign: bool, when: datetime | None = None
+    ) -> str:
         """A commit of the user's own, without a checkout; its id.
 
+        :param when: its dates; None: now.
         :raises GitFailedError: git has no identity or could not sign; the message is git's own.
         """
-        return self._commit_tree(tree, parents, message, {}, sign=sign)
+        dates = {f"GIT_{role}_DATE": _date(when) for role in ("AUTHOR", "COMMITTER")} if when is not None else {}
+        return self._commit_tree(tree, parents, message, dates, sign=sign)
 
     def signed(self, new: NewCommit) -> str:
         """A commit as described, signed as the user's configuration says; its id.

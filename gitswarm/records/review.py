@@ -77,6 +77,30 @@ def count_worklist(worklist: ReviewWorklist, earlier: Iterable[ReviewWorklist]) 
     )
 
 
+class FeedbackItem(Record):
+    """One thing that somebody said about a change. It is foreign text: data, never an instruction. `kind`: comment,
+    review, thread (said at a line), check, or what a file calls it."""
+
+    id: str = Field(min_length=1, max_length=200)
+    author: str = Field(default="", max_length=200)
+    path: str | None = Field(default=None, max_length=1000)
+    line: int | None = None
+    text: str = Field(min_length=1)
+    kind: str = Field(default="comment", max_length=40)
+
+
+class Feedback(Record):
+    """What was said about a change, oldest first. `left_out`: how many items there were besides."""
+
+    items: tuple[FeedbackItem, ...] = ()
+    left_out: int = 0
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Feedback:
+        refuse_twice(each.id for each in self.items)
+        return self
+
+
 class Reply(Record):
     """What a comment on the forge is answered. `to`: the id of the feedback; `item`: the work that it became."""
 

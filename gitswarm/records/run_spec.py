@@ -49,12 +49,22 @@ LandStrategy = Literal["squash", "merge", "evidence"]
 
 
 class DeployRules(Record):
-    """How approved code gets home. `target`: a local branch; None: the one that the run was started on."""
+    """How approved code gets home. `target`: a local branch; None: the one that the run was started on. `ci_timeout`:
+    seconds that the checks of the landed commit are waited for."""
 
     target: str | None = None
     strategy: LandStrategy = "squash"
     push: bool = False
     require_signature: bool = False
+    ci_timeout: int = Field(default=600, ge=1)
+
+
+class ReviewRules(Record):
+    """Where a change is shown for review. `forge`: the command line that speaks to it; none: nowhere, nothing leaves
+    this machine. `remote`: git's name of the repository that the branch is pushed to."""
+
+    forge: Literal["none", "gh", "glab"] = "none"
+    remote: str = Field(default="origin", pattern=r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$")
 
 
 class ProofRules(Record):
@@ -86,6 +96,7 @@ class FrozenSettings(Record):
     policy: PolicyRules = PolicyRules()
     secrets: SecretRules = SecretRules()
     deploy: DeployRules = DeployRules()
+    review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
 
     @property

@@ -12,6 +12,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
+from gitswarm.records.review import Feedback
 from gitswarm.records.routing import Decision
 from gitswarm.runner.deciding.route import (
     choice_by_hand,
@@ -32,13 +33,14 @@ ADOPT = "adopt"
 @dataclass(frozen=True, slots=True)
 class ResumeOptions:
     """What a person adds to `resume`. `skip`: the step to skip, `step` or `flow/step`; `approve`: carry out what the
-    navigator proposed; `accept`: concerns that may stay, id → why."""
+    navigator proposed; `accept`: concerns that may stay, id → why; `feedback`: what others said about the change."""
 
     answer: str = ""
     adopt: bool = False
     skip: str | None = None
     approve: bool = False
     accept: Mapping[str, str] = field(default_factory=dict)
+    feedback: Feedback | None = None
 
 
 def commit_human_step(

@@ -16,6 +16,7 @@ from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions, commit_human_step
 from gitswarm.runner.landing.accepting import accept_concerns
 from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
+from gitswarm.runner.operations.forge.handing_in import hand_in
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
@@ -43,6 +44,11 @@ def resume_run(
     with hold_run(repository, layout, around, adopt=options.adopt) as held:
         session, state = held.session, held.state
         session.requests.clear()
+        if state.end is RunStatus.SUCCEEDED and options.feedback is not None:
+            raise SwarmError(
+                f"{layout.run_id} succeeded: nothing of it reads feedback any more",
+                hint="git swarm start review -m '…' --feedback FILE   (on its code, once that has landed)",
+            )
         if state.end is RunStatus.SUCCEEDED:
             return _complete(session, state, adopt=options.adopt)
         refuse_impossible(session.spec.settings, session.engines, around.env)
@@ -52,6 +58,8 @@ def resume_run(
             )
         if options.adopt and held.settled and not _is_edited(session, state):
             options = replace(options, adopt=False)
+        if options.feedback is not None:
+            state = hand_in(session, settled(session, state), options.feedback)
         if options.accept:
             state = accept_concerns(session, settled(session, state), options.accept)
         if state.end is RunStatus.SUCCEEDED:

@@ -15,6 +15,7 @@ from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.instructions import Instructions
+from gitswarm.records.review import Feedback
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
@@ -71,6 +72,7 @@ class FrozenSpecs:
     script: Script | None
     instructions: Instructions = field(default_factory=Instructions)
     trail: ScentTrail = field(default_factory=ScentTrail)
+    feedback: Feedback | None = None
 
 
 @dataclass(frozen=True, slots=True)

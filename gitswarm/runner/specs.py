@@ -12,6 +12,7 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import RESERVED_FLOW_IDS, RunLayout
 from gitswarm.records.base import pretty_json
 from gitswarm.records.instructions import Instructions
+from gitswarm.records.review import Feedback
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.routing.conditions import condition_problem
 from gitswarm.routing.sidequests import pattern_problem
@@ -30,6 +31,7 @@ from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse
 _POLICY = "policy/models.json"
 _INSTRUCTIONS = "instructions.json"
 _TRAIL = "scent_trail.json"
+_FEEDBACK = "feedback.json"
 
 T = TypeVar("T")
 
@@ -146,6 +148,8 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
         files[f"{layout.specs}/{_INSTRUCTIONS}"] = specs.instructions.to_json()
     if specs.trail.lessons:
         files[f"{layout.specs}/{_TRAIL}"] = specs.trail.to_json()
+    if specs.feedback is not None:
+        files[f"{layout.specs}/{_FEEDBACK}"] = specs.feedback.to_json()
     if specs.script is not None:
         said = specs.script.model_dump(mode="json", exclude_unset=True)
         files[f"{layout.specs}/script.json"] = pretty_json(said)
@@ -175,6 +179,8 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
     trail = ScentTrail()
     if learned is not None:
         trail = parsed(ScentTrail.from_json, learned, layout, f"{layout.specs}/{_TRAIL}")
+    feedback = found.get(_FEEDBACK)
+    where_feedback = f"{layout.specs}/{_FEEDBACK}"
     return FrozenSpecs(
         flows=read("flows", Flow.from_json),
         stations=read("stations", Station.from_json),
@@ -185,6 +191,7 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         script=parsed(Script.from_json, script, layout, where) if script is not None else None,
         instructions=instructions,
         trail=trail,
+        feedback=parsed(Feedback.from_json, feedback, layout, where_feedback) if feedback is not None else None,
     )
 
 

@@ -9,6 +9,9 @@ from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.operations.checks import ScanSecrets, Verify
 from gitswarm.runner.operations.deploying import Approve, Land, RecordNotDeployed
+from gitswarm.runner.operations.forge.harvest import Harvest
+from gitswarm.runner.operations.forge.publish import Publish
+from gitswarm.runner.operations.forge.watch_ci import WatchCi
 from gitswarm.runner.operations.ground import Ground
 from gitswarm.runner.operations.wisdom import WriteTrail
 from gitswarm.runner.session import Session, Workplace
@@ -19,9 +22,12 @@ from gitswarm.specs.flow import Operation
 _OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
     "verify": Verify,
     "scan_secrets": ScanSecrets,
+    "publish": Publish,
+    "harvest": Harvest,
     "approve": Approve,
     "land": Land,
     "record_not_deployed": RecordNotDeployed,
+    "watch_ci": WatchCi,
     "wisdom": WriteTrail,
 }
 

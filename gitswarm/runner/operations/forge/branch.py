@@ -1,0 +1,131 @@
+"""The run's code as one commit on a branch of the remote: never its steps, their evidence, or work of others."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from datetime import datetime
+
+from gitswarm.errors import GitFailedError
+from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.ledger.approval import code_tree
+from gitswarm.ledger.message import Message
+from gitswarm.ledger.state import RunState
+from gitswarm.runner.landing.look import target_of, users_git
+from gitswarm.runner.landing.plan import HEADS, Wish, short
+from gitswarm.runner.operations.forge.port import ForgeError
+from gitswarm.runner.session import MARKER, Session
+
+GIT_TIMEOUT_S = 300.0
+_TRAILER = "Swarm-Run"
+
+
+def branch_of(run: str) -> str:
+    """Short name of the branch on which a run is shown."""
+    return f"swarm/{run}"
+
+
+def has_change(session: Session, state: RunState) -> bool:
+    """Whether there is anything to show."""
+    return code_tree(session.repository, state) != session.repository.objects.commit(state.base).tree
+
+
+def target_there(session: Session) -> str | None:
+    """Short name, on the remote, of the branch that the run is to land on; None: nobody said."""
+    target = target_of(session, Wish())
+    if target is None:
+        return None
+    users, name = users_git(session), short(target)
+    follows = users.config(f"branch.{name}.remote") == session.spec.settings.review.remote
+    upstream = users.config(f"branch.{name}.merge") if follows else None
+    return short(upstream) if upstream is not None and upstream.startswith(HEADS) else name
+
+
+def publish_branch(session: Session, state: RunState, title: str) -> str:
+    """Makes the branch on the remote that commit, whose id it returns; one that is there already is not pushed again.
+
+    :raises ForgeError: git could not, or may not.
+    """
+    branch = _Branch(session, state, users_git(session), session.spec.settings.review.remote)
+    branch.refuse_unknown_base()
+    commit = branch.make(title)
+    there = branch.there()
+    if there != commit:
+        branch.push(commit, there)
+    return commit
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    session: Session
+    state: RunState
+    users: UsersGit
+    remote: str
+
+    @property
+    def _name(self) -> str:
+        return HEADS + branch_of(self.session.layout.run_id)
+
+    def refuse_unknown_base(self) -> None:
+        """What the run began on would go along; nobody scanned that, and it may not be meant for others yet."""
+        base = self.state.base
+        done = self.users.run("rev-list", "--max-count=1", base, "--not", f"--remotes={self.remote}")
+        if done.returncode != 0 or done.stdout.strip():
+            raise ForgeError(
+                f"the run's base {base[:12]} is not on {self.remote}, and would be published with it",
+                hint=f"git push {self.remote} BRANCH   (or git fetch {self.remote}; then start the review again)",
+            )
+
+    def make(self, title: str) -> str:
+        """The same of the same run, code and title, whenever it is made."""
+        run = self.session.layout.run_id
+        message = Message(title, "", {_TRAILER: run}).render()
+        when = datetime.fromisoformat(self.session.spec.created_at)
+        tree = code_tree(self.session.repository, self.state)
+        try:
+            return self.users.commit_tree(tree, (self.state.base,), message, sign=False, when=when)
+        except GitFailedError as error:
+            raise ForgeError(error.message, hint=error.hint) from error
+
+    def there(self) -> str | None:
+        """Where the branch is on the remote; None: there is none."""
+        address = self.users.run("remote", "get-url", "--push", self.remote).stdout.decode(errors="replace").strip()
+        done = self._ask("ls-remote", "--refs", address, self._name)
+        return done.partition("\t")[0].strip() or None
+
+    def push(self, commit: str, there: str | None) -> None:
+        """Over what a run published before, and only if it still stands there."""
+        if there is not None and not self._is_ours(there):
+            branch = branch_of(self.session.layout.run_id)
+            raise ForgeError(
+                f"{branch} on {self.remote} is at {there[:12]}, which git-swarm did not make: it stays as it is",
+                hint=f"git fetch {self.remote} {branch} && git log -p FETCH_HEAD",
+            )
+        lease = f"--force-with-lease={self._name}:{there or ''}"
+        self._ask("push", "--no-follow-tags", lease, self.remote, f"{commit}:{self._name}")
+
+    def _is_ours(self, commit: str) -> bool:
+        """Whether it is one of `make`: a person's commit, or amended one, has another time."""
+        objects = self.session.repository.objects
+        if not objects.has(commit):
+            return False
+        found = objects.commit(commit)
+        made = int(datetime.fromisoformat(self.session.spec.created_at).timestamp())
+        ending = f"\n\n{_TRAILER}: {self.session.layout.run_id}\n"
+        return found.message.endswith(ending) and len(found.parents) == 1 and objects.when(commit) == made
+
+    def _ask(self, *words: str) -> str:
+        """
+        :raises ForgeError: it ended non-zero, or took too long.
+        """
+        env = {MARKER: self.session.layout.run_id}
+        try:
+            done = self.users.run(*words, extra_env=env, timeout_s=GIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired as error:
+            raise ForgeError(
+                f"git {words[0]} took longer than {GIT_TIMEOUT_S:g} s", hint=f"git fetch {self.remote}"
+            ) from error
+        if done.returncode != 0:
+            said = self.session.redactor.scrub(spoken(done))
+            raise ForgeError(f"git {words[0]} failed: {said}", hint=f"git fetch {self.remote}")
+        return done.stdout.decode(errors="replace")

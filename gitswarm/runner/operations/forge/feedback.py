@@ -1,0 +1,173 @@
+"""What people and programs say about a change: foreign text, bounded and without secrets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+from gitswarm.errors import SpecError
+from gitswarm.ledger.layout import HUMAN
+from gitswarm.ledger.state import RunState
+from gitswarm.records.base import Record
+from gitswarm.records.review import Feedback, FeedbackItem
+from gitswarm.records.secrets import Scrub
+from gitswarm.runner.operations.forge.port import Check, Remark
+from gitswarm.runner.operations.forge.texts import is_ours
+from gitswarm.runner.session import Session
+from gitswarm.runner.stored import evidence_of
+
+GIVEN = "feedback"
+"""Step of agent `human` that hands in a file while a run is under way."""
+
+MOST_ITEMS = 300
+MOST_TEXT = 4_000
+_MOST_NAME = 200
+_MOST_PATH = 1_000
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]|<!--.*?-->", re.DOTALL)
+_BEGINS = re.compile(r"(?:[-*+]|\d+[.)])\s+")
+_FENCE = ("```", "~~~")
+
+
+class _Given(Record):
+    """An item as a person writes it down."""
+
+    text: Annotated[str, Field(min_length=1)]
+    id: str | None = None
+    author: str = ""
+    path: str | None = None
+    line: int | None = None
+    kind: str = "comment"
+
+
+_GIVEN_ITEMS = TypeAdapter(list[_Given])
+
+
+def read_feedback(name: str, text: str) -> Feedback:
+    """A file of feedback: JSON, a list of items or an object with `items`; else text, of which every entry of a list
+    at the margin is an item, and everything else one.
+
+    :raises SpecError: it begins as JSON and is none, or an item is not as docs/review.md says; or nothing is said.
+    """
+    items = _from_json(name, text) if text.lstrip()[:1] in ("[", "{") else list(_from_text(text))
+    if not items:
+        raise SpecError([f"{name}: nothing is said in it"], hint="docs/review.md says what a file of feedback holds")
+    try:
+        return bounded(items, str)
+    except ValidationError as error:
+        raise _wrong(name, error) from error
+
+
+def _from_json(name: str, text: str) -> list[FeedbackItem]:
+    try:
+        value: JsonValue = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise SpecError([f"{name}:{line}: no JSON: {error}"], hint=f"python3 -m json.tool {name}") from error
+    try:
+        given = _GIVEN_ITEMS.validate_python(value.get("items") if isinstance(value, dict) else value)
+    except ValidationError as error:
+        raise _wrong(name, error) from error
+    return [
+        FeedbackItem.model_construct(**{**item.model_dump(), "id": item.id or f"file-{number}"})
+        for number, item in enumerate(given, start=1)
+    ]
+
+
+def _wrong(name: str, error: ValidationError) -> SpecError:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    what = first["msg"].removeprefix("Value error, ")
+    return SpecError(
+        [f"{name}: {place + ': ' if place else ''}{what}"], hint="docs/review.md says what an item holds"
+    )
+
+
+def _from_text(text: str) -> Iterator[FeedbackItem]:
+    for number, block in enumerate(_blocks(text), start=1):
+        yield FeedbackItem.model_construct(
+            id=f"file-{number}", author="", path=None, line=None, text=block, kind="comment"
+        )
+
+
+def _blocks(text: str) -> Iterator[str]:
+    block: list[str] = []
+    fenced = False
+    for line in text.splitlines():
+        begins = _BEGINS.match(line) if not fenced else None
+        if begins is not None:
+            yield from _said(block)
+            block = []
+        block.append(line[begins.end() :] if begins is not None else line)
+        fenced ^= block[-1].lstrip().startswith(_FENCE)
+    yield from _said(block)
+
+
+def _said(block: list[str]) -> Iterator[str]:
+    whole = "\n".join(block).strip()
+    if whole:
+        yield whole
+
+
+def bounded(items: Iterable[FeedbackItem], scrub: Scrub) -> Feedback:
+    """At most so many, none longer than may stand in a prompt; without secrets, and without what nobody sees.
+
+    :raises ValidationError: two have the same id.
+    """
+    found = [_bounded(item, scrub) for item in items]
+    kept = tuple(item for item in found if item.text)
+    return Feedback(items=kept[:MOST_ITEMS], left_out=max(0, len(kept) - MOST_ITEMS))
+
+
+def _bounded(item: FeedbackItem, scrub: Scrub) -> FeedbackItem:
+    text = _UNSEEN.sub("", scrub(item.text)).strip()  # half a secret would not be found any more
+    return FeedbackItem.model_construct(
+        id=_shown(item.id, scrub),
+        author=_shown(item.author, scrub),
+        path=_UNSEEN.sub("", scrub(item.path))[:_MOST_PATH] if item.path else None,
+        line=item.line,
+        text=text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "\n[… cut]",
+        kind=_shown(item.kind, scrub)[:40],
+    )
+
+
+def _shown(name: str, scrub: Scrub) -> str:
+    return " ".join(_UNSEEN.sub("", scrub(name)).split())[:_MOST_NAME]
+
+
+def from_forge(remarks: Iterable[Remark], checks: Iterable[Check], run: str) -> Iterator[FeedbackItem]:
+    """What others said, and what the checks of the request show."""
+    for remark in remarks:
+        if not is_ours(remark, run):
+            yield FeedbackItem.model_construct(
+                id=remark.id,
+                author=remark.author,
+                path=remark.path,
+                line=remark.line,
+                text=remark.text,
+                kind=remark.kind,
+            )
+    seen: set[str] = set()
+    for check in checks:
+        name = f"check-{check.name}"
+        number = 2
+        while name in seen:
+            name, number = f"check-{check.name}-{number}", number + 1
+        seen.add(name)
+        said = f"{check.name}: {check.state}"
+        yield FeedbackItem.model_construct(
+            id=name, author=check.name, path=None, line=None, text=f"{said}\n{check.url}".strip(), kind="check"
+        )
+
+
+def given_feedback(session: Session, state: RunState) -> Feedback | None:
+    """The newest file that a person handed in: on the way, else when the run was started."""
+    for record in reversed(state.own_steps):
+        if record.step == GIVEN and record.execution.agent == HUMAN:
+            evidence = evidence_of(session, record)
+            if evidence is not None:
+                return Feedback.model_validate(evidence.operation)
+    return session.specs.feedback

@@ -1,0 +1,151 @@
+"""Starts a forge's command line as the user would."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from gitswarm.runner.operations.forge.port import ForgeError
+
+CALL_TIMEOUT_S = 60.0
+_HTTP = re.compile(r"\(HTTP (\d{3})\)|\bHTTP (\d{3})\b")
+_SAID_LINES = 3
+# Whatever the user has set: nobody is asked, nothing is shown in colour or with a pager.
+_QUIET = {
+    "GH_PROMPT_DISABLED": "1",
+    "GH_NO_UPDATE_NOTIFIER": "1",
+    "NO_PROMPT": "1",
+    "GLAB_CHECK_UPDATE": "false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GH_PAGER": "cat",
+    "PAGER": "cat",
+    "NO_COLOR": "1",
+}
+_HTTP_UNKNOWN = frozenset({404, 422})
+"""What forges answer about a commit that they do not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`env`: the user's own environment; `folder`: where it is started, the main checkout."""
+
+    name: str
+    env: Mapping[str, str]
+    folder: Path
+
+    def run(self, *arguments: str, stdin: str = "") -> str:
+        """What it prints.
+
+        :raises ForgeError: it is not there, took longer than a minute, or ended non-zero.
+        """
+        words = " ".join((self.name, *arguments[:2]))
+        try:
+            done = subprocess.run(
+                [self.name, *arguments],
+                input=stdin.encode(),
+                capture_output=True,
+                check=False,
+                cwd=self.folder,
+                env={**self.env, **_QUIET},
+                timeout=CALL_TIMEOUT_S,
+                start_new_session=True,  # a Ctrl-C is for us: the step comes to its end
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ForgeError(
+                f"{words} took longer than {CALL_TIMEOUT_S:g} s", hint=f"{self.name} auth status"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise ForgeError(
+                f"cannot start {self.name}: {error}", hint=f"install {self.name}, then: {self.name} auth login"
+            ) from error
+        if done.returncode != 0:
+            raise self._failure(words, done)
+        return done.stdout.decode(errors="replace")
+
+    def _failure(self, words: str, done: subprocess.CompletedProcess[bytes]) -> ForgeError:
+        said = done.stderr.decode(errors="replace").strip()
+        found = _HTTP.search(said)
+        lines = " ".join(said.splitlines()[:_SAID_LINES]) or f"exit code {done.returncode}"
+        http = int(found[1] or found[2]) if found else None
+        return ForgeError(f"{words} failed: {lines}", hint=f"{self.name} auth status", http=http)
+
+    def api(self, host: str, path: str, method: str = "GET", payload: Mapping[str, JsonValue] | None = None) -> str:
+        """One call of the forge's own interface; of a GET every page, one JSON document after the other."""
+        words = ["api", "--hostname", host, "--method", method]
+        if payload is None:
+            return self.run(*words, *(["--paginate"] if method == "GET" else []), path)
+        head = ("--header", "Content-Type: application/json", "--input", "-")
+        return self.run(*words, *head, path, stdin=json.dumps(dict(payload)))
+
+    def lists(self, host: str, path: str, key: str | None = None) -> list[Fields]:
+        """The objects that a GET lists.
+
+        :param key: where the list stands, when each page is an object.
+        :raises ForgeError: as `run`; or that is no such list.
+        """
+        found: list[Fields] = []
+        for document in self._documents(self.api(host, path), path):
+            page = document.get(key) if key is not None and isinstance(document, dict) else document
+            if not isinstance(page, list):
+                raise ForgeError(f"{self.name} api {path} is no list", hint=f"{self.name} api {path}")
+            found.extend(Fields(item) for item in page if isinstance(item, dict))
+        return found
+
+    def one(self, host: str, path: str) -> Fields:
+        """The object that a GET answers."""
+        for document in self._documents(self.api(host, path), path):
+            if isinstance(document, dict):
+                return Fields(document)
+        raise ForgeError(f"{self.name} api {path} is no object", hint=f"{self.name} api {path}")
+
+    def known(self, host: str, path: str, key: str | None = None) -> list[Fields] | None:
+        """As `lists`; None: what the path is about is not there."""
+        try:
+            return self.lists(host, path, key)
+        except ForgeError as error:
+            if error.http in _HTTP_UNKNOWN:
+                return None
+            raise
+
+    def _documents(self, text: str, path: str) -> list[JsonValue]:
+        decoder, found, at = json.JSONDecoder(), [], 0
+        try:
+            while text[at:].strip():
+                at += len(text[at:]) - len(text[at:].lstrip())
+                document, at = decoder.raw_decode(text, at)
+                found.append(document)
+        except (ValueError, RecursionError) as error:
+            raise ForgeError(f"{self.name} api {path} is no JSON: {error}", hint=f"{self.name} api {path}") from error
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A JSON object of somebody else's: what is not as expected reads as empty."""
+
+    given: Mapping[str, JsonValue]
+
+    def text(self, name: str) -> str:
+        found = self.given.get(name)
+        return found if isinstance(found, str) else ""
+
+    def number(self, name: str) -> int | None:
+        found = self.given.get(name)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def flag(self, name: str) -> bool:
+        return self.given.get(name) is True
+
+    def inner(self, name: str) -> Fields:
+        found = self.given.get(name)
+        return Fields(found if isinstance(found, dict) else {})
+
+    def each(self, name: str) -> list[Fields]:
+        found = self.given.get(name)
+        return [Fields(item) for item in found if isinstance(item, dict)] if isinstance(found, list) else []

@@ -1,0 +1,194 @@
+"""`publish`: shows a run on the forge; executed again it only brings what is there into line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue, ValidationError
+
+from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.outcome import Status
+from gitswarm.records.review import PullRequestStatus, Reply
+from gitswarm.records.routing import HumanPolicy
+from gitswarm.records.secrets import SecretFound
+from gitswarm.runner.landing.subject import was_played
+from gitswarm.runner.operations.checks import secrets_in
+from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
+from gitswarm.runner.operations.forge.branch import branch_of, has_change, publish_branch, target_there
+from gitswarm.runner.operations.forge.port import Forge, ForgeError, PullRequest, Remark
+from gitswarm.runner.operations.forge.texts import Mark, Proposal, harmless
+from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.step.secrets import described
+from gitswarm.specs.artifacts import RunArtifact, parse_artifact
+
+TEXT = "review/pr.md"
+STATUS = "review/pr_status.json"
+REPORT = "review/github_report.md"
+HARVESTED = "review/pr_feedback.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Sends what the step names among its inputs: the text, and once they are due status, answers and report."""
+
+    ground: Ground
+
+    def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
+        kept = self._kept_here()
+        if kept:
+            return self._not_published(
+                request, Handoff(status=Status.VERIFIED, summary=f"not published: {kept}"), kept
+            )
+        found = secrets_in(self.ground.session, self.ground.state)
+        if found:
+            return self._not_published(request, self._barred(found), "secrets bar publishing", len(found))
+        shown = _Shown(self.ground, emit)
+        try:
+            shown.bring_into_line(self._named())
+        except ForgeError as error:
+            shown.report["reason"] = error.message
+            said = tuple(text for text in (error.message, error.hint) if text)
+            handoff = Handoff(status=Status.UNVERIFIED, summary=f"{shown.summary}: {error.message}", concerns=said)
+            return reported(self.ground, request, handoff, shown.report)
+        handoff = Handoff(
+            status=Status.UNVERIFIED if shown.concerns else Status.VERIFIED,
+            summary=shown.summary,
+            concerns=tuple(shown.concerns),
+        )
+        return reported(self.ground, request, handoff, shown.report)
+
+    def _kept_here(self) -> str:
+        """Why the run is nothing for a forge; "" when it is."""
+        session, state = self.ground.session, self.ground.state
+        if session.spec.settings.review.forge == "none":
+            return NO_FORGE
+        if was_played(session, state) and not session.spec.allow_stub:
+            return "it was played, and not started with --allow-stub"
+        return "" if has_change(session, state) else "there is no difference to the base"
+
+    def _not_published(self, request: StepRequest, handoff: Handoff, reason: str, secrets: int = 0) -> StepResult:
+        report: dict[str, JsonValue] = {"published": False, "reason": reason, "text": TEXT}
+        if secrets:
+            report["secrets"] = secrets
+        return reported(self.ground, request, handoff, report)
+
+    def _barred(self, found: Sequence[SecretFound]) -> Handoff:
+        """A watched run waits for a person to take them out; nobody else's word changes it."""
+        watched = self.ground.session.spec.human is HumanPolicy.SUPERVISED
+        told = tuple(map(described, found[:5]))
+        way_on = f"take them out in the run's worktree, then: git swarm resume {self.ground.run} --adopt"
+        return Handoff(
+            status=Status.BLOCKED if watched else Status.UNVERIFIED,
+            summary=f"not published: {len(found)} secrets bar it",
+            blockers=(*told, way_on) if watched else (),
+            concerns=() if watched else told,
+        )
+
+    def _named(self) -> frozenset[str]:
+        plan = self.ground.plan
+        named = (parse_artifact(name, plan.flow.id) for name in plan.step.teaching.inputs)
+        return frozenset(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What is on the forge so far. Each change asks first whether it was made already."""
+
+    ground: Ground
+    emit: Emit
+    report: dict[str, JsonValue] = field(default_factory=lambda: {"published": False, "reason": "", "text": TEXT})
+    concerns: list[str] = field(default_factory=list)
+    summary: str = "not published"
+
+    def bring_into_line(self, named: frozenset[str]) -> None:
+        """
+        :raises ForgeError: something went wrong; the report says how far it came.
+        """
+        ground = self.ground
+        proposal = Proposal.of(ground.text(TEXT), ground.session.redactor.scrub)
+        if proposal is None:
+            raise ForgeError(f"{TEXT} has no title", hint=f"git swarm show --run {ground.run}")
+        forge = configured_forge(ground.session)
+        if forge is None:
+            raise ForgeError(NO_FORGE)
+        status = self._status() if STATUS in named else None
+        request = self._requested(forge, proposal, status)
+        if request is None or STATUS not in named:
+            return
+        remarks = forge.remarks(request)
+        trusted = {request.author, forge.account()} - {""}
+        own = [remark for remark in remarks if remark.author in trusted]
+        if status is not None and ground.earlier(HARVESTED).get("source") != "file":  # what a file said has no page
+            self._answer(forge, request, (remarks, own), status.replies)
+        if REPORT in named:
+            self._tell(forge, request, own)
+
+    def _status(self) -> PullRequestStatus | None:
+        try:
+            return PullRequestStatus.from_json(self.ground.text(STATUS).encode())
+        except ValidationError:
+            self.concerns.append(f"{STATUS} is missing, or does not keep its schema: the request stays as it is")
+            return None
+
+    def _requested(self, forge: Forge, proposal: Proposal, status: PullRequestStatus | None) -> PullRequest | None:
+        """The open request, saying what it should; None: people have closed it."""
+        ground, branch = self.ground, branch_of(self.ground.run)
+        standing = forge.find(branch)
+        if standing is not None and not standing.is_open:
+            self.report |= {"url": standing.url, "number": standing.number, "reason": "the request was closed there"}
+            self.summary = f"not published: {standing.url} was closed there"
+            self.concerns.append(f"{standing.url} is closed; opened there again, it is brought up to date")
+            return None
+        self.emit(Event(EventKind.INTENT, {"key": f"publish {ground.run}", "forge": forge.name, "branch": branch}))
+        commit = publish_branch(ground.session, ground.state, proposal.title)
+        self.report |= {"branch": branch, "commit": commit}
+        if standing is None:
+            forge.create(branch, target_there(ground.session), proposal.title, proposal.body)
+            standing = forge.find(branch)
+            if standing is None:
+                raise ForgeError(
+                    f"{forge.name} made a request that it does not list", hint=f"{forge.name} auth status"
+                )
+        draft = status.state == "draft" if status is not None else standing.is_draft
+        self.report |= {"published": True, "url": standing.url, "number": standing.number}
+        self.summary = f"published as {standing.url}"
+        forge.edit(standing, proposal.title, proposal.body, draft=draft)
+        self.report["state"] = "draft" if draft else "ready"
+        return standing
+
+    def _answer(
+        self, forge: Forge, request: PullRequest, said: tuple[list[Remark], list[Remark]], replies: tuple[Reply, ...]
+    ) -> None:
+        """Each remark once, and only what was really said there."""
+        remarks, own = said
+        by_id = {remark.id: remark for remark in remarks}
+        answered: list[JsonValue] = []
+        self.report["answered"] = answered
+        for reply in replies:
+            mark = Mark(self.ground.run, reply.to)
+            remark = by_id.get(reply.to)
+            if remark is None:
+                self.concerns.append(f"{STATUS}: nothing to answer has the id {reply.to}")
+                continue
+            if mark.found_in(own) is None:
+                forge.answer(request, remark, mark.under(self._harmless(reply.text)))
+            answered.append(reply.to)
+
+    def _tell(self, forge: Forge, request: PullRequest, own: list[Remark]) -> None:
+        """One report, in the place of the one before."""
+        text = self._harmless(self.ground.text(REPORT))
+        if not text:
+            return
+        mark = Mark(self.ground.run)
+        body, standing = mark.under(text), mark.found_in(own)
+        if standing is None:
+            forge.comment(request, body)
+        elif standing.text.replace("\r\n", "\n").strip() != body:
+            forge.rewrite(request, standing, body)
+        self.report["reported"] = True
+
+    def _harmless(self, text: str) -> str:
+        return harmless(text, self.ground.session.redactor.scrub)

@@ -128,7 +128,8 @@ class StepResult:
     `report_files`: reports that it was asked for. `trailers`: what the step's commit says besides; only the kernel
     has something to say there. `outcome`: how a session ended; None where there is none. `model`: the one that
     answered, where that is another than was asked. `placeholders`: promised outputs that a stub filled in.
-    `facts`: what an operation of the kernel found.
+    `facts`: what an operation of the kernel found; `brought`: the tree that it made of
+    the code, with the work of others.
     `started_at`, `completed_at`: ISO 8601, filled in by the runner."""
 
     step_id: str
@@ -150,6 +151,7 @@ class StepResult:
     model: str | None = None
     placeholders: tuple[str, ...] = ()
     facts: Mapping[str, JsonValue] = field(default_factory=dict)
+    brought: str | None = None
     started_at: str = ""
     completed_at: str = ""
 

@@ -42,6 +42,11 @@ class UsersGit:
     env: Mapping[str, str]
     folder: Path
 
+    @property
+    def own_env(self) -> dict[str, str]:
+        """The user's environment without what would aim git at another repository."""
+        return {name: value for name, value in self.env.items() if name not in LOCAL_VARIABLES}
+
     def run(
         self,
         *arguments: str,
@@ -53,7 +58,6 @@ class UsersGit:
 
         :raises subprocess.TimeoutExpired: it took longer, and was ended.
         """
-        own = {name: value for name, value in self.env.items() if name not in LOCAL_VARIABLES}
         return subprocess.run(
             ["git", *arguments],
             input=stdin,
@@ -61,7 +65,7 @@ class UsersGit:
             check=False,
             cwd=self.folder,
             timeout=timeout_s,
-            env={**own, "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1", **(extra_env or {})},
+            env={**self.own_env, "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1", **(extra_env or {})},
         )
 
     def config(self, key: str, kind: str | None = None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 
 from gitswarm.git.commits import NewCommit, Person
@@ -44,10 +45,19 @@ class Notes(NoteReader):
 
         :raises RefMovedError: somebody else wrote to this run's notes.
         """
+        self.write_all({commit_id: blob_id}, by=by, when=when)
+
+    def write_all(self, blob_ids: Mapping[str, str], *, by: Person, when: datetime) -> None:
+        """As `write`, for many commits at once.
+
+        :raises RefMovedError: somebody else wrote to this run's notes.
+        """
         tip = self.tip
         tree = self._objects.commit(tip).tree if tip else None
-        # A note that git itself wrote lies flat while there are few of them; git would join the two.
-        notes = {f"{commit_id[:2]}/{commit_id[2:]}": blob_id, commit_id: None}
+        notes: dict[str, str | None] = {}
+        for commit_id, blob_id in blob_ids.items():
+            # A note that git itself wrote lies flat while there are few of them; git would join the two.
+            notes |= {f"{commit_id[:2]}/{commit_id[2:]}": blob_id, commit_id: None}
         new_tree = self._objects.with_files(tree, notes)
         if new_tree == tree:
             return

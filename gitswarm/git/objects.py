@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,6 +127,13 @@ class Objects(ObjectReader):
         tree = pygit2.Oid(hex=new.tree)
         create = self._repository.create_commit
         return str(_write(lambda: create(None, author, committer, new.message, tree, parents)))
+
+    def copy_commit(self, commit_id: str, tree: str, parent: str, message: str) -> str:
+        """Another commit by the same people at the same times; the same arguments always make the same one."""
+        found = self._get(commit_id)
+        oids = [pygit2.Oid(hex=name) for name in (tree, parent)]
+        create = self._repository.create_commit
+        return str(_write(lambda: create(None, found.author, found.committer, message, oids[0], [oids[1]])))
 
     def commit(self, commit_id: str) -> Commit:
         found = self._get(commit_id)
@@ -283,6 +290,34 @@ class Objects(ObjectReader):
             builder.remove(head)
         else:
             return tree_id
+        return _written(builder)
+
+    def with_entries_of(self, tree_id: str, other: str, paths: Iterable[str]) -> str:
+        """A tree like `tree_id` in which each path is as in the tree `other`, mode included."""
+        result = tree_id
+        for path in paths:
+            result = self._with_entry(result, path, self._find(other, path))
+        return result
+
+    def _find(self, tree_id: str, path: str) -> Any:
+        try:
+            return self._get(tree_id)[path]
+        except KeyError:
+            return None
+
+    def _with_entry(self, tree_id: str | None, path: str, entry: Any) -> str:
+        head, slash, rest = path.partition("/")
+        builder = self._builder(tree_id)
+        if slash:
+            inner = self._with_entry(self._subtree(tree_id, head), rest, entry)
+            if inner != EMPTY_TREE:
+                _insert(builder, head, pygit2.Oid(hex=inner), pygit2.enums.FileMode.TREE)
+                return _written(builder)
+        elif entry is not None:
+            _insert(builder, head, entry.id, entry.filemode)
+            return _written(builder)
+        if builder.get(head) is not None:
+            builder.remove(head)
         return _written(builder)
 
     def entries(self, tree_id: str) -> Entries:

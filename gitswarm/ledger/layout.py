@@ -65,6 +65,11 @@ class RunLayout:
         return f"refs/swarm/{self.run_id}/approval"
 
     @property
+    def upstream_ref(self) -> str:
+        """Where the target of the run was when a reset looked last."""
+        return f"refs/swarm/{self.run_id}/upstream"
+
+    @property
     def rollback_prefix(self) -> str:
         return f"refs/swarm/{self.run_id}/rollback/"
 

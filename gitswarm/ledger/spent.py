@@ -144,7 +144,7 @@ def _execution(said: str) -> dict[CutOff, Spent]:
 def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Commit]) -> list[StepRecord]:
     """Executions that have a commit: on the branch, finished but not on it yet, parallel, or taken back.
 
-    A parallel one that was replayed on the branch has two, and is there once.
+    A parallel one that was replayed on the branch has two, a copy on another base too; each is there once.
     """
     layout = state.layout
     records = list(state.own_steps)
@@ -154,7 +154,7 @@ def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Com
     starts += [parent for commit in kept for parent in commit.parents[:1]]
     for start in starts:
         records += _chain(repository, layout, start, known)
-    return list({record.sibling or record.commit: record for record in records}.values())
+    return list({record.sibling or record.rebased_from or record.commit: record for record in records}.values())
 
 
 def _chain(repository: RepositoryReader, layout: RunLayout, start: str, known: set[str]) -> Iterator[StepRecord]:

@@ -10,6 +10,7 @@ from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
+from gitswarm.ledger.rebase import REBASED_FROM, Ground
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import read
@@ -21,11 +22,12 @@ class RunState:
     """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far.
 
     The first `shared` of `steps` belong to the run that this one was forked from. `format`: as its first commit says.
+    `ground`: the base, and a rebase that is under way.
     """
 
     layout: RunLayout
     run_commit: str
-    base: str
+    ground: Ground
     tip: str
     tip_tree: str
     tip_events: str
@@ -35,6 +37,11 @@ class RunState:
     ends: int = 0
     shared: int = 0
     format: int = FORMAT
+
+    @property
+    def base(self) -> str:
+        """The commit that the run's code is a change of."""
+        return self.ground.base
 
     @property
     def own_steps(self) -> tuple[StepRecord, ...]:
@@ -86,6 +93,7 @@ class RunState:
             record = replace(record, executions=self.executions(record.flow, record.step) + 1)
             return replace(
                 common,
+                ground=self.ground.after(message.trailers),
                 steps=(*self.steps, record),
                 tally=self.tally.after(record),
                 tip_events=record.execution.events,
@@ -103,11 +111,11 @@ def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = No
     """
     start = tip or _last_own(repository, layout)
     own, run_commit, forked_from = _own_chain(repository, layout, start)
-    shared, base = _shared_history(repository, run_commit, forked_from)
+    shared, ground = _shared_history(repository, run_commit, forked_from)
     state = RunState(
         layout=layout,
         run_commit=run_commit.id,
-        base=base,
+        ground=ground,
         tip=run_commit.id,
         tip_tree=run_commit.tree,
         tip_events=layout.run_events,
@@ -184,12 +192,12 @@ def _own_chain(repository: RepositoryReader, layout: RunLayout, start: str) -> t
 
 def _shared_history(
     repository: RepositoryReader, run_commit: Commit, forked_from: str | None
-) -> tuple[tuple[StepRecord, ...], str]:
-    """Steps that a fork has from the run it came from, and the commit that the code branched off."""
+) -> tuple[tuple[StepRecord, ...], Ground]:
+    """Steps that a fork has from the run it came from, and what the code branched off."""
     if forked_from is None:
-        return (), run_commit.parents[0]
+        return (), Ground(run_commit.parents[0], run_commit.parents[0])
     other = replay(repository, RunLayout(forked_from.split()[0]), run_commit.parents[0])
-    return other.steps, other.base
+    return other.steps, other.ground
 
 
 def step_record(layout: RunLayout, number: int, commit: Commit, message: Message) -> StepRecord:
@@ -222,4 +230,5 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: Message
         fork=trailers.get("Swarm-Fork"),
         sibling=trailers.get("Swarm-Fork-Commit"),
         by_command=trailers.get("Swarm-By") == "command",
+        rebased_from=trailers.get(REBASED_FROM),
     )

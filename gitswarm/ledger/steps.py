@@ -21,7 +21,7 @@ class StepRecord:
     `repeat`: the how manieth execution in a row it is that a finding of its own step called for; 0: none.
     `stack`: tokens of the interruptions that it belongs to, the outermost first. `fork`: the commit that it started
     from, if it was a parallel step, and `sibling` its own commit there. `by_command`: an approval or a landing that
-    somebody typed, out of band.
+    somebody typed, out of band. `rebased_from`: the commit that executing it made, of a copy on another base.
     """
 
     number: int
@@ -45,6 +45,7 @@ class StepRecord:
     fork: str | None = None
     sibling: str | None = None
     by_command: bool = False
+    rebased_from: str | None = None
 
     @property
     def flow(self) -> str:

@@ -58,8 +58,9 @@ class RunStore:
 
     def complete_creation(self, state: RunState) -> None:
         """The refs that follow from the `run` commit; a crash may have come between the branch and them."""
-        if self._refs.read(self.layout.base_ref) is None:
-            self._refs.swap(self.layout.base_ref, None, state.base, why="run created")
+        found = self._refs.read(self.layout.base_ref)
+        if found != state.ground.root:
+            self._refs.swap(self.layout.base_ref, found, state.ground.root, why="as the chain says")
         if self._events_notes.blob_of(state.run_commit) is None:
             tree = self._objects.commit(state.run_commit).tree
             events = self._objects.entry(tree, self.layout.run_events)
@@ -182,6 +183,16 @@ class RunStore:
         :raises RefMovedError: it is not at `old`.
         """
         self._refs.swap(self.layout.branch, old, new, why=why)
+
+    def copy_notes(self, copies: Mapping[str, str]) -> None:
+        """Gives copies of commits the notes of what they were made from.
+
+        :param copies: commit → its copy.
+        """
+        for notes in (self._events_notes, self._routing_notes):
+            noted = notes.blobs()
+            wanted = {copy: noted[commit_id] for commit_id, copy in copies.items() if commit_id in noted}
+            notes.write_all(wanted, by=self._committer, when=self._clock())
 
     def kept_work(self) -> list[tuple[str, Mapping[str, str]]]:
         """Ref and trailers of everything that was set aside, oldest first."""

@@ -21,6 +21,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.begin import NewRun, open_session
+from gitswarm.runner.new_ground import stand_on_new_ground
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Surroundings
 from gitswarm.runner.specs import read_frozen
@@ -60,10 +61,10 @@ def hold_run(
         _refuse_foreign_checkout(session)
         end_orphans(session)
         _bring_branch_back(session)
-        state = session.store.finish_next(replay(repository, layout))
+        state = stand_on_new_ground(session, session.store.finish_next(replay(repository, layout)))
         found = repository.refs.read(layout.branch)
         _settle_foreign_commits(session, state, adopt=adopt)
-        state = _settle_strayed(session, state, adopt=adopt)
+        state = stand_on_new_ground(session, _settle_strayed(session, state, adopt=adopt))
         session.store.complete_creation(state)
         _mend_notes(session, state)
         follow_approval(repository, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gitswarm.errors import GarbledError
@@ -38,8 +38,11 @@ def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
     return objects.with_folder(tree, RUNS_FOLDER, runs.id if runs and runs.is_folder else None)
 
 
-def check_words(said: Iterable[Statement], objects: SealedObjects, base: str) -> Iterator[Finding]:
-    """Each is by somebody who may say it, about the commit that it stands on, and about the code that it has."""
+def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]) -> Iterator[Finding]:
+    """Each is by somebody who may say it, about the commit that it stands on, and about the code that it has.
+
+    :param bases: commit → what its code is a change of.
+    """
     approvals: set[str] = set()
     for word in said:
         link = word.link
@@ -55,7 +58,7 @@ def check_words(said: Iterable[Statement], objects: SealedObjects, base: str) ->
             yield link.finding("approval", f"{word.word} names {word.about}, it stands on {link.parent}")
         if word.word is Word.REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
             yield link.finding("approval", "it rejects, and its status is not BLOCKED")
-        code = _code(objects, word.about, base)
+        code = _code(objects, word.about, bases.get(link.id, ""))
         if code is not None and code != word.code:
             yield link.finding("approval", f"{word.word} names the code {word.code}, that commit has {code}")
 
@@ -68,7 +71,7 @@ def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
         return None
 
 
-def check_ref(said: list[Statement], layout: RunLayout, found: str | None) -> Iterator[Finding]:
+def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Finding]:
     """The ref is a view of the newest word.
 
     :param found: where it points.

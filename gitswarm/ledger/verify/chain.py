@@ -26,16 +26,22 @@ class ChainCommit:
 @dataclass(slots=True)
 class Chain:
     """The commits of a run and of those that it was forked from, oldest first. `base`: what all of it branched off,
-    None when the way there is broken."""
+    None when the way there is broken.
+
+    `copies`: commit → the one on the branch that was made from it, for another base; `bases`: commit → the base that
+    its code is a change of.
+    """
 
     layout: RunLayout
     commits: list[ChainCommit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     base: str | None = None
+    copies: dict[str, str] = field(default_factory=dict)
+    bases: dict[str, str] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[str]:
-        return [item.commit.id for item in self.commits]
+        return [*(item.commit.id for item in self.commits), *self.copies.values()]
 
     @property
     def own(self) -> list[ChainCommit]:

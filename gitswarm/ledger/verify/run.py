@@ -24,6 +24,7 @@ from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes, mis
 from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
 from gitswarm.ledger.verify.paths import Frozen, check_paths
 from gitswarm.ledger.verify.reader import LinkReader
+from gitswarm.ledger.verify.rebased import check_copied_notes, executed_chain
 from gitswarm.ledger.verify.schemas import PaperReader, Papers, event_problems
 from gitswarm.ledger.verify.stored import hub_tips, interrupted, read_notes, sibling_commits
 from gitswarm.ledger.verify.trailers import check_trailers
@@ -73,6 +74,8 @@ def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = 
     look.findings += chain.findings
     look.made["chain"] += len(chain.commits)
     look.findings += _refs(look, tip, base)
+    chain = look.chain = executed_chain(objects, chain)
+    look.findings += chain.findings if chain.copies else ()
     _read_beside(look)
     _look_along(look)
     _look_beside(look)
@@ -161,7 +164,7 @@ def _look_along(look: _Look) -> None:
         if is_own:
             look.said += statements([link])
         progress = progress.after(link)
-        earlier.add(link.id)
+        earlier |= {link.id, look.chain.copies.get(link.id, link.id)}
 
 
 def _look_beside(look: _Look) -> None:
@@ -196,6 +199,7 @@ def _notes(look: _Look, layout: RunLayout) -> Notes:
         # A run that this one was forked from need not be here any more; one that just begins has no notes yet.
         if layout == look.layout and len(look.chain.own) > 1:
             look.findings += missing_notes(layout, notes)
+            look.findings += check_copied_notes(look.chain, notes)
     return look.notes[layout.run_id]
 
 
@@ -213,9 +217,10 @@ def _look_at_landings(look: _Look) -> Sequence[Landing]:
     layout, base = look.layout, look.chain.base
     if base is None:
         return ()
-    look.ask("approval", check_words(look.said, look.reader.objects, base))
+    look.ask("approval", check_words(look.said, look.reader.objects, look.chain.bases))
+    standing = [said for said in look.said if said.word is not Word.APPROVES or said.link.id not in look.chain.copies]
     try:
-        look.findings += check_ref(look.said, layout, look.repository.refs.read(layout.approval_ref))
+        look.findings += check_ref(standing, layout, look.repository.refs.read(layout.approval_ref))
     except GarbledError as error:
         look.findings.append(Finding(check="approval", path=layout.approval_ref, message=error.message))
     target = look.spec.settings.deploy.target or look.spec.base_ref if look.spec else None

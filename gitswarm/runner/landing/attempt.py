@@ -17,7 +17,7 @@ from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
-from gitswarm.runner.landing.look import merged
+from gitswarm.runner.landing.look import ahead, merged
 from gitswarm.runner.landing.plan import Way, short
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.shape import Made, Spoiled, describe, make_commit, needs_test, shape_of
@@ -92,12 +92,13 @@ class _Attempt:
         if tip is None:
             refused = Refused(f"{short(way.target)} was deleted just now", f"git swarm land {session.layout.run_id}")
             return Outcome(refused, refused.reason)
-        found = merged(session, way, tip)
+        onto = ahead(session, self.state, tip)
+        found = merged(session, way, onto)
         if found.conflicts:
             refused = conflict(session, way, found)
             return Outcome(refused, refused.reason)
         test = needs_test(session, way, found.tree)
-        shape = shape_of(session, self.state, way, tip, found.tree)
+        shape = shape_of(session, self.state, way, onto, found.tree)
         made = make_commit(session, shape, self.request, self.emit, test=test)
         self._tested = made.tested
         if isinstance(made, Spoiled):

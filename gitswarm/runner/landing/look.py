@@ -43,6 +43,11 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
     )
 
 
+def landing_target(session: Session) -> str | None:
+    """Full name of the branch that the run lands on when nobody asks for another one."""
+    return _resolved(session, target_of(session, Wish()))
+
+
 def target_of(session: Session, wish: Wish) -> str | None:
     """Full name of the branch to land on: as asked, as configured, else the one that the run was started on."""
     said = wish.target or session.spec.settings.deploy.target
@@ -71,6 +76,13 @@ def users_hooks(session: Session) -> HooksFolder:
 def users_git(session: Session) -> UsersGit:
     """Git as the user would call it in the main checkout: never in the run's, where much is forbidden."""
     return UsersGit(session.around.env, session.repository.main_folder)
+
+
+def ahead(session: Session, state: RunState, tip: str) -> str:
+    """Where a landing starts: the target's tip, or the base of the run if a reset brought that further."""
+    git = session.repository.git
+    is_behind = git.run("merge-base", "--is-ancestor", tip, state.base).returncode == 0
+    return state.base if is_behind else tip
 
 
 def merged(session: Session, way: Way, tip: str) -> Merged:

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from gitswarm.engines import kernel
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.state import RunState
+from gitswarm.runner.new_ground import stand_on_new_ground
 from gitswarm.runner.operations.checks import ScanSecrets, Verify
 from gitswarm.runner.operations.deploying import Approve, Land, RecordNotDeployed
 from gitswarm.runner.operations.forge.harvest import Harvest
 from gitswarm.runner.operations.forge.publish import Publish
 from gitswarm.runner.operations.forge.watch_ci import WatchCi
 from gitswarm.runner.operations.ground import Ground
+from gitswarm.runner.operations.reset import CarryOver, Rebase
+from gitswarm.runner.operations.reset_upstream import FetchUpstream
 from gitswarm.runner.operations.wisdom import WriteTrail
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation
@@ -29,6 +32,9 @@ _OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
     "record_not_deployed": RecordNotDeployed,
     "watch_ci": WatchCi,
     "wisdom": WriteTrail,
+    "fetch_upstream": FetchUpstream,
+    "rebase": Rebase,
+    "carry_over": CarryOver,
 }
 
 
@@ -39,4 +45,4 @@ def execute_kernel_step(session: Session, place: Workplace, plan: StepPlan) -> R
     operation = _OPERATIONS[plan.step.operation](Ground(session, place, plan))
     after = execute_operation(session, place, plan, operation)
     follow_approval(session.repository, after)
-    return after
+    return stand_on_new_ground(session, after)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gitswarm.errors import SwarmError
 from gitswarm.specs.flow import Flow, Operation, Step
 
-_MISSING: frozenset[Operation] = frozenset({"fetch_upstream", "rebase", "carry_over"})
+_MISSING: frozenset[Operation] = frozenset()
 
 
 def refuse_unknown_operations(flows: Iterable[Flow]) -> None:

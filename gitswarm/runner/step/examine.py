@@ -63,7 +63,9 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     tampered.extend(readable(path) for path in changes.tampered)
     _report_tampering(journal, tampered)
     keeps_code = step.plan.keeps_code
-    staged = snapshot.unchanged(before) if keeps_code else snapshot.stage(place.shadow, search_since(session, before))
+    # What others have published is no secret of the step's.
+    since = search_since(session, result.brought or before)
+    staged = snapshot.unchanged(before) if keeps_code else snapshot.stage(place.shadow, since)
     secrets = take_out(session, place.shadow, staged, journal)
     objects = session.repository.objects
     code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))

@@ -158,6 +158,7 @@ def _keep(session: Session, state: RunState, shadow: Shadow, before: Restoring) 
 def _move(session: Session, state: RunState, target: str) -> RunState:
     session.store.move_branch(state.tip, target, "rollback")
     after = replay(session.repository, session.layout)
+    session.store.complete_creation(after)
     follow_approval(session.repository, after)
     return after
 

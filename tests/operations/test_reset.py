@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import yaml
 
 from tests.conftest import Project
 from tests.projects import ask, new_project, only_run
+from tests.routes.common import decision
 
 BUILD = """\
 id: mini
@@ -23,6 +23,12 @@ steps:
   - {id: more, station: maker}
 """
 STATION = "id: maker\ntitle: Maker\ncategory: implementation\nidentity: You make.\ninvariants: [It works.]\n"
+GATE = """\
+id: gate
+steps:
+  - {id: decide, station: merge-decider}
+  - {id: approve, engine: kernel, operation: approve, teaching: {outputs: [approval.json]}}
+"""
 MADE = {"make": {"write": {"src/new.py": "new = 1\n"}}, "more": {"write": {"src/app.py": "print('run')\n"}}}
 
 
@@ -45,10 +51,16 @@ class Diverged:
         git("push", "-q", *(["--force"] if forced else []), "origin", "main", cwd=self.other)
         return git("rev-parse", "HEAD", cwd=self.other)
 
-    def start(self, script: Mapping[str, Any] | None = None, *words: str, code: int = 0) -> str:
+    def start(
+        self,
+        script: Mapping[str, Any] | None = None,
+        *words: str,
+        flows: Sequence[str] = ("mini", "reset"),
+        code: int = 0,
+    ) -> str:
         steps = {"steps": {**MADE, **(script or {})}}
         answer = ask(
-            self.project, "start", "mini", "reset", "-m", "x", "--allow-stub", "--script",
+            self.project, "start", *flows, "-m", "x", "--allow-stub", "--script",
             self.project.script(yaml.safe_dump(steps)), *words,
         )  # fmt: skip
         assert answer.code == code, answer.stderr
@@ -83,16 +95,141 @@ def diverged(tmp_path: Path) -> Diverged:
     return Diverged(project, tmp_path / "other")
 
 
+def users(diverged: Diverged) -> tuple[str, bytes, str]:
+    """What a reset may not touch."""
+    project = diverged.project
+    refs = project.git("for-each-ref", "refs/heads/main", "refs/remotes", "refs/tags")
+    return (
+        refs,
+        (project.root / ".git" / "FETCH_HEAD").read_bytes(),
+        project.git("status", "--porcelain=v2", "--branch"),
+    )
+
+
+def lands(diverged: Diverged, run: str) -> None:
+    """Approved, landed on main, sound before and after."""
+    project = diverged.project
+    project.swarm("verify", run)
+    project.swarm("approve", run)
+    project.swarm("land", run)
+    project.swarm("verify", run)
+    assert project.git("status", "--porcelain") == ""
+
+
 def test_a_clean_one_moves_chain_base_and_notes_and_touches_nothing_of_the_users(diverged: Diverged) -> None:
     project = diverged.project
-    onto = diverged.push({"src/theirs.py": "theirs = 1\n"})
-    before = project.git("for-each-ref", "refs/heads/main", "refs/remotes", "refs/tags")
+    onto = diverged.push({"src/theirs.py": "theirs = 1\n", "src/secret.py": "key = 'AKIAIOSFODNN7EXAMPLQ'\n"})
+    before = users(diverged)
     run = diverged.start()
-    assert project.git("merge-base", "main", f"shadow/{run}") != onto
+    assert users(diverged) == before
+    assert diverged.ref(f"refs/swarm/{run}/base") == diverged.ref(f"refs/swarm/{run}/upstream") == onto
+    changed = project.git("diff", "--name-only", f"{onto}...shadow/{run}", "--", ":(top,exclude).swarm/runs")
+    assert changed.splitlines() == ["src/app.py", "src/new.py"]
+    # Each step by itself: the first one has upstream's file and not yet what the second one did.
+    make = project.json("log")[0]["commit"]
+    assert project.git("show", "--name-only", "--format=", make, "--", "src").splitlines() == ["src/new.py"]
+    assert project.git("show", f"{make}:src/theirs.py") == "theirs = 1"
+    executed = project.git("log", "-1", "--format=%(trailers:key=Swarm-Rebased-From,valueonly)", make).strip()
+    assert executed in project.git("rev-list", f"refs/swarm/{run}/rollback/1").split()
+    for notes in ("events", "routing"):
+        shown = [project.git("notes", f"--ref=swarm/{run}/{notes}", "show", name) for name in (make, executed)]
+        assert shown[0] == shown[1]
+    assert project.git("status", "--porcelain", cwd=project.worktree(run)) == ""
+    lands(diverged, run)
+    assert project.git("log", "--format=%s", "main").splitlines()[1].startswith("upstream: ")
+    assert project.git("show", "--name-only", "--format=", "main").splitlines() == ["src/app.py", "src/new.py"]
+
+
+def test_markers_that_are_left_lead_back_until_they_are_gone(diverged: Diverged) -> None:
+    diverged.push({"src/app.py": "print('theirs')\n"})
+    resolve = [{"status": "VERIFIED"}, {"write": {"src/app.py": "print('run and theirs')\n"}}]
+    run = diverged.start({"resolve_conflicts": resolve})
+    steps = diverged.executed()
+    assert steps.count("reset/resolve_conflicts") == 2
+    assert steps.count("reset/execute_rebase") == 3
+    assert diverged.report(run, "rebase")["conflicts"] == 0
+    assert diverged.show(run, "src/app.py") == "print('run and theirs')"
+    assert diverged.project.git("show", f"{diverged.project.json('log')[1]['commit']}:src/app.py") == "print('run')"
+    lands(diverged, run)
+
+
+def test_what_cannot_be_resolved_moves_nothing(diverged: Diverged) -> None:
+    project = diverged.project
+    diverged.push({"src/app.py": "print('theirs')\n"})
+    base = diverged.ref("main")
+    run = diverged.start({"resolve_conflicts": {"status": "UNVERIFIED", "can_further_iteration_help": "no"}})
+    assert diverged.report(run, "reconciliation")["moved"] is False
+    assert diverged.executed()[-4:-1] == ["reset/carry_over", "reset/reconcile_state", "reset/report"]
+    assert diverged.ref(f"refs/swarm/{run}/base") == base == project.json("status", run)["base"]
+    assert diverged.show(run, "src/app.py") == "print('run')"
+    lands(diverged, run)
+
+
+def test_what_a_forced_push_dropped_is_no_history_of_the_run_any_more(diverged: Diverged) -> None:
+    project = diverged.project
+    dropped = diverged.push({"src/dropped.py": "x = 1\n"})
+    project.git("pull", "-q", "--ff-only")
+    run_base = diverged.ref("main")
+    assert run_base == dropped
+    (diverged.other / "src" / "dropped.py").unlink()
+    onto = diverged.push({"src/instead.py": "x = 2\n"}, forced=True)
+    run = diverged.start()
+    found = diverged.report(run, "upstream")
+    assert (found["moved"], found["rewritten"], found["ahead"], found["behind"]) == (True, True, 1, 1)
     assert diverged.ref(f"refs/swarm/{run}/base") == onto
-    assert project.git("merge-base", onto, f"shadow/{run}") == onto
-    assert diverged.show(run, "src/theirs.py") == "theirs = 1"
-    assert diverged.show(run, "src/new.py") == "new = 1"
-    project.swarm("verify")
-    assert project.git("for-each-ref", "refs/heads/main", "refs/remotes", "refs/tags") == before
-    assert not (project.root / ".git" / "FETCH_HEAD").exists()
+    assert dropped not in project.git("rev-list", f"shadow/{run}").split()
+    assert "src/dropped.py" not in project.tree(f"shadow/{run}")
+    project.swarm("verify", run)
+
+
+def test_a_branch_that_is_gone_there_moves_nothing(diverged: Diverged) -> None:
+    diverged.project.git("config", "receive.denyDeleteCurrent", "ignore", cwd=diverged.other.parent / "upstream.git")
+    diverged.project.git("push", "-q", "origin", "--delete", "main", cwd=diverged.other)
+    before = users(diverged)
+    run = diverged.start()
+    found = diverged.report(run, "upstream")
+    assert (found["moved"], found["deleted"]) == (False, True)
+    assert diverged.executed()[1:3] == ["mini/more", "reset/fetch_upstream"]
+    assert "execute_rebase" not in " ".join(diverged.executed())
+    assert users(diverged) == before
+
+
+def test_a_target_of_this_repository_alone_is_read_as_it_is(diverged: Diverged) -> None:
+    project = diverged.project
+    project.git("branch", "-q", "--unset-upstream", "main")
+    run = diverged.start(None, "--until", "more")
+    project.commit({"src/theirs.py": "theirs = 1\n"}, "theirs")
+    project.swarm("resume", run)
+    assert diverged.report(run, "upstream")["commits"][0].endswith(" theirs")
+    assert diverged.ref(f"refs/swarm/{run}/base") == diverged.ref("main")
+    lands(diverged, run)
+
+
+def test_an_approval_of_the_old_ground_is_void(diverged: Diverged) -> None:
+    project = diverged.project
+    project.commit({".swarm/flows/gate.yaml": GATE})
+    project.git("push", "-q", "origin", "main")
+    diverged.project.git("pull", "-q", "--ff-only", cwd=diverged.other)
+    diverged.push({"src/theirs.py": "theirs = 1\n"})
+    merge = {"decide": {"write": {"RUN_BASE/gate/merge_decision.json": decision("MERGE")}}}
+    run = diverged.start(merge, flows=("mini", "gate", "reset"))
+    assert diverged.report(run, "reconciliation")["voided_approval"] is not None
+    assert project.json("status", run)["approved"] is None
+    assert ask(project, "land", run).code == 1
+    lands(diverged, run)
+
+
+def test_a_second_reset_and_what_was_taken_back_in_between(diverged: Diverged) -> None:
+    project = diverged.project
+    first = diverged.push({"src/theirs.py": "theirs = 1\n"})
+    used = {"make": {**MADE["make"], "tokens": {"prompt": 100}, "cost_usd": 0.5}}
+    run = diverged.start(used)
+    second = diverged.push({"src/theirs.py": "theirs = 2\n"})
+    project.swarm("rollback", "more", "--run", run)
+    project.swarm("verify", run)
+    assert diverged.ref(f"refs/swarm/{run}/base") == first
+    project.swarm("resume", run)
+    assert diverged.ref(f"refs/swarm/{run}/base") == second
+    assert diverged.show(run, "src/theirs.py") == "theirs = 2"
+    assert json.loads(ask(project, "cost", run, "--json").stdout)["tokens"] == 100
+    lands(diverged, run)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.rebase import REBASED_FROM, Ground, copied_message
+from gitswarm.ledger.rebase import REBASED, REBASED_FROM, Ground, copied_message
 from gitswarm.ledger.verify.chain import Chain, ChainCommit
 from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.ledger.verify.link import link_name
@@ -93,10 +93,11 @@ def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit)
 
 
 def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator[Finding]:
-    """The newest copy has the code that its step left, and that was tested."""
+    """The copy of the step that ended the rebase has the code that was tested."""
     copies = {copy: executed for executed, copy in found.copies.items()}
-    newest = next((item for item in reversed(chain.commits) if item.commit.id in copies), None)
-    if newest is None:
+    ends = (item for item in reversed(chain.commits) if item.commit.id in copies)
+    newest = next((item for item in ends if REBASED in item.message.trailers), None)
+    if newest is None or newest.message.trailers[REBASED].partition(" ")[0] != chain.base:
         return
     try:
         origin = objects.commit(copies[newest.commit.id])

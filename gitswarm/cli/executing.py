@@ -218,4 +218,4 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
         out(f"approve    git swarm approve {run}")
     out(f"look       git swarm log {run}")
     out(f"review     git swarm diff {run}")
-    out(f"with git   git diff {spec.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")
+    out(f"with git   git diff {state.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")

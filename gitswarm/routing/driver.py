@@ -27,6 +27,7 @@ from gitswarm.records.routing import (
 )
 from gitswarm.routing import navigator
 from gitswarm.routing.graph import graph_transitions, onward
+from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.options import Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
@@ -124,6 +125,9 @@ def decide(situation: Situation) -> Choice:
     if choice is not None:
         return choice
     transitions = graph_transitions(situation)
+    reset = _onto_new_ground(situation, transitions.default)
+    if reset is not None:
+        return reset
     if not _goes_back(situation, transitions.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))
     called = _called(situation, transitions)
@@ -160,6 +164,24 @@ def _unproven(situation: Situation) -> Choice | None:
     else:
         return None
     return only(taken, RoutingSource.DETERMINISTIC).model_copy(update={"findings": unproven.ids})
+
+
+def _onto_new_ground(situation: Situation, before: Candidate) -> Choice | None:
+    """Into the flow `reset`, where the run's code is in conflict with what its target is now. Not from within another
+    interruption, not while something is judged or deployed, and not before a fork, which starts from this commit."""
+    flow = situation.rules.flows.get(RESET)
+    if flow is None or situation.stack or situation.is_branch or situation.flow.id in (RESET, GATE, DEPLOY):
+        return None
+    if before.target is None or before.fork is not None or situation.result is Result.FAILED:
+        return None
+    what = situation.diverged()
+    if what is None:
+        return None
+    why = WhyNow(trigger=what, relevance_to_charter="it could not land, and what follows would rest on it")
+    option = inject_flow(situation, flow, before, why, priority=90)
+    transitions = Transitions(option, (option, before), option.reason)
+    choice = take(option, transitions, RoutingSource.DETERMINISTIC)
+    return choice.model_copy(update={"events": (*choice.events, *_offroad(choice, situation.step_id, before))})
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:

@@ -11,7 +11,7 @@ from gitswarm.routing.options import end, pause
 from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Flow
 
-GATE, DEPLOY = "gate", "deploy"
+GATE, DEPLOY, RESET = "gate", "deploy", "reset"
 ALL = ("signal", "plan", "build", "review", GATE, DEPLOY, "wisdom")
 """What `start all` executes."""
 MAX_FLOWS = 20

@@ -96,7 +96,8 @@ class Situation:
     `context` holds receipt, envelope, evidence, run and history as plain data; `history` the executions of this flow
     since it was entered, the one that just ended last. `stack`: the interruptions that the step belonged to.
     `changed`: paths of the step's own change. `ask` None: there is no navigator. `limited_until`: when a usage limit
-    that the step met ends. `unproven` None: nothing that is proven speaks against the step.
+    that the step met ends. `unproven` None: nothing that is proven speaks against the step. `diverged`: why the run's
+    code has to be brought to another base.
     """
 
     flow: Flow
@@ -113,6 +114,7 @@ class Situation:
     limited_until: str | None = None
     unproven: Unproven | None = None
     untested: Callable[[Flow], str | None] = field(default=lambda _flow: None, compare=False)
+    diverged: Callable[[], str | None] = field(default=lambda: None, compare=False)
 
     @property
     def frame(self) -> Frame | None:

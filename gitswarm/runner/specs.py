@@ -15,6 +15,7 @@ from gitswarm.records.instructions import Instructions
 from gitswarm.records.review import Feedback
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.routing.conditions import condition_problem
+from gitswarm.routing.macro import DEPLOY, RESET
 from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.session import FrozenSpecs
@@ -119,6 +120,7 @@ def _reachable(library: Library, flow_ids: tuple[str, ...]) -> list[str]:
     """The flows that were asked for, those that follow on them, and those that may be injected into any run."""
     found: list[str] = []
     wanted = [*flow_ids, *library.utility_flow_ids()]
+    wanted += [RESET] if DEPLOY in flow_ids else []  # what lands by itself may find its target elsewhere
     while wanted:
         flow_id = wanted.pop(0)
         if flow_id not in found:

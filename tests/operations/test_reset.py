@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from tests.conftest import Project
+from tests.faults import COUNT, Server
 from tests.projects import ask, new_project, only_run
 from tests.routes.common import decision
 
@@ -21,6 +24,7 @@ title: Mini
 steps:
   - {id: make, station: maker}
   - {id: more, station: maker}
+  - {id: last, station: maker}
 """
 STATION = "id: maker\ntitle: Maker\ncategory: implementation\nidentity: You make.\ninvariants: [It works.]\n"
 GATE = """\
@@ -58,7 +62,7 @@ class Diverged:
         flows: Sequence[str] = ("mini", "reset"),
         code: int = 0,
     ) -> str:
-        steps = {"steps": {**MADE, **(script or {})}}
+        steps = {"steps": {**(MADE if "mini" in flows else {}), **(script or {})}}
         answer = ask(
             self.project, "start", *flows, "-m", "x", "--allow-stub", "--script",
             self.project.script(yaml.safe_dump(steps)), *words,
@@ -189,7 +193,7 @@ def test_a_branch_that_is_gone_there_moves_nothing(diverged: Diverged) -> None:
     run = diverged.start()
     found = diverged.report(run, "upstream")
     assert (found["moved"], found["deleted"]) == (False, True)
-    assert diverged.executed()[1:3] == ["mini/more", "reset/fetch_upstream"]
+    assert diverged.executed()[2:4] == ["mini/last", "reset/fetch_upstream"]
     assert "execute_rebase" not in " ".join(diverged.executed())
     assert users(diverged) == before
 
@@ -231,5 +235,63 @@ def test_a_second_reset_and_what_was_taken_back_in_between(diverged: Diverged) -
     project.swarm("resume", run)
     assert diverged.ref(f"refs/swarm/{run}/base") == second
     assert diverged.show(run, "src/theirs.py") == "theirs = 2"
-    assert json.loads(ask(project, "cost", run, "--json").stdout)["tokens"] == 100
+    assert project.json("status", run)["tokens"] == 100
     lands(diverged, run)
+
+
+def test_a_conflict_in_the_middle_of_a_build_interrupts_it_once(diverged: Diverged) -> None:
+    project = diverged.project
+    resolve = {"resolve_conflicts": {"write": {"src/new.py": "both = 1\n"}}}
+    run = diverged.start(resolve, "--until", "make")
+    onto = diverged.push({"src/new.py": "theirs = 1\n"})
+    project.git("fetch", "-q")
+    project.swarm("resume", run)
+    steps = diverged.executed()
+    assert steps[:3] == ["mini/make", "mini/more", "reset/fetch_upstream"]
+    assert steps.index("reset/report") < steps.index("mini/last") < steps.index("reset/fetch_upstream", 3)
+    assert steps.count("reset/carry_over") == 1
+    assert diverged.ref(f"refs/swarm/{run}/base") == onto
+    assert diverged.show(run, "src/new.py") == "both = 1"
+    lands(diverged, run)
+
+
+def test_a_reset_by_itself_tells_where_upstream_is(diverged: Diverged) -> None:
+    onto = diverged.push({"src/theirs.py": "theirs = 1\n"})
+    run = diverged.start(flows=("reset",))
+    assert diverged.report(run, "upstream")["behind"] == 1
+    assert diverged.ref(f"refs/swarm/{run}/base") == onto
+    diverged.project.swarm("verify", run)
+
+
+def test_killed_between_any_two_moves_of_refs_it_comes_to_the_same_end(diverged: Diverged) -> None:
+    """To the byte, where nothing is executed again: copies have no clock of their own."""
+    project, folder = diverged.project, diverged.other.parent
+    diverged.push({"src/theirs.py": "theirs = 1\n"})
+    run = diverged.start(None, "--until", "carry_over")
+    copies = project.git("rev-list", f"shadow/{run}~1").splitlines()
+    end = diverged.ref(f"shadow/{run}")
+    old = project.git("rev-parse", f"refs/swarm/{run}/rollback/1^")
+    project.git("update-ref", f"refs/heads/shadow/{run}", old)
+    # As if git-swarm had been killed when the step was committed: neither ref nor note of the copies is there yet.
+    project.git("update-ref", "-d", f"refs/swarm/{run}/rollback/1")
+    project.git("update-ref", f"refs/swarm/{run}/base", "main")
+    for kind in ("events", "routing"):
+        project.git("notes", f"--ref=swarm/{run}/{kind}", "remove", "--ignore-missing", *copies, end)
+    saved = shutil.copytree(folder, folder.parent / f"{folder.name}-saved", symlinks=True)
+    with Server(saved) as server:
+        counted = server.execute(COUNT, ("resume", run), project.root, project.env).stdout.splitlines()
+        first = next(number for number, name in enumerate(counted) if name.endswith("before Refs.swap rollback"))
+        last = next(number for number, name in enumerate(counted) if name.endswith("after Refs.swap base"))
+        points = [number for number in range(first, last + 1) if "Refs.swap" in counted[number]]
+        assert len(points) >= 10
+        for point in points:
+            shutil.rmtree(folder)
+            shutil.copytree(saved, folder, symlinks=True)
+            done = server.execute(point + 1, ("resume", run), project.root, project.env)
+            assert done.returncode == -signal.SIGKILL, counted[point]
+            project.swarm("resume", run)
+            project.swarm("verify", run)
+            assert set(copies) <= set(project.git("rev-list", f"shadow/{run}").split()), counted[point]
+            assert diverged.executed().count("reset/carry_over") == 1
+            kept = project.git("for-each-ref", "--format=%(refname)", f"refs/swarm/{run}/rollback/").splitlines()
+            assert len(kept) == 1, counted[point]

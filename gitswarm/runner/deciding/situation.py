@@ -35,6 +35,7 @@ from gitswarm.routing.situation import (
     Unproven,
 )
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
+from gitswarm.runner.deciding.divergence import diverged
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision
@@ -89,6 +90,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         limited_until=limited_until(context["receipt"]),
         unproven=unproven(session, state, record),
         untested=partial(untested, session, state),
+        diverged=partial(diverged, session, state),
     )
 
 

@@ -13,6 +13,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
+from gitswarm.runner.deciding.divergence import followed, is_in, newer
 from gitswarm.runner.landing.look import landing_target, users_git
 from gitswarm.runner.landing.plan import HEADS, short
 from gitswarm.runner.operations.ground import Ground, reported
@@ -94,33 +95,24 @@ def _look(ground: Ground) -> Upstream:
     local = repository.refs.read(target)
     tracked = _tracked(ground, target)
     fetched, problem, deleted = _fetch(ground, tracked) if tracked is not None else (None, "", False)
-    followed = f"{short(tracked.ref)} of {tracked.remote}" if tracked is not None else ""
-    chosen = _chosen(repository, base, local, fetched)
+    there = f"{short(tracked.ref)} of {tracked.remote}" if tracked is not None else ""
+    chosen = newer(repository, base, local, fetched)
     if chosen is None:
         gone = problem or f"there is no branch {short(target)}"
         return Upstream(None, short(target), deleted=deleted or tracked is None, problem=gone)
-    name = followed if chosen == fetched else short(target)
+    name = there if chosen == fetched else short(target)
     known = tracked.known if tracked is not None and chosen == fetched else _began(ground, target)
     rewritten = known is not None and is_in(repository, base, known) and not is_in(repository, base, chosen)
     _remember(repository, _ref(ground), chosen)
-    note = _note(repository, target, local, fetched, followed)
+    note = _note(repository, target, local, fetched, there)
     return Upstream(chosen, name, rewritten=rewritten, deleted=deleted, problem=problem, note=note)
 
 
-def _chosen(repository: Repository, base: str, local: str | None, fetched: str | None) -> str | None:
-    """Of the two the one that is ahead. Apart from each other: the one that moved, else the target itself."""
-    if local is None or fetched is None:
-        return local or fetched
-    if is_in(repository, local, fetched) or is_in(repository, local, base):
-        return local if is_in(repository, fetched, local) else fetched
-    return local
-
-
-def _note(repository: Repository, target: str, local: str | None, fetched: str | None, followed: str) -> str:
+def _note(repository: Repository, target: str, local: str | None, fetched: str | None, there: str) -> str:
     """What a person has to know who lands on the target."""
     if local is None or fetched is None or is_in(repository, local, fetched) or is_in(repository, fetched, local):
         return ""
-    return f"{short(target)} and {followed} have gone apart: whoever lands there has to bring them together"
+    return f"{short(target)} and {there} have gone apart: whoever lands there has to bring them together"
 
 
 def _began(ground: Ground, target: str) -> str | None:
@@ -135,8 +127,7 @@ def _tracked(ground: Ground, target: str) -> Tracked | None:
     remote, ref = (users.config(f"branch.{short(target)}.{key}") for key in ("remote", "merge"))
     if not remote or remote == "." or not ref or not ref.startswith(HEADS):
         return None
-    name = repository.git.output("for-each-ref", "--format=%(upstream)", target).decode(errors="replace").strip()
-    return Tracked(remote, ref, repository.refs.read(name) if name else None)
+    return Tracked(remote, ref, followed(repository, target))
 
 
 def _fetch(ground: Ground, tracked: Tracked) -> tuple[str | None, str, bool]:
@@ -200,8 +191,3 @@ def _changed(repository: Repository, base: str, there: str) -> list[JsonValue]:
     trees = [repository.objects.commit(commit).tree for commit in (base, there)]
     paths: Sequence[str] = [delta.path for delta in repository.diffs.between(*trees)]
     return list(paths[:_MOST_PATHS])
-
-
-def is_in(repository: Repository, commit: str, tip: str) -> bool:
-    """Whether a commit is part of the history of another one."""
-    return repository.git.run("merge-base", "--is-ancestor", commit, tip).returncode == 0

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[Facts, str]] = {
     ),
     "void": (
         replace(FACTS, standing=None, word=replace(YES, word=Word.VOIDS)),
-        "run-1 cannot land: its approval became void when it could not be merged",
+        "run-1 cannot land: its approval became void, by a conflict or a move to another base",
     ),
     "played": (
         replace(FACTS, played=True),

@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,11 @@ steps:
   - {id: last, station: maker}
 """
 STATION = "id: maker\ntitle: Maker\ncategory: implementation\nidentity: You make.\ninvariants: [It works.]\n"
+FORKING = (
+    BUILD.replace("make, station: maker", "make, station: maker, routing: {kind: fork, fork_targets: [more, beside]}")
+    .replace("last, station: maker", "last, station: maker, routing: {kind: join, join_from: [more, beside]}")
+    .replace("  - {id: last", "  - {id: beside, station: maker}\n  - {id: last")
+)
 GATE = """\
 id: gate
 steps:
@@ -295,3 +300,46 @@ def test_killed_between_any_two_moves_of_refs_it_comes_to_the_same_end(diverged:
             assert diverged.executed().count("reset/carry_over") == 1
             kept = project.git("for-each-ref", "--format=%(refname)", f"refs/swarm/{run}/rollback/").splitlines()
             assert len(kept) == 1, counted[point]
+
+
+def test_verify_finds_what_was_changed_in_a_copy_or_its_notes(diverged: Diverged) -> None:
+    project = diverged.project
+    diverged.push({"src/theirs.py": "theirs = 1\n"})
+    run = diverged.start(None, "--until", "carry_over")
+    project.swarm("verify", run)
+    copy = project.json("log")[0]["commit"]
+    note = project.git("notes", f"--ref=swarm/{run}/routing", "show", copy)
+    project.git("notes", f"--ref=swarm/{run}/routing", "add", "-f", "-m", note.replace("make", "fake"), copy)
+    assert "the routing note of its copy" in ask(project, "verify", run).stdout
+    project.git("notes", f"--ref=swarm/{run}/routing", "add", "-f", "-m", note, copy)
+
+    tip = project.json("log")[-1]["commit"]
+    message = project.git("show", "-s", "--format=%B", tip) + "\n"
+    who = project.git("show", "-s", "--format=%an%n%ae%n%ad%n%cn%n%ce%n%cd", "--date=raw", tip).splitlines()
+    names = [f"GIT_{role}_{what}" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE")]
+    forger = replace(project, env={**project.env, **dict(zip(names, who, strict=True))})
+    wrong = project.git("rev-parse", f"{tip}~2^{{tree}}")
+    forged = forger.git("commit-tree", "-p", f"{tip}~1", "-F", "-", wrong, stdin=message)
+    project.git("update-ref", f"refs/heads/shadow/{run}", forged)
+    assert f".swarm/runs/{run}: is not as in" in ask(project, "verify", run).stdout
+
+
+def test_a_run_with_a_fork_in_it_and_one_that_was_forked_from_it(diverged: Diverged) -> None:
+    project = diverged.project
+    project.commit({".swarm/flows/mini.yaml": FORKING})
+    project.git("push", "-q", "origin", "main")
+    project.git("pull", "-q", "--ff-only", cwd=diverged.other)
+    diverged.push({"src/theirs.py": "theirs = 1\n"})
+    run = diverged.start()
+    project.swarm("verify", run)
+    project.swarm("rollback", "more", "--run", run)
+    project.swarm("resume", run)
+    project.swarm("verify", run)
+    assert diverged.executed()[:4] == ["mini/make", "mini/more", "mini/beside", "mini/last"]
+    project.swarm("fork", "last", "--run", run)
+    forked = next(each["run_id"] for each in project.json("list") if each["run_id"] != run)
+    project.swarm("verify", forked)
+    diverged.push({"src/theirs.py": "theirs = 2\n"})
+    project.swarm("resume", forked)
+    assert "forked from another" in diverged.report(forked, "upstream")["reason"]
+    lands(diverged, run)

@@ -223,7 +223,7 @@ def test_who_may_start_helpers_is_told_how(name: str) -> None:
         ("reset", "execute_rebase", {"operation": {"conflicts": 2}}, "resolve_conflicts"),
         ("reset", "execute_rebase", {"operation": {"conflicts": 0}}, "inspect_rebase"),
         ("reset", "execute_rebase resolve_conflicts", {}, "execute_rebase"),
-        ("reset", "execute_rebase resolve_conflicts " * 10, {}, "report"),
+        ("reset", "execute_rebase resolve_conflicts " * 10, {}, "carry_over"),
     ],
 )
 def test_a_branch_leads(flow: str, executed: str, evidence: dict[str, JsonValue], leads_to: str) -> None:
@@ -248,7 +248,7 @@ def test_only_a_verdict_that_merges_leads_to_a_landing(verdict: str | None, lead
 def test_a_loop_ends_when_its_agent_cannot_help_any_more(flow: str, step: str) -> None:
     evidence: dict[str, JsonValue] = {"worklist": {"pending_blocking": 3}}
     found = after(flow, step, evidence, envelope={"can_further_iteration_help": "no"})
-    assert found == {"worklist_loop": "close_pr", "resolve_conflicts": "report"}[step]
+    assert found == {"worklist_loop": "close_pr", "resolve_conflicts": "carry_over"}[step]
 
 
 def after(

@@ -100,7 +100,7 @@ def _unapproved(facts: Facts) -> Refused | None:
         None: "nobody has approved it",
         Word.APPROVES: "its code has changed since it was approved",
         Word.REJECTS: "it was rejected",
-        Word.VOIDS: "its approval became void when it could not be merged",
+        Word.VOIDS: "its approval became void, by a conflict or a move to another base",
     }[word.word if word is not None else None]
     look = f"git swarm diff {run}"
     return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")

@@ -80,6 +80,7 @@ class Rebase:
             "files": [*conflicts],
             "onto": onto,
             "from": before,
+            "old_tip": self._old_tip(),
             "steps": len(self.ground.state.own_steps),
         }
         files = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
@@ -90,6 +91,11 @@ class Rebase:
             concerns=tuple(f"{path}: in conflict" for path in conflicts[:_MOST_NAMED]),
         )
         return reported(self.ground, request, handoff, report)
+
+    def _old_tip(self) -> str:
+        """The last commit with the code of before."""
+        state = self.ground.state
+        return state.tip if state.ground.before is None else beginning(self.ground).parent
 
     def _occupied(self, request: StepRequest, names: list[str]) -> StepResult:
         run, folder = self.ground.run, self.ground.place.shadow.path

@@ -343,3 +343,22 @@ def test_a_run_with_a_fork_in_it_and_one_that_was_forked_from_it(diverged: Diver
     project.swarm("resume", forked)
     assert "forked from another" in diverged.report(forked, "upstream")["reason"]
     lands(diverged, run)
+
+
+def test_an_ignored_file_where_upstream_has_one_now_is_not_overwritten(diverged: Diverged) -> None:
+    project = diverged.project
+    project.commit({".gitignore": "*.gen\n"})
+    project.git("push", "-q", "origin", "main")
+    project.git("pull", "-q", "--ff-only", cwd=diverged.other)
+    (diverged.other / "out.gen").write_text("theirs\n", encoding="utf-8")
+    project.git("add", "-f", "out.gen", cwd=diverged.other)
+    onto = diverged.push({"src/theirs.py": "theirs = 1\n"})
+    run = diverged.start({"last": {"run": ["echo mine > out.gen"]}}, code=5)
+    mine = project.worktree(run) / "out.gen"
+    assert mine.read_text(encoding="utf-8") == "mine\n"
+    assert "out.gen" in project.json("status", run)["question"]
+    mine.unlink()
+    project.swarm("resume", run)
+    assert diverged.ref(f"refs/swarm/{run}/base") == onto
+    assert diverged.show(run, "out.gen") == "theirs"
+    project.swarm("verify", run)

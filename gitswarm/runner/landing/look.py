@@ -80,6 +80,8 @@ def users_git(session: Session) -> UsersGit:
 
 def ahead(session: Session, state: RunState, tip: str) -> str:
     """Where a landing starts: the target's tip, or the base of the run if a reset brought that further."""
+    if state.base == session.spec.base:
+        return tip
     git = session.repository.git
     is_behind = git.run("merge-base", "--is-ancestor", tip, state.base).returncode == 0
     return state.base if is_behind else tip

@@ -362,3 +362,18 @@ def test_an_ignored_file_where_upstream_has_one_now_is_not_overwritten(diverged:
     assert diverged.ref(f"refs/swarm/{run}/base") == onto
     assert diverged.show(run, "out.gen") == "theirs"
     project.swarm("verify", run)
+
+
+def test_a_remote_that_does_not_answer_ends_in_time_and_asks_nobody(
+    diverged: Diverged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = diverged.project
+    project.git("remote", "set-url", "origin", "ssh://nobody@example.invalid/x.git")
+    monkeypatch.setattr("gitswarm.runner.operations.reset_upstream._FETCH_S", 0.5)
+    silent = replace(diverged, project=replace(project, env={**project.env, "GIT_SSH_COMMAND": "sleep 1000; true"}))
+    before = users(silent)
+    run = silent.start()
+    found = silent.report(run, "upstream")
+    assert (found["moved"], found["deleted"]) == (False, False)
+    assert "timed out after 0.5 s" in found["reason"]
+    assert users(silent) == before

@@ -266,6 +266,8 @@ def test_a_reset_by_itself_tells_where_upstream_is(diverged: Diverged) -> None:
     assert diverged.report(run, "upstream")["behind"] == 1
     assert diverged.ref(f"refs/swarm/{run}/base") == onto
     diverged.project.swarm("verify", run)
+    diverged.project.swarm("approve", run)
+    assert "changes nothing in the code" in ask(diverged.project, "land", run).stderr
 
 
 def test_killed_between_any_two_moves_of_refs_it_comes_to_the_same_end(diverged: Diverged) -> None:

@@ -23,7 +23,11 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
     target = _resolved(session, target_of(session, wish))
     tip = repository.refs.read(target) if target is not None else None
     found = landings(repository, tip, session.layout.run_id, state.base) if tip is not None else []
-    bases = grounds(repository, standing.about, found, tip) if standing is not None and tip is not None else ()
+    bases = (
+        grounds(repository, standing.about, found, ahead(session, state, tip))
+        if standing is not None and tip is not None
+        else ()
+    )
     changed = _changed_paths(session, standing, bases) if standing is not None else ()
     return Facts(
         run=session.layout.run_id,

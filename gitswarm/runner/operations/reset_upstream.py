@@ -73,7 +73,7 @@ class FetchUpstream:
             told = _look(ground)
         report = _report(ground.session.repository, state.base, told)
         moved = report["moved"] is True
-        summary = f"{told.name} has moved by {report['behind']} commits" if moved else "upstream has not moved"
+        summary = f"{told.name} has moved on, commits: {report['behind']}" if moved else "upstream has not moved"
         if told.problem:
             summary = f"{summary}; {told.problem}"
         handoff = Handoff(

@@ -36,7 +36,6 @@ from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.base_instructions import read_instructions
 from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
 from gitswarm.runner.observer import Observer
-from gitswarm.runner.operations.known import refuse_unknown_operations
 from gitswarm.runner.specs import freeze, parse_script, user_files
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
@@ -179,7 +178,6 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         initiator="cli",
         settings=freeze_settings(config, os.environ, asked.engines, scripted=script is not None),
     )
-    refuse_unknown_operations(specs.flows.values())
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
     instructions = read_instructions(repository, tree, config.context.instructions)
     trail = scent_trail(read_wisdom(repository).runs) if config.context.wisdom else ScentTrail()

@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-import pytest
 from pydantic import JsonValue
 
-from gitswarm.errors import SwarmError
 from gitswarm.records.base import Record
 from gitswarm.records.outcome import Result, Status
 from gitswarm.resources import bundled
@@ -17,7 +15,7 @@ from gitswarm.routing.driver import decide
 from gitswarm.routing.loops import Executed
 from gitswarm.routing.macro import ALL
 from gitswarm.routing.situation import Situation
-from gitswarm.runner.operations.known import refuse_unknown_operations
+from gitswarm.runner.operations.catalog import OPERATIONS
 from gitswarm.runner.specs import checked_flow
 from gitswarm.runner.step.acceptance import SCHEMAS
 from gitswarm.specs.flow import SDLC_FLOWS, Branch, Operation, Step
@@ -145,12 +143,8 @@ def test_git_swarms_own_steps_are_not_executed_beside_others() -> None:
     assert problems == ["5: 'c' is git-swarm's own step: it cannot be executed beside others"]
 
 
-def test_a_run_that_needs_an_unknown_operation_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gitswarm.runner.operations.known._MISSING", frozenset({"approve"}))
-    with pytest.raises(SwarmError) as caught:
-        refuse_unknown_operations([FLOWS["gate"]])
-    assert caught.value.message.startswith("gate/approve needs the operation 'approve'")
-    assert "git swarm flows show gate" in (caught.value.hint or "")
+def test_git_swarm_can_carry_out_every_operation() -> None:
+    assert set(OPERATIONS) == set(get_args(Operation))
 
 
 @table("path", SCHEMAS)

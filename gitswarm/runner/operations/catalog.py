@@ -22,7 +22,7 @@ from gitswarm.runner.step.operation import execute_operation
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Operation
 
-_OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
+OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
     "verify": Verify,
     "scan_secrets": ScanSecrets,
     "publish": Publish,
@@ -42,7 +42,7 @@ def execute_kernel_step(session: Session, place: Workplace, plan: StepPlan) -> R
     """Carries out and commits a step with an operation; the state after it."""
     if plan.step.operation is None:
         raise ValueError(f"{plan.step.id} has no operation")
-    operation = _OPERATIONS[plan.step.operation](Ground(session, place, plan))
+    operation = OPERATIONS[plan.step.operation](Ground(session, place, plan))
     after = execute_operation(session, place, plan, operation)
     follow_approval(session.repository, after)
     return stand_on_new_ground(session, after)

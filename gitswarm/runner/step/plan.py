@@ -14,7 +14,6 @@ from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
-from gitswarm.runner.operations.known import refuse_unknown_operation
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
@@ -134,7 +133,6 @@ def plan_step(
 ) -> StepPlan:
     flow = session.specs.flows[decision.next_flow]
     step = step_at(session, flow.id, decision.to_step or "", decision.stack)
-    refuse_unknown_operation(flow, step)
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
     station = station_at(session, step, decision.stack)
     choice = session.engine_choice(flow.id, step)

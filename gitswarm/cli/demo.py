@@ -105,11 +105,12 @@ def _run_all(repository: Repository, project: Path) -> None:
     """An honest run, which lands; and from the same commit one with a step that lies, which does not."""
     base = repository.resolve("HEAD")
     asked = replace(_asked(project), flows=ALL, allow_stub=True, autopilot=True)
-    for name, extra in (("honest", ("all.yaml",)), ("dishonest", ("all.yaml", "lie.yaml"))):
+    runs = (("honest", "HEAD", ("all.yaml",)), ("dishonest", base, ("all.yaml", "lie.yaml")))
+    for name, start, extra in runs:
         script = project / ".swarm" / f"{name}.yaml"
         script.write_text(_with(_text("script.yaml"), *map(_text, extra)), encoding="utf-8")
         err(f"\n{name} agents")
-        state = execute(repository, replace(asked, script=str(script), base=base)).state
+        state = execute(repository, replace(asked, script=str(script), base=start)).state
         script.unlink()
         tip = repository.resolve("HEAD")
         landed = f"landed as {tip[:12]}" if name == "honest" and tip != base else "nothing landed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def test_the_examples_are_what_the_demo_leaves(demo: Demo, name: str) -> None:
     if name == "honest":
         made["landed.txt"] = project.git("log", "-1", "--format=%B")
     for file, text in made.items():
-        plain = _DURATION.sub("TIME", _HASH.sub("HASH", _RUN.sub("RUN", text))).replace(str(project.root), "PROJECT")
+        plain = _DURATION.sub("TIME", _HASH.sub("HASH", _RUN.sub("RUN", text))).replace(sys.executable, "python")
         stored = EXAMPLES / name / file
         if os.environ.get("EXAMPLES") == "write":
             stored.parent.mkdir(parents=True, exist_ok=True)

@@ -226,7 +226,7 @@ def test_the_feedback_is_what_others_said(world: World) -> None:
         ("comment-102", "eve", None, None, "comment"),
         ("review-301", "ada", None, None, "review"),
         ("thread-201", "bob", "src/app.py", 1, "thread"),
-        ("check-lint", "lint", None, None, "check"),
+        ("check-1", "lint", None, None, "check"),
     ]
     texts = [item["text"] for item in report["items"]]
     assert texts[0] == "What does it shout?"
@@ -329,7 +329,7 @@ def test_commits_of_the_user_that_the_remote_has_not_do_not_go_along(world: Worl
 
 def test_a_forge_that_fails_is_reported_and_nothing_is_pushed(world: World) -> None:
     world.set(broken={"pulls?": "could not connect (HTTP 503)"})
-    assert not_published(world) == "gh api --hostname failed: gh: could not connect (HTTP 503)"
+    assert not_published(world) == "gh api repos/o/r/pulls failed: gh: could not connect (HTTP 503)"
 
 
 def test_a_missing_command_line_is_reported(project: Project) -> None:
@@ -362,15 +362,29 @@ def test_a_request_that_people_closed_is_left_alone(world: World) -> None:
 
 def test_what_somebody_pushed_to_the_branch_stays_there(world: World) -> None:
     run = world.start("--until", "fetch")
-    git, elsewhere = world.project.git, world.project.root.parent / "elsewhere"
+    later = Project(world.project.root, {**world.project.env, "GIT_COMMITTER_DATE": "2030-01-01T00:00:00Z"})
+    git, elsewhere = later.git, world.project.root.parent / "elsewhere"
     git("clone", "-q", "-b", f"swarm/{run}", str(world.remote), str(elsewhere))
-    git("commit", "-q", "--amend", "--no-edit", "--date=now", cwd=elsewhere)
+    git("commit", "-q", "--amend", "--no-edit", cwd=elsewhere)
     git("push", "-q", "--force", cwd=elsewhere)
     git("fetch", "-q", str(world.remote), f"swarm/{run}")
     before = world.refs()
     ask(world.project, "resume", run)
     assert world.refs() == before
     assert "which git-swarm did not make: it stays as it is" in world.artifact("review/pr.json")["reason"]
+
+
+def test_what_failed_half_way_is_told_and_only_the_rest_is_done_later(world: World) -> None:
+    world.set(broken={"replies": "server error (HTTP 502)"})
+    run = world.start()
+    report = world.artifact("review/pr.json")
+    assert (report["published"], report["answered"], report.get("reported")) == (True, ["comment-101"], None)
+    assert report["reason"] == "gh api repos/o/r/pulls/7/comments/201/replies failed: gh: server error (HTTP 502)"
+    assert world.statuses()["finalize"] == "UNVERIFIED"
+    world.set(broken={})
+    ask(world.project, "rollback", "mend", "--run", run)
+    assert ask(world.project, "resume", run).code == 0
+    assert world.state["changes"] == ["create", "undraft", "comment", "answer", "comment"]
 
 
 def test_a_hook_of_the_user_may_refuse(world: World) -> None:
@@ -493,6 +507,7 @@ def test_what_a_file_of_feedback_says(text: str, items: list[FeedbackItem]) -> N
         ("[]", "f.md: nothing is said in it"),
         ("[1", "f.md:1: no JSON: "),
         ('[{"txt": "x"}]', "f.md: 0.text: Field required"),
+        ('[{"id": "\\u200b", "text": "x"}]', "f.md: id: String should have at least 1 character"),
         ('{"comments": []}', "f.md: Input should be a valid list"),
         ('[{"id": "A", "text": "x"}, {"id": "A", "text": "y"}]', "f.md: "),
     ],

@@ -27,6 +27,7 @@ MOST_ITEMS = 300
 MOST_TEXT = 4_000
 _MOST_NAME = 200
 _MOST_PATH = 1_000
+_MOST_KIND = 40
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]|<!--.*?-->", re.DOTALL)
 _BEGINS = re.compile(r"(?:[-*+]|\d+[.)])\s+")
 _FENCE = ("```", "~~~")
@@ -115,22 +116,24 @@ def _said(block: list[str]) -> Iterator[str]:
 def bounded(items: Iterable[FeedbackItem], scrub: Scrub) -> Feedback:
     """At most so many, none longer than may stand in a prompt; without secrets, and without what nobody sees.
 
-    :raises ValidationError: two have the same id.
+    :raises ValidationError: two have the same id, or one has none.
     """
-    found = [_bounded(item, scrub) for item in items]
-    kept = tuple(item for item in found if item.text)
-    return Feedback(items=kept[:MOST_ITEMS], left_out=max(0, len(kept) - MOST_ITEMS))
+    found = [clean for item in items if (clean := _bounded(item, scrub)) is not None]
+    return Feedback(items=tuple(found[:MOST_ITEMS]), left_out=max(0, len(found) - MOST_ITEMS))
 
 
-def _bounded(item: FeedbackItem, scrub: Scrub) -> FeedbackItem:
+def _bounded(item: FeedbackItem, scrub: Scrub) -> FeedbackItem | None:
+    """None: it says nothing that can be seen."""
     text = _UNSEEN.sub("", scrub(item.text)).strip()  # half a secret would not be found any more
-    return FeedbackItem.model_construct(
+    if not text:
+        return None
+    return FeedbackItem(
         id=_shown(item.id, scrub),
         author=_shown(item.author, scrub),
         path=_UNSEEN.sub("", scrub(item.path))[:_MOST_PATH] if item.path else None,
         line=item.line,
         text=text if len(text) <= MOST_TEXT else text[:MOST_TEXT] + "\n[… cut]",
-        kind=_shown(item.kind, scrub)[:40],
+        kind=_shown(item.kind, scrub)[:_MOST_KIND],
     )
 
 
@@ -150,23 +153,17 @@ def from_forge(remarks: Iterable[Remark], checks: Iterable[Check], run: str) -> 
                 text=remark.text,
                 kind=remark.kind,
             )
-    seen: set[str] = set()
-    for check in checks:
-        name = f"check-{check.name}"
-        number = 2
-        while name in seen:
-            name, number = f"check-{check.name}-{number}", number + 1
-        seen.add(name)
-        said = f"{check.name}: {check.state}"
+    for number, check in enumerate(checks, start=1):
+        text = f"{check.name}: {check.state}\n{check.url}".strip()
         yield FeedbackItem.model_construct(
-            id=name, author=check.name, path=None, line=None, text=f"{said}\n{check.url}".strip(), kind="check"
+            id=f"check-{number}", author=check.name, path=None, line=None, text=text, kind="check"
         )
 
 
 def given_feedback(session: Session, state: RunState) -> Feedback | None:
     """The newest file that a person handed in: on the way, else when the run was started."""
     for record in reversed(state.own_steps):
-        if record.step == GIVEN and record.execution.agent == HUMAN:
+        if record.step == GIVEN and record.execution.agent == HUMAN and record.by_command:
             evidence = evidence_of(session, record)
             if evidence is not None:
                 return Feedback.model_validate(evidence.operation)

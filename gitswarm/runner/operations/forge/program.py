@@ -44,7 +44,9 @@ class Program:
 
         :raises ForgeError: it is not there, took longer than a minute, or ended non-zero.
         """
-        words = " ".join((self.name, *arguments[:2]))
+        # Of a call of the interface its address, else the command: options may hold whole texts.
+        asked = arguments[-1].partition("?")[0] if arguments[0] == "api" else arguments[1]
+        words = f"{self.name} {arguments[0]} {asked}"
         try:
             done = subprocess.run(
                 [self.name, *arguments],

@@ -79,10 +79,11 @@ class Publish:
         """A watched run waits for a person to take them out; nobody else's word changes it."""
         watched = self.ground.session.spec.human is HumanPolicy.SUPERVISED
         told = tuple(map(described, found[:5]))
+        count = f"{len(found)} secret{' bars' if len(found) == 1 else 's bar'} it"
         way_on = f"take them out in the run's worktree, then: git swarm resume {self.ground.run} --adopt"
         return Handoff(
             status=Status.BLOCKED if watched else Status.UNVERIFIED,
-            summary=f"not published: {len(found)} secrets bar it",
+            summary=f"not published: {count}",
             blockers=(*told, way_on) if watched else (),
             concerns=() if watched else told,
         )

@@ -176,6 +176,7 @@ ROOT = Group(
         "demo": Command(
             "demo:demo",
             "Make a small Python project and run the flow `build` on it, scripted, so that no model is needed.",
+            "--all",
         ),
         "completion": Command(
             "completion:completion",

@@ -231,7 +231,8 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     invented = _invented(session, plan, outcome)
     if invented:
         yield _concern(plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented)
-    told = {"file_changes_mismatch"} if invented else set()
+    # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
+    told = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}
     for finding in verdict.findings if verdict is not None else ():
         if finding.flag not in told and finding.flag not in _BY_TEXT:
             told.add(finding.flag)

@@ -50,11 +50,12 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
     compared = compare(claimed.proof) if claimed.proof is not None else None
     claimed = replace(claimed, cases=_cases(session, plan.before.tip_tree, claimed))
     left = LeftCriteria(claimed.artifacts, claimed.criteria)
+    tests = _compared(check or CheckOutcome(), compared)
     evidence = claimed.evidence.model_copy(
         update={
-            "tests": _compared(check or CheckOutcome(), compared),
+            "tests": tests,
             "report": report,
-            "verdict": _verdict(session, plan, claimed, _check_of(check, report)),
+            "verdict": _verdict(session, plan, claimed, _check_of(check, report), tests),
             "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), left),
             "criteria": claimed.criteria,
             "artifact_problems": tuple(artifact_problems(session, plan.before, claimed.artifacts)),
@@ -83,10 +84,13 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
 
 
 def _compared(tests: CheckOutcome, compared: Comparison | None) -> CheckOutcome:
-    """Tests that fail as they did on the run's base, or only beside others, are none of the run's."""
-    if compared is None or compared.passed is not True or tests.passed is not False:
+    """Tests that fail as they did on the run's base, or only beside others, are none of the run's; where none could
+    run, neither now nor there, there are none."""
+    if compared is None or tests.passed is not False:
         return tests
-    return tests.model_copy(update={"passed": True, "reason": "red_before"})
+    if any(finding.flag == "tests_cannot_run" for finding in compared.findings):
+        return tests.model_copy(update={"passed": None, "reason": "no_tests"})
+    return tests.model_copy(update={"passed": True, "reason": "red_before"}) if compared.passed is True else tests
 
 
 def _capped(envelope: Envelope, own: Sequence[Concern]) -> Envelope:
@@ -169,14 +173,17 @@ def _report(outcome: StepOutcome) -> TestReport | None:
     return read_report(result.report_text, files, ended_well=result.check.passed is True)
 
 
-def _verdict(session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None) -> Verdict | None:
+def _verdict(
+    session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None, tests: CheckOutcome
+) -> Verdict | None:
     """
     :param now: what this step's own test run found; None for a step that ran none.
+    :param tests: the same as it counts.
     """
     before, result = plan.before, outcome.result
     if plan.choice.engine == KERNEL:
         return None  # what git-swarm tests itself is a merge with the work of others
-    if result.check is not None and result.check.reason == "no_tests":
+    if tests.reason == "no_tests":
         return _verdict_on_no_tests(session, before, outcome)
     if plan.station is None:
         return _verdict_on_tested(session, before, outcome, now) if now is not None else None

@@ -28,7 +28,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _ObservedCall:
     """The command in a shell line. `rest`: what stands behind it."""
 
     rest: str
@@ -58,7 +58,7 @@ def _edits_code(call: ToolCall) -> bool:
     return call.tool_name in _EDITING and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
 
 
-def _ended_well(call: ToolCall, found: _Call) -> bool:
+def _ended_well(call: ToolCall, found: _ObservedCall) -> bool:
     """By its exit code where that is the line's own, else by the report that it printed."""
     if not _OPERATOR.search(found.rest.replace("&&", "")):
         return call.success
@@ -66,19 +66,19 @@ def _ended_well(call: ToolCall, found: _Call) -> bool:
     return run is not None and run.report.failed == 0 and run.report.passed > 0
 
 
-def _find(line: str, command: str) -> _Call | None:
+def _find(line: str, command: str) -> _ObservedCall | None:
     """The command word for word, else a call of the same known test runner."""
     plain, wanted = re.sub(r"[ \t]+", " ", line), " ".join(command.split())
     for word_for_word in re.finditer(re.escape(wanted), plain):
         before, rest = plain[: word_for_word.start()], plain[word_for_word.end() :]
         if _BEFORE_PROGRAM.search(before) and not rest[:1].strip(" \n;|&>)"):
-            return _Call(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
+            return _ObservedCall(rest, any(map(_narrows, _words(_OPERATOR.split(rest)[0]))))
     runner = read_command(wanted, {})
     for words, behind in _simple_commands(line):
         given = read_command(words, {})
         if runner is not None and given is not None and given.runner == runner.runner:
             more = [word for word in given.arguments if word not in runner.arguments]
-            return _Call(behind, any(map(_narrows, more)))
+            return _ObservedCall(behind, any(map(_narrows, more)))
     return None
 
 

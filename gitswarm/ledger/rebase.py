@@ -19,7 +19,7 @@ GIVEN_UP = "Swarm-Given-Up"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RunBase:
     """`base`: the commit that the code of a run is a change of; `root`: the one that its chain branches off.
     `before`: the base that a rebase which is under way started from."""
 
@@ -32,7 +32,7 @@ class Ground:
         """Whether the chain belongs on another base than it stands on."""
         return self.before is None and self.base != self.root
 
-    def after(self, said: Mapping[str, str]) -> Ground:
+    def after(self, said: Mapping[str, str]) -> RunBase:
         """The ground behind a commit with these trailers."""
         if ONTO in said:
             base, _blank, before = said[ONTO].partition(" ")

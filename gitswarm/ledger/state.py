@@ -10,7 +10,7 @@ from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
-from gitswarm.ledger.rebase import REBASED_FROM, Ground
+from gitswarm.ledger.rebase import REBASED_FROM, RunBase
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import read
@@ -27,7 +27,7 @@ class RunState:
 
     layout: RunLayout
     run_commit: str
-    ground: Ground
+    ground: RunBase
     tip: str
     tip_tree: str
     tip_events: str
@@ -192,10 +192,10 @@ def _own_chain(repository: RepositoryReader, layout: RunLayout, start: str) -> t
 
 def _shared_history(
     repository: RepositoryReader, run_commit: Commit, forked_from: str | None
-) -> tuple[tuple[StepRecord, ...], Ground]:
+) -> tuple[tuple[StepRecord, ...], RunBase]:
     """Steps that a fork has from the run it came from, and what the code branched off."""
     if forked_from is None:
-        return (), Ground(run_commit.parents[0], run_commit.parents[0])
+        return (), RunBase(run_commit.parents[0], run_commit.parents[0])
     other = replay(repository, RunLayout(forked_from.split()[0]), run_commit.parents[0])
     return other.steps, other.ground
 

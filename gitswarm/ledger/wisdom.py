@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.records.run_id import RUN_ID
-from gitswarm.records.wisdom import Learning, Proposal, RunWisdom, ScentTrail, Settled, SharedLesson
+from gitswarm.records.wisdom import Learning, RunWisdom, ScentTrail, Settled, SharedLesson, SpecProposal
 
 WISDOM_REF = "refs/swarm/wisdom"
 MOST_LESSONS = 12
@@ -33,7 +33,7 @@ class Offer:
 
     id: str
     run: RunWisdom
-    proposal: Proposal
+    proposal: SpecProposal
     settled: Settled | None
 
 

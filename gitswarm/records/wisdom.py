@@ -54,7 +54,7 @@ class Edit(Record):
         return self
 
 
-class Proposal(Record):
+class SpecProposal(Record):
     """A change that a person may apply: `git swarm wisdom apply`. `learnings`: why."""
 
     id: ProposalId
@@ -67,7 +67,7 @@ class Proposal(Record):
 class Proposals(Record):
     """`wisdom/proposals.json`."""
 
-    proposals: tuple[Proposal, ...] = Field(default=(), max_length=7)
+    proposals: tuple[SpecProposal, ...] = Field(default=(), max_length=7)
     stub: bool = False
 
     @model_validator(mode="after")
@@ -98,7 +98,7 @@ class RunWisdom(Record):
     base: str
     outcome: Literal["landed", "unproven", "not_landed"]
     learnings: tuple[Learning, ...] = ()
-    proposals: tuple[Proposal, ...] = ()
+    proposals: tuple[SpecProposal, ...] = ()
     settled: tuple[Settled, ...] = ()
     stub: tuple[Literal["learnings", "proposals"], ...] = ()
 
@@ -108,7 +108,7 @@ class RunWisdom(Record):
         return () if "learnings" in self.stub else self.learnings
 
     @property
-    def offered(self) -> tuple[Proposal, ...]:
+    def offered(self) -> tuple[SpecProposal, ...]:
         """The proposals that somebody made, settled ones too."""
         return () if "proposals" in self.stub else self.proposals
 

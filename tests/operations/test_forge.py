@@ -21,9 +21,9 @@ import yaml
 from gitswarm.errors import SpecError
 from gitswarm.records.review import FeedbackItem
 from gitswarm.runner.operations.forge import watch_ci
-from gitswarm.runner.operations.forge.access import Place, place_of
+from gitswarm.runner.operations.forge.access import ForgeRemote, place_of
 from gitswarm.runner.operations.forge.feedback import MOST_ITEMS, MOST_TEXT, bounded, read_feedback
-from gitswarm.runner.operations.forge.texts import Proposal, harmless
+from gitswarm.runner.operations.forge.texts import RequestText, harmless
 from gitswarm.settings import load_config
 from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server
@@ -687,17 +687,17 @@ def test_a_person_cannot_send_it_elsewhere(team: str | None, name: str, value: s
 @table(
     ("url", "place"),
     [
-        ("https://github.com/o/r.git", Place("github.com", "o/r")),
-        ("https://me:token@git.example.org:8443/g/s/r/", Place("git.example.org:8443", "g/s/r")),
-        ("ssh://git@git.example.org:2222/g/r.git", Place("git.example.org", "g/r")),
-        ("git@github.com:o/r.git", Place("github.com", "o/r")),
+        ("https://github.com/o/r.git", ForgeRemote("github.com", "o/r")),
+        ("https://me:token@git.example.org:8443/g/s/r/", ForgeRemote("git.example.org:8443", "g/s/r")),
+        ("ssh://git@git.example.org:2222/g/r.git", ForgeRemote("git.example.org", "g/r")),
+        ("git@github.com:o/r.git", ForgeRemote("github.com", "o/r")),
         ("/srv/r.git", None),
         ("file:///srv/r.git", None),
         ("C:/r.git", None),
         ("../r.git", None),
     ],
 )
-def test_where_a_repository_is(url: str, place: Place | None) -> None:
+def test_where_a_repository_is(url: str, place: ForgeRemote | None) -> None:
     assert place_of(url) == place
 
 
@@ -705,8 +705,8 @@ def test_a_text_of_an_agent_commands_nobody() -> None:
     """GitLab and bots carry out lines that begin with a slash."""
     text = "Done.\r\n/approve\n  /merge now\nsee /etc/hosts\n/ alone"
     assert harmless(text, str) == "Done.\n\\/approve\n  \\/merge now\nsee /etc/hosts\n/ alone"
-    assert Proposal.of("\n# Shout \n/close\n", str) == Proposal("Shout", "\\/close")
-    assert Proposal.of(" \n", str) is None
+    assert RequestText.of("\n# Shout \n/close\n", str) == RequestText("Shout", "\\/close")
+    assert RequestText.of(" \n", str) is None
 
 
 def test_a_configured_forge_is_frozen_in_the_run(world: World) -> None:

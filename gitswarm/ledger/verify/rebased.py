@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.ledger.rebase import REBASED, REBASED_FROM, Ground, copied_message
+from gitswarm.ledger.rebase import REBASED, REBASED_FROM, RunBase, copied_message
 from gitswarm.ledger.verify.chain import Chain, ChainCommit
 from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.ledger.verify.link import link_name
@@ -123,7 +123,7 @@ def _executed(objects: SealedObjects, parents: tuple[str, ...]) -> str | None:
 def _with_bases(chain: Chain) -> Chain:
     """With the base that each of the commits was about."""
     if chain.base is not None:
-        ground = Ground(chain.base, chain.base)
+        ground = RunBase(chain.base, chain.base)
         for item in chain.commits:
             ground = ground.after(item.message.trailers)
             chain.bases[item.commit.id] = ground.base

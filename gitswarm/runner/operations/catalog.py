@@ -13,7 +13,7 @@ from gitswarm.runner.operations.deploying import Approve, Land, RecordNotDeploye
 from gitswarm.runner.operations.forge.harvest import Harvest
 from gitswarm.runner.operations.forge.publish import Publish
 from gitswarm.runner.operations.forge.watch_ci import WatchCi
-from gitswarm.runner.operations.ground import Ground
+from gitswarm.runner.operations.kernel_step import KernelStep
 from gitswarm.runner.operations.reset import CarryOver, Rebase
 from gitswarm.runner.operations.reset_upstream import FetchUpstream
 from gitswarm.runner.operations.wisdom import WriteTrail
@@ -22,7 +22,7 @@ from gitswarm.runner.step.operation import execute_operation
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Operation
 
-OPERATIONS: Mapping[Operation, Callable[[Ground], kernel.Operation]] = {
+OPERATIONS: Mapping[Operation, Callable[[KernelStep], kernel.Operation]] = {
     "verify": Verify,
     "scan_secrets": ScanSecrets,
     "publish": Publish,
@@ -42,7 +42,7 @@ def execute_kernel_step(session: Session, place: Workplace, plan: StepPlan) -> R
     """Carries out and commits a step with an operation; the state after it."""
     if plan.step.operation is None:
         raise ValueError(f"{plan.step.id} has no operation")
-    operation = OPERATIONS[plan.step.operation](Ground(session, place, plan))
+    operation = OPERATIONS[plan.step.operation](KernelStep(session, place, plan))
     after = execute_operation(session, place, plan, operation)
     follow_approval(session.repository, after)
     return stand_on_new_ground(session, after)

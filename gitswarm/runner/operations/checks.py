@@ -13,7 +13,7 @@ from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.secrets import SecretFound
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.step.secrets import described
@@ -28,10 +28,10 @@ _MOST_FINDINGS = 50
 class Verify:
     """What `git swarm verify` says of the run so far, and what is open in it."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        session = self.ground.session
+        session = self.step.session
         report = verify_run(session.repository, session.layout)
         errors = [finding for finding in report.findings if finding.severity == "error"]
         told: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
@@ -46,27 +46,27 @@ class Verify:
             "commits": report.commits,
             "errors": len(errors),
             "findings": told,
-            "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, self.ground.state)],
+            "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, self.step.state)],
         }
-        return reported(self.ground, request, handoff, found)
+        return reported(self.step, request, handoff, found)
 
 
 @dataclass(frozen=True, slots=True)
 class ScanSecrets:
     """Looks through everything that would be published."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground = self.ground
-        found = secrets_in(ground.session, ground.state)
+        step = self.step
+        found = secrets_in(step.session, step.state)
         handoff = Handoff(
             status=Status.UNVERIFIED if found else Status.VERIFIED,
             summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
             concerns=tuple(map(described, found[:5])),
         )
         told: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
-        return reported(ground, request, handoff, {"found": len(found), "secrets": told})
+        return reported(step, request, handoff, {"found": len(found), "secrets": told})
 
 
 def secrets_in(session: Session, state: RunState) -> Sequence[SecretFound]:

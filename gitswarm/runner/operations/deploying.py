@@ -18,7 +18,7 @@ from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, shor
 from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import subject_of
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.step.acceptance import read_decision
 from gitswarm.runner.step.concerns import open_concerns
 
@@ -29,28 +29,28 @@ MERGE_RESULT = "deploy/merge_result.json"
 class Approve:
     """Approves commit and code for a verdict that merges and that nothing contradicts which git-swarm knows."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground = self.ground
-        decision = read_decision(ground.session, ground.state)
+        step = self.step
+        decision = read_decision(step.session, step.state)
         verdict = decision.verdict.value if decision is not None else None
-        against = list(_against(ground)) if decision is not None and decision.verdict.merges else []
+        against = list(_against(step)) if decision is not None and decision.verdict.merges else []
         report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": list(against)}
         if decision is None or not decision.verdict.merges:
             summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
-            return reported(ground, request, Handoff(status=Status.VERIFIED, summary=summary), report)
+            return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
         if against:
-            return reported(ground, request, _refusal(ground, against), report)
-        subject = subject_of(ground.session, ground.state)
+            return reported(step, request, _refusal(step, against), report)
+        subject = subject_of(step.session, step.state)
         handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
         said = {Word.APPROVES.value: f"{subject.tip} {subject.code}"}
-        return reported(ground, request, handoff, {**report, "approved": True, "code": subject.code}, said)
+        return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, said)
 
 
-def _against(ground: Ground) -> Iterator[str]:
+def _against(step: KernelStep) -> Iterator[str]:
     """What stands against a merge, whatever an agent decided."""
-    session, state = ground.session, ground.state
+    session, state = step.session, step.state
     yield from (f"{concern.id}: {concern.fact}" for concern in open_concerns(session, state, blocking=True))
     refused = unsound(session)
     if refused is not None:
@@ -59,14 +59,14 @@ def _against(ground: Ground) -> Iterator[str]:
         yield "deploy.require_signature: a person has to sign (git swarm approve)"
 
 
-def _refusal(ground: Ground, against: list[str]) -> Handoff:
+def _refusal(step: KernelStep, against: list[str]) -> Handoff:
     """A watched run waits for a person's word on what is open; nobody else's changes it."""
     first = against[0].partition(": ")[0]
-    watched = ground.session.spec.human is HumanPolicy.SUPERVISED
+    watched = step.session.spec.human is HumanPolicy.SUPERVISED
     return Handoff(
         status=Status.BLOCKED if watched else Status.UNVERIFIED,
         summary=f"not approved, although the verdict merges: {against[0]}",
-        blockers=(*against, f"git swarm resume {ground.run} --accept '{first}=WHY'") if watched else (),
+        blockers=(*against, f"git swarm resume {step.run} --accept '{first}=WHY'") if watched else (),
         concerns=() if watched else tuple(against),
     )
 
@@ -75,11 +75,11 @@ def _refusal(ground: Ground, against: list[str]) -> Handoff:
 class Land:
     """What `git swarm land` does, in the middle of a run."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
-        ground, wish = self.ground, Wish()
-        session, state = ground.session, ground.state
+        step, wish = self.step, Wish()
+        session, state = step.session, step.state
         decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
         if isinstance(decided, Landed):
             return self._landed(request, decided.landing.commit, decided.target, {})
@@ -98,31 +98,31 @@ class Land:
         pushed = self._pushed(target)
         report: dict[str, JsonValue] = {"landed": True, "commit": commit, "target": short(target), "reason": pushed}
         summary = f"landed on {short(target)} as {commit[:12]}" + (f"; {pushed}" if pushed else "")
-        return reported(self.ground, request, Handoff(status=Status.VERIFIED, summary=summary), report, trailers)
+        return reported(self.step, request, Handoff(status=Status.VERIFIED, summary=summary), report, trailers)
 
     def _pushed(self, target: str) -> str:
         """Where the team asked for it; a push that fails does not take the landing back."""
-        if not self.ground.session.spec.settings.deploy.push:
+        if not self.step.session.spec.settings.deploy.push:
             return ""
-        pushed = push_target(self.ground.session, target)
+        pushed = push_target(self.step.session, target)
         return pushed.reason if isinstance(pushed, Refused) else f"pushed to {pushed}"
 
     def _refused(self, request: StepRequest, refused: Refused) -> StepResult:
         report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
         concerns = tuple(text for text in (*refused.paths, refused.said, refused.hint) if text)
         handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
-        return reported(self.ground, request, handoff, report)
+        return reported(self.step, request, handoff, report)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordNotDeployed:
     """Says that nothing landed, and why."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground = self.ground
-        landed = last_landing(ground.session.repository, ground.state)
+        step = self.step
+        landed = last_landing(step.session.repository, step.state)
         if landed is not None:  # an earlier Deploy of this run did
             report: dict[str, JsonValue] = {
                 "landed": True,
@@ -130,12 +130,10 @@ class RecordNotDeployed:
                 "target": short(landed.target),
                 "reason": "landed before",
             }
-            return reported(ground, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
-        decision = read_decision(ground.session, ground.state)
+            return reported(step, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
+        decision = read_decision(step.session, step.state)
         verdict = decision.verdict.value if decision is not None else "missing, or cannot be read"
-        said = (
-            ground.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
-        )
+        said = step.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
         reason = str(said) if said else f"the verdict is {verdict}"
         report = {"landed": False, "commit": None, "target": None, "reason": reason}
-        return reported(ground, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)
+        return reported(step, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)

@@ -17,7 +17,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Status
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.operations.reset_upstream import UPSTREAM
 from gitswarm.runner.step.texts import text_of
 from gitswarm.worktree import snapshot
@@ -32,35 +32,35 @@ _MOST_NAMED = 50
 class Rebase:
     """Merges the run's code onto upstream; once that is done, counts the conflicts that are left."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        if self.ground.state.ground.before is not None:
+        if self.step.state.ground.before is not None:
             return self._counted(request)
-        ground, state = self.ground, self.ground.state
-        onto = ground.earlier(UPSTREAM).get("upstream")
-        if not isinstance(onto, str) or not ground.session.repository.objects.has(onto):
+        step, state = self.step, self.step.state
+        onto = step.earlier(UPSTREAM).get("upstream")
+        if not isinstance(onto, str) or not step.session.repository.objects.has(onto):
             raise SwarmError(
-                f"{UPSTREAM} names no commit that is here", hint=f"git swarm rollback reset --run {ground.run}"
+                f"{UPSTREAM} names no commit that is here", hint=f"git swarm rollback reset --run {step.run}"
             )
-        found = merged_onto(ground.session.repository, state.base, onto, state.tip_tree)
-        shadow = ground.place.shadow
-        tree = _with_runs(ground, found.tree)
+        found = merged_onto(step.session.repository, state.base, onto, state.tip_tree)
+        shadow = step.place.shadow
+        tree = _with_runs(step, found.tree)
         occupied = snapshot.in_the_way(shadow, tree)
         if occupied:
             return self._occupied(request, occupied)
-        snapshot.restore(shadow, tree, ground.session.layout.base)
+        snapshot.restore(shadow, tree, step.session.layout.base)
         result = self._told(request, list(found.conflicts), onto, state.base)
         return replace(result, brought=tree, trailers={ONTO: f"{onto} {state.base}"})
 
     def _counted(self, request: StepRequest) -> StepResult:
         """After the agent step that settles conflicts."""
-        ground = self.ground
-        state, begun = ground.state, beginning(ground)
-        tree, objects = state.tip_tree, ground.session.repository.objects
+        step = self.step
+        state, begun = step.state, beginning(step)
+        tree, objects = state.tip_tree, step.session.repository.objects
         before = objects.commit(begun.parent).tree
-        changed = {delta.path for delta in ground.session.repository.diffs.between(begun.tree, tree)}
-        told = ground.earlier(REBASE).get("files")
+        changed = {delta.path for delta in step.session.repository.diffs.between(begun.tree, tree)}
+        told = step.earlier(REBASE).get("files")
         named = {str(path) for path in told} if isinstance(told, list) else set()
         known = (before, objects.commit(state.base).tree)
         left = [path for path in sorted(changed | named) if self._is_marked(path, tree, known)]
@@ -68,7 +68,7 @@ class Rebase:
 
     def _is_marked(self, path: str, tree: str, known: tuple[str, ...]) -> bool:
         """Whether a file has markers of a conflict, and not only such as one of the two sides has in it."""
-        objects = self.ground.session.repository.objects
+        objects = self.step.session.repository.objects
         marks = set(_MARKER.findall(text_of(objects, tree, path) or ""))
         return bool(marks) and not any(
             marks <= set(_MARKER.findall(text_of(objects, side, path) or "")) for side in known
@@ -81,7 +81,7 @@ class Rebase:
             "onto": onto,
             "from": before,
             "old_tip": self._old_tip(),
-            "steps": len(self.ground.state.own_steps),
+            "steps": len(self.step.state.own_steps),
         }
         files = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
         summary = f"{files} in conflict" if conflicts else "no conflict"
@@ -90,22 +90,22 @@ class Rebase:
             summary=f"the code is merged onto {onto[:12]}: {summary}",
             concerns=tuple(f"{path}: in conflict" for path in conflicts[:_MOST_NAMED]),
         )
-        return reported(self.ground, request, handoff, report)
+        return reported(self.step, request, handoff, report)
 
     def _old_tip(self) -> str:
         """The last commit with the code of before."""
-        state = self.ground.state
-        return state.tip if state.ground.before is None else beginning(self.ground).parent
+        state = self.step.state
+        return state.tip if state.ground.before is None else beginning(self.step).parent
 
     def _occupied(self, request: StepRequest, names: list[str]) -> StepResult:
-        run, folder = self.ground.run, self.ground.place.shadow.path
+        run, folder = self.step.run, self.step.place.shadow.path
         handoff = Handoff(
             status=Status.BLOCKED,
             summary=f"{names[0]}: a file that git ignores lies where upstream has one now",
             blockers=(*names[:_MOST_NAMED], f"move it out of {folder}, then: git swarm resume {run}"),
         )
         report: dict[str, JsonValue] = {"conflicts": 0, "files": [], "in_the_way": [*names[:_MOST_NAMED]]}
-        return reported(self.ground, request, handoff, report)
+        return reported(self.step, request, handoff, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +113,16 @@ class CarryOver:
     """Says that the run belongs on its new base, or that it stays where it was. The commits follow by themselves:
     `runner/new_ground.py`."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground, state = self.ground, self.ground.state
+        step, state = self.step, self.step.state
         before = state.ground.before
         if before is None:
             return self._told(request, moved=False, reason="no rebase is under way")
-        if ground.earlier(REBASE).get("conflicts") != 0:
+        if step.earlier(REBASE).get("conflicts") != 0:
             return self._given_up(request, before)
-        spoken = last_word(ground.session.repository, state)
+        spoken = last_word(step.session.repository, state)
         approval = spoken.commit if spoken is not None and spoken.word is Word.APPROVES else None
         trailers = {REBASED: f"{state.base} {before}"}
         if approval is not None:
@@ -131,16 +131,16 @@ class CarryOver:
         return replace(result, trailers=trailers)
 
     def _given_up(self, request: StepRequest, before: str) -> StepResult:
-        ground, state = self.ground, self.ground.state
-        code = ground.session.repository.objects.commit(beginning(ground).parent).tree
-        tree = _with_runs(ground, code)
-        snapshot.restore(ground.place.shadow, tree, ground.session.layout.base)
+        step, state = self.step, self.step.state
+        code = step.session.repository.objects.commit(beginning(step).parent).tree
+        tree = _with_runs(step, code)
+        snapshot.restore(step.place.shadow, tree, step.session.layout.base)
         result = self._told(request, moved=False, reason="conflicts were left: the run stays on its base")
         is_there = state.base == state.ground.root  # rolled back into a rebase whose commits have moved
         return replace(result, brought=tree, trailers={REBASED: state.base} if is_there else {GIVEN_UP: before})
 
     def _told(self, request: StepRequest, *, moved: bool, reason: str, approval: str | None = None) -> StepResult:
-        state = self.ground.state
+        state = self.step.state
         report: dict[str, JsonValue] = {
             "moved": moved,
             "base": state.base if moved else state.ground.before or state.base,
@@ -152,24 +152,22 @@ class CarryOver:
         }
         summary = f"the run stands on {state.base[:12]}" if moved else f"nothing has moved: {reason}"
         voided = ("the approval is void: it was about the old base",) if approval is not None else ()
-        return reported(
-            self.ground, request, Handoff(status=Status.VERIFIED, summary=summary, concerns=voided), report
-        )
+        return reported(self.step, request, Handoff(status=Status.VERIFIED, summary=summary, concerns=voided), report)
 
 
-def beginning(ground: Ground) -> StepRecord:
+def beginning(step: KernelStep) -> StepRecord:
     """The step that began the rebase which is under way.
 
     :raises SwarmError: there is none.
     """
-    objects = ground.session.repository.objects
-    for record in reversed(ground.state.own_steps):
+    objects = step.session.repository.objects
+    for record in reversed(step.state.own_steps):
         message = parse_message(objects.commit(record.commit).message)
         if message is not None and ONTO in message.trailers:
             return record
-    raise SwarmError("no rebase is under way", hint=f"git swarm log {ground.run}")
+    raise SwarmError("no rebase is under way", hint=f"git swarm log {step.run}")
 
 
-def _with_runs(ground: Ground, code: str) -> str:
-    objects = ground.session.repository.objects
-    return objects.with_subtree(code, RUNS_FOLDER, objects.entry(ground.state.tip_tree, RUNS_FOLDER))
+def _with_runs(step: KernelStep, code: str) -> str:
+    objects = step.session.repository.objects
+    return objects.with_subtree(code, RUNS_FOLDER, objects.entry(step.state.tip_tree, RUNS_FOLDER))

@@ -16,7 +16,7 @@ from gitswarm.records.outcome import Status
 from gitswarm.runner.deciding.divergence import followed, is_in, newer
 from gitswarm.runner.landing.look import landing_target, users_git
 from gitswarm.runner.landing.plan import HEADS, short
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 
 UPSTREAM = "reset/upstream.json"
 
@@ -61,17 +61,17 @@ class Upstream:
 class FetchUpstream:
     """Fetches and compares."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground, state = self.ground, self.ground.state
+        step, state = self.step, self.step.state
         if state.shared:
             told = Upstream(None, "", problem="a run that was forked from another one stays on that one's base")
         elif state.ground.before is not None:
             told = Upstream(None, "", problem="a rebase of this run is under way")
         else:
-            told = _look(ground)
-        report = _report(ground.session.repository, state.base, told)
+            told = _look(step)
+        report = _report(step.session.repository, state.base, told)
         moved = report["moved"] is True
         summary = f"{told.name} has moved on, commits: {report['behind']}" if moved else "upstream has not moved"
         if told.problem:
@@ -81,29 +81,29 @@ class FetchUpstream:
             summary=f"{summary}; its history was rewritten" if told.rewritten and moved else summary,
             concerns=tuple(text for text in (told.problem, told.note) if text),
         )
-        return reported(ground, request, handoff, report)
+        return reported(step, request, handoff, report)
 
 
-def _look(ground: Ground) -> Upstream:
+def _look(step: KernelStep) -> Upstream:
     """The target of the run, or what that follows where it is ahead."""
-    session, repository, base = ground.session, ground.session.repository, ground.state.base
+    session, repository, base = step.session, step.session.repository, step.state.base
     target = landing_target(session)
     if target is None:
         return Upstream(
             None, "", problem="nothing says which branch the run lands on: git config swarm.deploy.target"
         )
     local = repository.refs.read(target)
-    tracked = _tracked(ground, target)
-    fetched, problem, deleted = _fetch(ground, tracked) if tracked is not None else (None, "", False)
+    tracked = _tracked(step, target)
+    fetched, problem, deleted = _fetch(step, tracked) if tracked is not None else (None, "", False)
     there = f"{short(tracked.ref)} of {tracked.remote}" if tracked is not None else ""
     chosen = newer(repository, base, local, fetched)
     if chosen is None:
         gone = problem or f"there is no branch {short(target)}"
         return Upstream(None, short(target), deleted=deleted or tracked is None, problem=gone)
     name = there if chosen == fetched else short(target)
-    known = tracked.known if tracked is not None and chosen == fetched else _began(ground, target)
+    known = tracked.known if tracked is not None and chosen == fetched else _began(step, target)
     rewritten = known is not None and is_in(repository, base, known) and not is_in(repository, base, chosen)
-    _remember(repository, _ref(ground), chosen)
+    _remember(repository, _ref(step), chosen)
     note = _note(repository, target, local, fetched, there)
     return Upstream(chosen, name, rewritten=rewritten, deleted=deleted, problem=problem, note=note)
 
@@ -115,30 +115,30 @@ def _note(repository: Repository, target: str, local: str | None, fetched: str |
     return f"{short(target)} and {there} have gone apart: whoever lands there has to bring them together"
 
 
-def _began(ground: Ground, target: str) -> str | None:
+def _began(step: KernelStep, target: str) -> str | None:
     """A commit that the target had: the run was started on it."""
-    started = ground.session.spec.base_ref
-    return ground.state.base if started in (target, short(target)) else None
+    started = step.session.spec.base_ref
+    return step.state.base if started in (target, short(target)) else None
 
 
-def _tracked(ground: Ground, target: str) -> Tracked | None:
+def _tracked(step: KernelStep, target: str) -> Tracked | None:
     """None: the target is of this repository alone."""
-    users, repository = users_git(ground.session), ground.session.repository
+    users, repository = users_git(step.session), step.session.repository
     remote, ref = (users.config(f"branch.{short(target)}.{key}") for key in ("remote", "merge"))
     if not remote or remote == "." or not ref or not ref.startswith(HEADS):
         return None
     return Tracked(remote, ref, followed(repository, target))
 
 
-def _fetch(ground: Ground, tracked: Tracked) -> tuple[str | None, str, bool]:
+def _fetch(step: KernelStep, tracked: Tracked) -> tuple[str | None, str, bool]:
     """The commit that upstream has; why it is not known; whether that is because the branch is gone there."""
-    users, ref = users_git(ground.session), _ref(ground)
+    users, ref = users_git(step.session), _ref(step)
     words = ["git", "fetch", *_QUIETLY, "--", tracked.remote, f"+{tracked.ref}:{ref}"]
     done = run_shell(
         shlex.join(words), cwd=users.folder, env={**users.own_env, **_NOBODY}, limits=CommandLimits(_FETCH_S)
     )
     if done.exit_code == 0:
-        return ground.session.repository.refs.read(ref), "", False
+        return step.session.repository.refs.read(ref), "", False
     if _GONE in done.output:
         return None, f"{tracked.remote} has no {short(tracked.ref)} any more", True
     said = next(iter(done.output.strip().splitlines()), "")
@@ -146,8 +146,8 @@ def _fetch(ground: Ground, tracked: Tracked) -> tuple[str | None, str, bool]:
     return None, f"git fetch {tracked.remote} did not succeed ({why})", False
 
 
-def _ref(ground: Ground) -> str:
-    return ground.session.layout.upstream_ref
+def _ref(step: KernelStep) -> str:
+    return step.session.layout.upstream_ref
 
 
 def _remember(repository: Repository, ref: str, commit: str) -> None:

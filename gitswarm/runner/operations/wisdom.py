@@ -15,7 +15,7 @@ from gitswarm.records.base import Record, timestamp
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 
 LEARNINGS = "wisdom/learnings.json"
 PROPOSALS = "wisdom/proposals.json"
@@ -27,18 +27,18 @@ RecordT = TypeVar("RecordT", bound=Record)
 class WriteTrail:
     """Adds what is valid of learnings and proposals; what is not is said, and nothing of it is kept."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground = self.ground
+        step = self.step
         problems: list[str] = []
         learnings = self._read(LEARNINGS, Learnings, problems)
         proposals = self._read(PROPOSALS, Proposals, problems)
         if learnings is None and proposals is None:
             report: dict[str, JsonValue] = {"written": False, "ref": WISDOM_REF, "commit": None}
             handoff = Handoff(status=Status.UNVERIFIED, summary="nothing to keep", concerns=tuple(problems))
-            return reported(ground, request, handoff, report)
-        session = ground.session
+            return reported(step, request, handoff, report)
+        session = step.session
         entry = self._entry(learnings or Learnings(), proposals or Proposals())
         store = WisdomStore(session.repository, session.around.clock, session.redactor)
         written = store.add(entry)
@@ -59,11 +59,11 @@ class WriteTrail:
             "lessons": lessons,
         }
         status = Status.UNVERIFIED if problems else Status.VERIFIED
-        return reported(ground, request, Handoff(status=status, summary=told, concerns=tuple(problems)), report)
+        return reported(step, request, Handoff(status=status, summary=told, concerns=tuple(problems)), report)
 
     def _read(self, artifact: str, schema: type[RecordT], problems: list[str]) -> RecordT | None:
         """An artifact as the branch holds it; None, and a problem more: it is missing, or not valid."""
-        content = self.ground.text(artifact)
+        content = self.step.text(artifact)
         if not content:
             problems.append(f"{artifact} is missing")
             return None
@@ -76,10 +76,10 @@ class WriteTrail:
             return None
 
     def _entry(self, learnings: Learnings, proposals: Proposals) -> RunWisdom:
-        session, state = self.ground.session, self.ground.state
+        session, state = self.step.session, self.step.state
         landed = last_landing(session.repository, state) is not None
         return RunWisdom(
-            run_id=self.ground.run,
+            run_id=self.step.run,
             date=timestamp(session.around.clock()),
             flows=session.spec.flows,
             base=state.base,

@@ -7,7 +7,7 @@ import json
 import shlex
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -92,7 +92,8 @@ def _gathered(
     old: CaseResults | Missing = "not needed"
     harness = _harness(order.shell, changes, found)
     found = replace(found, harness=(*found.harness, *harness))
-    runs = _ExtraRuns(session, step, base, code, outcome.result.duration_ms / 1000)
+    usual_s, most_s = outcome.result.duration_ms / 1000, session.spec.settings.proof.max_time
+    runs = _ExtraRuns(session, order.shell, base, code, usual_s, partial(_tested, session, step), most_s)
     if needs_base(found, final, base_tests, partial(text_of, objects, code)):
         before = runs.on(base)
         if isinstance(before, SuiteRun) and before.asked and not final.asked:
@@ -103,7 +104,7 @@ def _gathered(
             mixed = _old_tests_on(session, base, code, found)
             report = runs.on(mixed) if mixed != code else "not possible"
             old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
-    alone = _alone(runs, final, _excusable(found, final, before))
+    alone = _alone(runs, step.request.worktree, final, _excusable(found, final, before))
     near = frozenset(each.change.path for each in found.files)
     return Proof(
         final,
@@ -147,16 +148,14 @@ def _excusable(found: TestChanges, final: SuiteRun, before: SuiteRun | Missing) 
     return [case.name for case in red_cases(final) if case.name not in red_before and not is_own(case, own)]
 
 
-def _alone(runs: _ExtraRuns, final: SuiteRun, names: Sequence[str]) -> CaseResults | None:
+def _alone(runs: _ExtraRuns, worktree: Path, final: SuiteRun, names: Sequence[str]) -> CaseResults | None:
     """These tests once more: without the others, or with them where the runner takes no names.
 
     None: they are none, or too many.
     """
-    request = runs.step.request
-    order = request.command
-    if final.results is None or order is None or order.shell is None or not 0 < len(names) <= _MOST_AGAIN:
+    if final.results is None or not 0 < len(names) <= _MOST_AGAIN:
         return None
-    argv = select_tests(order.shell, names, final.results, package_scripts(request.worktree))
+    argv = select_tests(runs.line, names, final.results, package_scripts(worktree))
     report = runs.on(runs.code, shlex.join(argv) if argv is not None else None)
     return report.results if isinstance(report, SuiteRun) else None
 
@@ -225,15 +224,16 @@ class _ExtraRuns:
     """Test runs beside that of a test step: of fresh checkouts, set up as the run's worktree is, one after the other.
 
     `base`, `code`: code trees of the run's base and as it is now. `usual_s`: seconds that the step's own run took;
-    `spent_s`: that these took.
+    `left_s`: that all of these may take from here on.
     """
 
     session: Session
-    step: OpenStep
+    line: str
     base: str
     code: str
     usual_s: float
-    spent_s: float = 0
+    make: Callable[[str, str | None, float], SuiteRun | Missing]
+    left_s: float
 
     def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
         """Once per tree and command while this process owns the run. It is kept in no file: an agent could write
@@ -241,38 +241,44 @@ class _ExtraRuns:
 
         :param line: in place of the test command.
         """
-        order = self.step.request.command
-        asked = json.dumps([tree, line or (order.shell if order else None), self.session.spec.settings.setup])
+        asked = json.dumps([tree, line or self.line, self.session.spec.settings.setup])
         reports = self.session.reports
         if asked not in reports:
             began = time.monotonic()
             reports[asked] = self._run(tree, line)
-            self.spent_s += time.monotonic() - began
+            self.left_s -= time.monotonic() - began
         return reports[asked]
 
     def _run(self, tree: str, line: str | None) -> SuiteRun | Missing:
-        session, step = self.session, self.step
-        left_s = session.spec.settings.proof.max_time - self.spent_s
-        limit_s = min(left_s, max(_SHORTEST_S, _TIMES_USUAL * self.usual_s))
+        limit_s = min(self.left_s, max(_SHORTEST_S, _TIMES_USUAL * self.usual_s))
         if limit_s <= 0:
             return "no time"
+        observer = self.session.around.observer
         what = "what failed once more" if line or tree == self.code else "the new code by the old tests"
-        session.around.observer.notice(f"testing {'the base' if tree == self.base else what}")
+        observer.notice(f"testing {'the base' if tree == self.base else what}")
         try:
-            with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
-                run_base = place.path / session.layout.base
-                env = {**step.request.env, "RUN_BASE": str(run_base)}
-                order = command_order(session, step.plan.step, place.path, env)
-                if order is None:
-                    return "not possible"
-                order = replace(order, shell=line or order.shell, timeout_s=min(order.timeout_s, limit_s))
-                asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
-                began = time.time()
-                told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
-                if told.status is Result.FAILED:
-                    return "no time" if told.duration_ms >= order.timeout_s * 1000 else "not possible"
-                in_tree = {} if told.report_files else _left_in(place.path, began)
-                return suite_run(session, place.path, told, in_tree)
+            return self.make(tree, line, limit_s)
         except SwarmError as error:
-            session.around.observer.notice(f"this could not be tested: {error.message}")
+            observer.notice(f"this could not be tested: {error.message}")
             return "not possible"
+
+
+def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit_s: float) -> SuiteRun | Missing:
+    """The step's test command, or `line`, in a checkout of `tree` that is gone afterwards.
+
+    :raises SetupFailedError: the project's setup failed there.
+    """
+    with landing_place(session, step.place.shadow, step.plan.before.base, tree) as place:
+        run_base = place.path / session.layout.base
+        env = {**step.request.env, "RUN_BASE": str(run_base)}
+        order = command_order(session, step.plan.step, place.path, env)
+        if order is None:
+            return "not possible"
+        order = replace(order, shell=line or order.shell, timeout_s=min(order.timeout_s, limit_s))
+        asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
+        began = time.time()
+        told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
+        if told.status is Result.FAILED:
+            return "no time" if told.duration_ms >= order.timeout_s * 1000 else "not possible"
+        in_tree = {} if told.report_files else _left_in(place.path, began)
+        return suite_run(session, place.path, told, in_tree)

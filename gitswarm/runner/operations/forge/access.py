@@ -11,17 +11,17 @@ from gitswarm.runner.landing.look import users_git
 from gitswarm.runner.operations.forge.github import GitHub
 from gitswarm.runner.operations.forge.gitlab import GitLab
 from gitswarm.runner.operations.forge.port import Forge, ForgeError
-from gitswarm.runner.operations.forge.program import Program
+from gitswarm.runner.operations.forge.program import ForgeCli
 from gitswarm.runner.session import MARKER, Session
 
 NO_FORGE = "no forge is configured"
 _URL = re.compile(r"[a-z+]+://(?:[^@/]*@)?(?P<host>[^/:]+)(?P<port>:\d+)?/(?P<path>.+)")
 _SCP = re.compile(r"(?:[^@/]*@)?(?P<host>[^/:]{2,}):(?P<path>[^/].*)")
-_FORGES: dict[str, Callable[[Program, str, str], Forge]] = {"gh": GitHub, "glab": GitLab}
+_FORGES: dict[str, Callable[[ForgeCli, str, str], Forge]] = {"gh": GitHub, "glab": GitLab}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ForgeRemote:
     """A repository on a server."""
 
     host: str
@@ -48,15 +48,15 @@ def configured_forge(session: Session) -> Forge | None:
         )
     env = {name: value for name, value in session.around.env.items() if name not in LOCAL_VARIABLES}
     # A call that outlives us is ended by whoever resumes the run, before it asks what is there.
-    program = Program(rules.forge, {**env, MARKER: session.layout.run_id}, session.repository.main_folder)
+    program = ForgeCli(rules.forge, {**env, MARKER: session.layout.run_id}, session.repository.main_folder)
     return make(program, place.host, place.path)
 
 
-def place_of(url: str) -> Place | None:
+def place_of(url: str) -> ForgeRemote | None:
     """Host and path of a repository's address; None: it is none on a server. A port counts for the web only."""
     found = _URL.fullmatch(url) or (_SCP.fullmatch(url) if "://" not in url else None)
     if found is None:
         return None
     port = (found["port"] or "") if url.startswith("http") else ""
     path = found["path"].strip("/").removesuffix(".git")
-    return Place(f"{found['host']}{port}", path) if path else None
+    return ForgeRemote(f"{found['host']}{port}", path) if path else None

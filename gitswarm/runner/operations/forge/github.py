@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from gitswarm.runner.operations.forge.port import Check, CheckState, ForgeError, PullRequest, Remark
-from gitswarm.runner.operations.forge.program import Fields, Program
+from gitswarm.runner.operations.forge.program import Fields, ForgeCli
 
 _PAGE = "per_page=100"
 _CONCLUSIONS: dict[str, CheckState] = {"success": "passed", "neutral": "passed", "skipped": "skipped"}
@@ -17,7 +17,7 @@ _STATUSES: dict[str, CheckState] = {"success": "passed", "pending": "pending"}
 class GitHub:
     """One repository there. `path`: OWNER/REPO."""
 
-    program: Program
+    program: ForgeCli
     host: str
     path: str
     name: str = "gh"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from gitswarm.runner.operations.forge.port import Check, CheckState, ForgeError, PullRequest, Remark
-from gitswarm.runner.operations.forge.program import Fields, Program
+from gitswarm.runner.operations.forge.program import Fields, ForgeCli
 
 _PAGE = "per_page=100"
 _DRAFT = "Draft: "
@@ -25,7 +25,7 @@ _STATES: dict[str, CheckState] = {
 class GitLab:
     """One project there. `path`: GROUP/…/PROJECT."""
 
-    program: Program
+    program: ForgeCli
     host: str
     path: str
     name: str = "glab"

@@ -14,7 +14,7 @@ from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.branch import branch_of
 from gitswarm.runner.operations.forge.feedback import bounded, from_forge, given_feedback
 from gitswarm.runner.operations.forge.port import ForgeError
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 
 NOTHING = Feedback()
 
@@ -33,7 +33,7 @@ class _Harvest:
 class Harvest:
     """What a file says, else what the forge has; nothing to bring home is a result too."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
         found = self._found()
@@ -50,11 +50,11 @@ class Harvest:
             summary=f"{count}: {found.reason}" if found.reason else count,
             concerns=found.concerns,
         )
-        return reported(self.ground, request, handoff, report)
+        return reported(self.step, request, handoff, report)
 
     def _found(self) -> _Harvest:
-        session = self.ground.session
-        given = given_feedback(session, self.ground.state)
+        session = self.step.session
+        given = given_feedback(session, self.step.state)
         if given is not None:
             return _Harvest("file", given)
         try:
@@ -67,7 +67,7 @@ class Harvest:
         """
         :raises ForgeError: it could not be asked.
         """
-        session, run = self.ground.session, self.ground.run
+        session, run = self.step.session, self.step.run
         forge = configured_forge(session)
         if forge is None:
             return _Harvest("none", reason=NO_FORGE)

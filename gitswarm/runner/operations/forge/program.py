@@ -32,7 +32,7 @@ _HTTP_UNKNOWN = frozenset({404, 422})
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ForgeCli:
     """`env`: the user's own environment; `folder`: where it is started, the main checkout."""
 
     name: str

@@ -19,8 +19,8 @@ from gitswarm.runner.operations.checks import secrets_in
 from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.branch import branch_of, has_change, publish_branch, target_there
 from gitswarm.runner.operations.forge.port import Forge, ForgeError, PullRequest, Remark
-from gitswarm.runner.operations.forge.texts import Mark, Proposal, harmless
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.forge.texts import Mark, RequestText, harmless
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.step.secrets import described
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 
@@ -34,7 +34,7 @@ HARVESTED = "review/pr_feedback.json"
 class Publish:
     """Sends what the step names among its inputs: the text, and once they are due status, answers and report."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, emit: Emit) -> StepResult:
         kept = self._kept_here()
@@ -42,27 +42,27 @@ class Publish:
             return self._not_published(
                 request, Handoff(status=Status.VERIFIED, summary=f"not published: {kept}"), kept
             )
-        found = secrets_in(self.ground.session, self.ground.state)
+        found = secrets_in(self.step.session, self.step.state)
         if found:
             return self._not_published(request, self._barred(found), "secrets bar publishing", len(found))
-        shown = _Shown(self.ground, emit)
+        shown = _Shown(self.step, emit)
         try:
             shown.bring_into_line(self._named())
         except ForgeError as error:
             shown.report["reason"] = error.message
             said = tuple(text for text in (error.message, error.hint) if text)
             handoff = Handoff(status=Status.UNVERIFIED, summary=f"{shown.summary}: {error.message}", concerns=said)
-            return reported(self.ground, request, handoff, shown.report)
+            return reported(self.step, request, handoff, shown.report)
         handoff = Handoff(
             status=Status.UNVERIFIED if shown.concerns else Status.VERIFIED,
             summary=shown.summary,
             concerns=tuple(shown.concerns),
         )
-        return reported(self.ground, request, handoff, shown.report)
+        return reported(self.step, request, handoff, shown.report)
 
     def _kept_here(self) -> str:
         """Why the run is nothing for a forge; "" when it is."""
-        session, state = self.ground.session, self.ground.state
+        session, state = self.step.session, self.step.state
         if session.spec.settings.review.forge == "none":
             return NO_FORGE
         if was_played(session, state) and not session.spec.allow_stub:
@@ -73,14 +73,14 @@ class Publish:
         report: dict[str, JsonValue] = {"published": False, "reason": reason, "text": TEXT}
         if secrets:
             report["secrets"] = secrets
-        return reported(self.ground, request, handoff, report)
+        return reported(self.step, request, handoff, report)
 
     def _barred(self, found: Sequence[SecretFound]) -> Handoff:
         """A watched run waits for a person to take them out; nobody else's word changes it."""
-        watched = self.ground.session.spec.human is HumanPolicy.SUPERVISED
+        watched = self.step.session.spec.human is HumanPolicy.SUPERVISED
         told = tuple(map(described, found[:5]))
         count = f"{len(found)} secret{' bars' if len(found) == 1 else 's bar'} it"
-        way_on = f"take them out in the run's worktree, then: git swarm resume {self.ground.run} --adopt"
+        way_on = f"take them out in the run's worktree, then: git swarm resume {self.step.run} --adopt"
         return Handoff(
             status=Status.BLOCKED if watched else Status.UNVERIFIED,
             summary=f"not published: {count}",
@@ -89,7 +89,7 @@ class Publish:
         )
 
     def _named(self) -> frozenset[str]:
-        plan = self.ground.plan
+        plan = self.step.plan
         named = (parse_artifact(name, plan.flow.id) for name in plan.step.teaching.inputs)
         return frozenset(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
@@ -98,7 +98,7 @@ class Publish:
 class _Shown:
     """What is on the forge so far. Each change asks first whether it was made already."""
 
-    ground: Ground
+    step: KernelStep
     emit: Emit
     report: dict[str, JsonValue] = field(default_factory=lambda: {"published": False, "reason": "", "text": TEXT})
     concerns: list[str] = field(default_factory=list)
@@ -108,11 +108,11 @@ class _Shown:
         """
         :raises ForgeError: something went wrong; the report says how far it came.
         """
-        ground = self.ground
-        proposal = Proposal.of(ground.text(TEXT), ground.session.redactor.scrub)
+        step = self.step
+        proposal = RequestText.of(step.text(TEXT), step.session.redactor.scrub)
         if proposal is None:
-            raise ForgeError(f"{TEXT} has no title", hint=f"git swarm show --run {ground.run}")
-        forge = configured_forge(ground.session)
+            raise ForgeError(f"{TEXT} has no title", hint=f"git swarm show --run {step.run}")
+        forge = configured_forge(step.session)
         if forge is None:
             raise ForgeError(NO_FORGE)
         status = self._status() if STATUS in named else None
@@ -122,32 +122,32 @@ class _Shown:
         remarks = forge.remarks(request)
         trusted = {request.author, forge.account()} - {""}
         own = [remark for remark in remarks if remark.author in trusted]
-        if status is not None and ground.earlier(HARVESTED).get("source") != "file":  # what a file said has no page
+        if status is not None and step.earlier(HARVESTED).get("source") != "file":  # what a file said has no page
             self._answer(forge, request, (remarks, own), status.replies)
         if REPORT in named:
             self._tell(forge, request, own)
 
     def _status(self) -> PullRequestStatus | None:
         try:
-            return PullRequestStatus.from_json(self.ground.text(STATUS).encode())
+            return PullRequestStatus.from_json(self.step.text(STATUS).encode())
         except ValidationError:
             self.concerns.append(f"{STATUS} is missing, or does not keep its schema: the request stays as it is")
             return None
 
-    def _requested(self, forge: Forge, proposal: Proposal, status: PullRequestStatus | None) -> PullRequest | None:
+    def _requested(self, forge: Forge, proposal: RequestText, status: PullRequestStatus | None) -> PullRequest | None:
         """The open request, saying what it should; None: people have closed it."""
-        ground, branch = self.ground, branch_of(self.ground.run)
+        step, branch = self.step, branch_of(self.step.run)
         standing = forge.find(branch)
         if standing is not None and not standing.is_open:
             self.report |= {"url": standing.url, "number": standing.number, "reason": "the request was closed there"}
             self.summary = f"not published: {standing.url} was closed there"
             self.concerns.append(f"{standing.url} is closed; opened there again, it is brought up to date")
             return None
-        self.emit(Event(EventKind.INTENT, {"key": f"publish {ground.run}", "forge": forge.name, "branch": branch}))
-        commit = publish_branch(ground.session, ground.state, proposal.title)
+        self.emit(Event(EventKind.INTENT, {"key": f"publish {step.run}", "forge": forge.name, "branch": branch}))
+        commit = publish_branch(step.session, step.state, proposal.title)
         self.report |= {"branch": branch, "commit": commit}
         if standing is None:
-            forge.create(branch, target_there(ground.session), proposal.title, proposal.body)
+            forge.create(branch, target_there(step.session), proposal.title, proposal.body)
             standing = forge.find(branch)
             if standing is None:
                 raise ForgeError(
@@ -169,7 +169,7 @@ class _Shown:
         answered: list[JsonValue] = []
         self.report["answered"] = answered
         for reply in replies:
-            mark = Mark(self.ground.run, reply.to)
+            mark = Mark(self.step.run, reply.to)
             remark = by_id.get(reply.to)
             if remark is None:
                 self.concerns.append(f"{STATUS}: nothing to answer has the id {reply.to}")
@@ -180,10 +180,10 @@ class _Shown:
 
     def _tell(self, forge: Forge, request: PullRequest, own: list[Remark]) -> None:
         """One report, in the place of the one before."""
-        text = self._harmless(self.ground.text(REPORT))
+        text = self._harmless(self.step.text(REPORT))
         if not text:
             return
-        mark = Mark(self.ground.run)
+        mark = Mark(self.step.run)
         body, standing = mark.under(text), mark.found_in(own)
         if standing is None:
             forge.comment(request, body)
@@ -192,4 +192,4 @@ class _Shown:
         self.report["reported"] = True
 
     def _harmless(self, text: str) -> str:
-        return harmless(text, self.ground.session.redactor.scrub)
+        return harmless(text, self.step.session.redactor.scrub)

@@ -22,14 +22,14 @@ def harmless(text: str, scrub: Scrub) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class RequestText:
     """Title and text of a request."""
 
     title: str
     body: str
 
     @classmethod
-    def of(cls, page: str, scrub: Scrub) -> Proposal | None:
+    def of(cls, page: str, scrub: Scrub) -> RequestText | None:
         """The first line with something on it is the title; None: there is none."""
         lines = page.strip().splitlines()
         title = scrub(lines[0].lstrip("#").strip())[:_MOST_TITLE].strip() if lines else ""

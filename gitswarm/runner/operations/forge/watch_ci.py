@@ -16,7 +16,7 @@ from gitswarm.records.outcome import Status
 from gitswarm.runner.operations.deploying import MERGE_RESULT
 from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.port import Check, Forge, ForgeError
-from gitswarm.runner.operations.ground import Ground, reported
+from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.safety.redact.redactor import Redactor
 
 FIRST_POLL_S = 2.0
@@ -57,14 +57,14 @@ class _Seen:
 class WatchCi:
     """Ctrl-C and `git swarm stop` end the wait at once; `resume` waits again."""
 
-    ground: Ground
+    step: KernelStep
 
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
-        ground = self.ground
-        commit = ground.earlier(MERGE_RESULT).get("commit")
-        landed = ground.earlier(MERGE_RESULT).get("landed") is True and isinstance(commit, str)
+        step = self.step
+        commit = step.earlier(MERGE_RESULT).get("commit")
+        landed = step.earlier(MERGE_RESULT).get("landed") is True and isinstance(commit, str)
         try:
-            forge = configured_forge(ground.session) if landed else None
+            forge = configured_forge(step.session) if landed else None
             if forge is None:
                 seen = _Seen(reason=NO_FORGE if landed else "nothing landed")
             else:
@@ -77,12 +77,12 @@ class WatchCi:
         """
         :raises ForgeError: at the first look; later ones may fail.
         """
-        timeout = self.ground.session.spec.settings.deploy.ci_timeout
+        timeout = self.step.session.spec.settings.deploy.ci_timeout
         started, pause = time.monotonic(), FIRST_POLL_S
         seen = self._look(forge, commit)
         if not seen.is_done and not seen.reason:
             notice = f"waiting for the checks of {commit[:12]}, {timeout} s at most; Ctrl-C stops the wait"
-            self.ground.session.around.observer.notice(notice)
+            self.step.session.around.observer.notice(notice)
         while not seen.is_done and not seen.reason:
             passed = time.monotonic() - started
             if passed >= timeout or (not seen.checks and passed >= NO_CHECKS_S):
@@ -100,21 +100,21 @@ class WatchCi:
         if checks is not None:
             return _Seen(checks)
         reason = f"{forge.name} does not know {commit[:12]}: it was not pushed there"
-        pushes = self.ground.session.spec.settings.deploy.push
+        pushes = self.step.session.spec.settings.deploy.push
         return _Seen(reason=reason, concerns=(reason,) if pushes else ())
 
     def _wait(self, seconds: float, request: StepRequest) -> None:
         """
         :raises RunInterruptedError: a person wants the run to end.
         """
-        session, until = self.ground.session, time.monotonic() + seconds
+        session, until = self.step.session, time.monotonic() + seconds
         while time.monotonic() < until:
             if session.around.stop_requested() or session.requests.read() is not None:
                 raise RunInterruptedError
             request.ended.wait(min(_GLANCE_S, max(0.0, until - time.monotonic())))
 
     def _report(self, request: StepRequest, commit: JsonValue, seen: _Seen) -> StepResult:
-        redactor, checks = self.ground.session.redactor, seen.checks
+        redactor, checks = self.step.session.redactor, seen.checks
         report: dict[str, JsonValue] = {
             "state": seen.state,
             "commit": commit,
@@ -134,7 +134,7 @@ class WatchCi:
             summary="; ".join(text for text in (summary, counts, seen.reason) if text),
             concerns=seen.concerns or (() if fine else (f"{summary} ({counts})",)),
         )
-        return reported(self.ground, request, handoff, report)
+        return reported(self.step, request, handoff, report)
 
 
 def _told(check: Check, redactor: Redactor) -> dict[str, JsonValue]:

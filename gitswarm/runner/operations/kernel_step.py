@@ -18,7 +18,7 @@ from gitswarm.runner.step.plan import StepPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class KernelStep:
     """One execution of a kernel step: the run that it finds, and where it works."""
 
     session: Session
@@ -50,7 +50,7 @@ class Ground:
 
 
 def reported(
-    ground: Ground,
+    step: KernelStep,
     request: StepRequest,
     handoff: Handoff,
     report: Mapping[str, JsonValue],
@@ -58,12 +58,12 @@ def reported(
 ) -> StepResult:
     """The result of an operation that came to its end, whatever it found. The report is the step's first output, and
     `evidence.operation` of conditions."""
-    for artifact in ground.plan.artifacts[:1]:
+    for artifact in step.plan.artifacts[:1]:
         path = request.run_base / artifact
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(pretty_json(dict(report)))
     return StepResult(
-        ground.plan.step.id,
+        step.plan.step.id,
         Result.SUCCEEDED,
         handoff.summary,
         handoff=handoff,

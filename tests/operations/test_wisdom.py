@@ -390,7 +390,7 @@ def test_an_applied_proposal_is_an_ordinary_commit_and_no_checkout_knows_of_it(t
         f"{head}|Test User|user@example.org|Test User|Say spaces"
     )
     body = taught.git("log", "-1", "--format=%b", branch)
-    assert body.startswith("Tabs broke the tables twice.\n\nSwarm-SpecProposal: run-")
+    assert body.startswith("Tabs broke the tables twice.\n\nSwarm-Proposal: run-")
     assert taught.git("show", f"{branch}:AGENTS.md") == "Be kind.\nUse spaces."
     assert taught.git("show", f"{branch}:docs/new.md") == "New."
     assert taught.git("ls-tree", branch, "run.sh").startswith("100755")

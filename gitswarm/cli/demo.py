@@ -114,7 +114,7 @@ def _run_all(repository: Repository, project: Path) -> None:
         script.unlink()
         tip = repository.resolve("HEAD")
         landed = f"landed as {tip[:12]}" if name == "honest" and tip != base else "nothing landed"
-        out(f"{name:<10} {state.layout.run_id} {state.end}: {len(state.steps)} steps, {landed}")
+        out(f"{name:<10} {state.layout.run_id} {state.end}, {landed}")
     out(f"folder     {project}")
     swarm = _our_name()
     out("look around:")

@@ -214,8 +214,11 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
             why = parse_message(repository.objects.commit(state.tip).message)
             out(f"because    {why.body if why else ''}")
         out(f"go on      {way_on(state, status)}")
-    elif way_home(repository, state).startswith("git swarm approve"):
-        out(f"approve    git swarm approve {run}")
+    else:
+        home = way_home(repository, state)
+        for word in ("approve", "land"):
+            if home.startswith(f"git swarm {word}"):
+                out(f"{word:<10} {home}")
     out(f"look       git swarm log {run}")
     out(f"review     git swarm diff {run}")
     out(f"with git   git diff {state.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")

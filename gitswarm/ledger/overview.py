@@ -12,7 +12,7 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
@@ -127,8 +127,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
 
 
 def way_home(repository: RepositoryReader, state: RunState) -> str:
-    """The next command for a run that succeeded: approve, land, then nothing; only a look at one that
-    never lands, or was rejected."""
+    """The next command for a run that succeeded: approve, land, then nothing, as for one that changed no code; only
+    a look at one that never lands, or was rejected."""
     run = state.layout.run_id
     spec = spec_fields(repository, state)
     if (spec.scripted or is_played(state)) and not spec.allow_stub:
@@ -136,10 +136,11 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
     rejected = _spoken(repository, state, Word.REJECTS)
     if rejected is not None and rejected.valid:
         return f"git swarm diff {run}"
+    if is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree):
+        return ""
     if standing_approval(repository, state) is None:
         return f"git swarm approve {run}"
-    nothing = is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree)
-    return "" if nothing or _is_home(repository, state) else f"git swarm land {run}"
+    return "" if _is_home(repository, state) else f"git swarm land {run}"
 
 
 def is_played(state: RunState) -> bool:
@@ -263,8 +264,10 @@ def way_on(state: RunState, status: RunStatus) -> str:
     if status is RunStatus.RUNNING:
         return f"git swarm events {run} --follow"
     if status is RunStatus.PAUSED and state.last_step is not None:
-        if state.last_step.status is Status.BLOCKED:
+        if state.last_step.status is Status.BLOCKED and not (state.last_step.engine == KERNEL and state.blocking):
             return f"git swarm resume {run} -m 'ANSWER'"
         if state.blocking:
             return f"git swarm resume {run} --accept '{state.blocking[0].id}=WHY'   (or -m 'what to do instead')"
+    if status is RunStatus.UNPROVEN and state.blocking:
+        return f"git swarm resume {run}   (or: git swarm approve {run} --accept '{state.blocking[0].id}=WHY')"
     return f"git swarm resume {run}"

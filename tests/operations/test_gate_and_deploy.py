@@ -184,3 +184,39 @@ def test_a_bounce_tells_the_next_build_why(project: Project) -> None:
     assert "sent the run back" not in first
     assert "Why the gate sent the run back" in second
     assert "CE-1: a flag is gone (cli.py:3)" in second
+
+
+TESTED = """\
+id: gate
+steps:
+  - {id: run_tests, engine: command, command: test}
+  - {id: late, station: fix-forward-runner}
+  - {id: decide, station: merge-decider}
+  - {id: approve, engine: kernel, operation: approve, teaching: {outputs: [approval.json]}}
+"""
+
+
+def test_code_that_changes_behind_the_gates_tests_is_not_approved(project: Project) -> None:
+    test = "from app import x\n\n\ndef test_x():\n    assert x > 0\n"
+    files = {**FILES, "tests/test_app.py": test, "conftest.py": "", ".swarm/flows/gate.yaml": TESTED}
+    before = project.commit(files)
+    decided = {"write": {"RUN_BASE/gate/merge_decision.json": decision("MERGE")}}
+    script = {"steps": {"make": MAKE, "late": {"write": {"app.py": "x = -1\n"}}, "decide": decided}}
+    ask(project, "start", *FLOWS, "--script", project.script(json.dumps(script)), "--autopilot", "--allow-stub")
+    (run,) = project.json("list")
+    assert (run["state"], project.git("rev-parse", "HEAD")) == ("unproven", before)
+    against = project.json("show", "approve", "--run", run["run_id"], "--evidence")["operation"]["against"]
+    assert against == ["tests_not_run@gate/tests: no test of gate has seen its code"]
+    refused = ask(project, "land", run["run_id"])
+    assert (refused.code, project.git("rev-parse", "HEAD")) == (1, before)
+
+
+def test_what_is_found_after_an_approval_keeps_it_from_landing(project: Project) -> None:
+    late = GATE + "  - {id: late, engine: command, command: {run: 'exit 1'}}\n"
+    before = project.commit({**FILES, ".swarm/flows/gate.yaml": late})
+    run = play(project, MAKE, "MERGE", "--autopilot", "--allow-stub")["run_id"]
+    assert "1 blocking concern open" in result(project, run)["reason"]
+    assert project.git("rev-parse", "HEAD") == before
+    project.swarm("approve", run, "--accept", "command_red@gate/late=known")
+    project.swarm("land", run)
+    assert project.git("show", "HEAD:app.py") == "x = 2"

@@ -50,12 +50,12 @@ def approve_run(
         return refused
     subject = subject_of(session, state)
     standing = standing_approval(session.repository, state)
-    if standing is not None:
-        return Approval(standing.commit, subject, is_new=False, state=state)
     accepted = accepted_concerns(session, state, accept or {})
     still = [each for each in subject.concerns if each.blocking and each.id not in {one.id for one in accepted}]
     if still:
         return _unproven(session, still)
+    if standing is not None and not accepted:
+        return Approval(standing.commit, subject, is_new=False, state=state)
     waived = "".join(f"; accepted {each.id}: {each.why}" for each in accepted)
     summary = f"approved: {subject.size}; {subject.tests}{waived}"
     handoff = Handoff(status=Status.VERIFIED, summary=summary, observations=(note,) if note else ())

@@ -44,6 +44,7 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
         changed=bool(changed),
         hook_files=_hook_files(session, standing, bases, changed) if standing is not None else (),
         checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
+        blocking=tuple(concern.id for concern in state.blocking),
     )
 
 

@@ -11,30 +11,31 @@ from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.concerns import open_concerns
+from gitswarm.runner.step.findings import accepted_so_far, not_waived
 from gitswarm.runner.step.test_steps import untested
 
 
 def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
-    """What is open in a run that has ended, with what it would have found at the end of its way.
-
-    :param state: a run that has ended.
-    """
+    """What is open, with what the run would find at the end of its way: nothing is approved untested."""
     known = open_concerns(session, state)
     if state.end is RunStatus.SUCCEEDED:
         return known
     entered = (session.specs.flows[name] for name in dict.fromkeys(state.tally.journey))
     missing = ((flow.id, step) for flow in entered if (step := untested(session, state, flow)) is not None)
     names = {concern.id for concern in known}
+    told = f"the run is {state.end}, and " if state.end is not None else ""
     skipped = (
         Concern(
             id=concern_id("tests_not_run", flow, step),
             flag="tests_not_run",
             blocking=True,
-            fact=f"the run is {state.end}, and no test of {flow} has seen its code",
+            fact=f"{told}no test of {flow} has seen its code",
         )
         for flow, step in missing
     )
-    return (*known, *(concern for concern in skipped if concern.id not in names))
+    accepted = accepted_so_far(session, state)
+    more = (concern for concern in skipped if concern.id not in names and not_waived(concern, accepted) is not None)
+    return (*known, *more)
 
 
 def accepted_concerns(session: Session, state: RunState, accept: Mapping[str, str]) -> tuple[AcceptedConcern, ...]:

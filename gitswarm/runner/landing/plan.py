@@ -32,7 +32,7 @@ class Facts:
     approval's signature does not count, when one is required. `target`: full name, None when nothing says which;
     `tip`: where it is, None when it does not exist. `landings` are the run's own on it, newest first. `bases`: where
     target and run parted. `changed`: the code of the run differs from there; `hook_files`: what of that decides
-    what the user's hooks do. `checkouts` stand on the target.
+    what the user's hooks do. `checkouts` stand on the target. `blocking`: ids of open concerns that block.
     """
 
     run: str
@@ -49,6 +49,7 @@ class Facts:
     changed: bool
     hook_files: tuple[str, ...]
     checkouts: tuple[Checkout, ...]
+    blocking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def decide_landing(facts: Facts, wish: Wish, strategy: LandStrategy) -> Way | La
     earlier = next((found for found in facts.landings if found.approved == facts.standing.about), None)
     if earlier is not None:
         return Landed(earlier, facts.target)
-    refused = facts.unsigned or _unrelated(facts) or _untrusted(facts, wish) or _occupied(facts)
+    refused = _unproven(facts) or facts.unsigned or _unrelated(facts) or _untrusted(facts, wish) or _occupied(facts)
     return refused or Way(facts.standing, facts.target, wish.strategy or strategy)
 
 
@@ -104,6 +105,18 @@ def _unapproved(facts: Facts) -> Refused | None:
     }[word.word if word is not None else None]
     look = f"git swarm diff {run}"
     return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
+
+
+def _unproven(facts: Facts) -> Refused | None:
+    """What was found after the approval: the code is the same, and what is known of it is not."""
+    if not facts.blocking:
+        return None
+    count = len(facts.blocking)
+    ids = " ".join(f"--accept '{each}=WHY'" for each in facts.blocking)
+    return Refused(
+        f"{count} blocking concern{'' if count == 1 else 's'} open: {facts.blocking[0]}",
+        f"git swarm approve {facts.run} {ids}",
+    )
 
 
 def _untargeted(facts: Facts) -> Refused | None:

@@ -14,13 +14,13 @@ from gitswarm.records.outcome import Status
 from gitswarm.records.routing import HumanPolicy
 from gitswarm.runner.landing.attempt import Outcome, landing_operation, unsound
 from gitswarm.runner.landing.look import facts_of
+from gitswarm.runner.landing.open_at_end import concerns_at_end
 from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
 from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import subject_of
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.step.acceptance import read_decision
-from gitswarm.runner.step.concerns import open_concerns
 
 MERGE_RESULT = "deploy/merge_result.json"
 
@@ -51,7 +51,7 @@ class Approve:
 def _against(step: KernelStep) -> Iterator[str]:
     """What stands against a merge, whatever an agent decided."""
     session, state = step.session, step.state
-    yield from (f"{concern.id}: {concern.fact}" for concern in open_concerns(session, state, blocking=True))
+    yield from (f"{concern.id}: {concern.fact}" for concern in concerns_at_end(session, state) if concern.blocking)
     refused = unsound(session)
     if refused is not None:
         yield refused.reason
@@ -109,7 +109,7 @@ class Land:
 
     def _refused(self, request: StepRequest, refused: Refused) -> StepResult:
         report: dict[str, JsonValue] = {"landed": False, "commit": None, "target": None, "reason": refused.reason}
-        concerns = tuple(text for text in (*refused.paths, refused.said, refused.hint) if text)
+        concerns = tuple(text for text in (*refused.paths, refused.said) if text)
         handoff = Handoff(status=Status.UNVERIFIED, summary=f"not landed: {refused.reason}", concerns=concerns)
         return reported(self.step, request, handoff, report)
 

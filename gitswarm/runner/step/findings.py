@@ -81,7 +81,7 @@ def find_concerns(
         if settled:
             closed.append(concern.id)
     closed.extend(met_commands(session, plan, outcome))
-    waived = (*_accepted(session, before), *accepted)
+    waived = (*accepted_so_far(session, before), *accepted)
     new = (not_waived(each, waived) for each in found.values() if each.id not in known or each.id in closed)
     opened = tuple(each for each in new if each is not None)
     still = [about for name, about in known.items() if name not in closed]
@@ -363,7 +363,7 @@ def _as_at_base(session: Session, before: RunState, tree: str, paths: tuple[str,
     return all(objects.entry(base, path) == objects.entry(tree, path) for path in paths)
 
 
-def _accepted(session: Session, before: RunState) -> tuple[AcceptedConcern, ...]:
+def accepted_so_far(session: Session, before: RunState) -> tuple[AcceptedConcern, ...]:
     """What people accepted so far."""
     found: list[AcceptedConcern] = []
     for record in before.steps:

@@ -216,6 +216,9 @@ def _coming(repository: RepositoryReader, state: RunState, decided: DecisionFiel
         return _after(decided)
     if state.end is None:
         return _after(_newest(repository, state, state.tip))
+    if state.end is RunStatus.UNPROVEN and state.blocking:
+        about = state.blocking[0].opened_by
+        return _Coming(None if about.engine == "command" else about.step)  # where red tests send it only a flow tells
     last = state.last_step
     before = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
     if last is None or (before is not None and (before.to_step or before.resumes)):

@@ -128,7 +128,7 @@ _DOC_SUFFIXES = frozenset({".md", ".rst", ".adoc", ".mdx"})
 _PICTURES = frozenset({".png", ".svg", ".jpg", ".jpeg", ".gif", ".webp"})
 _DOC_NAMES = re.compile(
     r"^(?:readme|changelog|changes|history|news|license|licence|copying|notice|authors|contributors|contributing|security"
-    r"|code_of_conduct)(?:\.\w{1,8})?$",
+    r"|code_of_conduct)(?:\.(?:md|markdown|rst|txt|adoc|asciidoc|org|html))?$",
     re.IGNORECASE,
 )
 _CONFIG = (

@@ -37,7 +37,7 @@ class ClaudeSettings(Record):
 
 
 class TestSuite(Record):
-    """One of several test commands of a project. `paths`: globs of what it is about; none: everything."""
+    """One of several test commands of a project. `paths`: what it is about, as in a .gitignore; none: everything."""
 
     __test__: ClassVar[bool] = False  # pytest takes every Test* that a test module imports for a test
 

@@ -291,6 +291,20 @@ AT_THE_END: Mapping[str, Story] = {
         files={"check.sh": f"env -u PYTEST_ADDOPTS {PYTEST}\n"},
         blocking=held("not_compared@work/test"),
     ),
+    "the product keeps state between calls": Story(
+        [
+            write(
+                {
+                    "app.py": APP.replace(
+                        "def total(prices):\n    return sum(prices)",
+                        "SEEN = []\n\n\ndef total(prices):\n    SEEN.extend(prices)\n    return sum(SEEN)",
+                    )
+                }
+            )
+        ],
+        files={"tests/test_more.py": "from app import total\n\n\ndef test_more():\n    assert total([4]) == 4\n"},
+        blocking=held("tests_red@work/test"),
+    ),
     "one test fewer in a report of the project's own": Story(
         [write(broken(ONLY_TAX))], files=OWN_RUNNER, blocking=held("tests_deleted@work/test")
     ),

@@ -37,11 +37,20 @@ def check_landings(
     approved = {statement.about for statement in said if statement.word is Word.APPROVES}
     for landing in found:
         if landing.approved not in chain.ids:
-            yield _finding(landing, f"{TRAILER} names {landing.approved}, which is not on the run's branch")
+            found_aside = _is_kept(repository, layout, landing.approved)
+            what = "was rolled back since" if found_aside else "is not on the run's branch"
+            finding = _finding(landing, f"{TRAILER} names {landing.approved}, which {what}")
+            yield finding.model_copy(update={"severity": "warning"}) if found_aside else finding
             continue
         if landing.approved not in approved:
             yield _finding(landing, f"{TRAILER} names {landing.approved}, which nobody approved")
         yield from _tree(repository, layout, landing, chain.base or "")
+
+
+def _is_kept(repository: Repository, layout: RunLayout, commit: str) -> bool:
+    """Whether a rollback has set a commit aside."""
+    kept = repository.refs.list(layout.rollback_prefix)
+    return any(repository.git.run("merge-base", "--is-ancestor", commit, name).returncode == 0 for name in kept)
 
 
 def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Finding]:

@@ -149,15 +149,21 @@ def _excusable(found: TestChanges, final: SuiteRun, before: SuiteRun | Missing) 
 
 
 def _alone(runs: _ExtraRuns, worktree: Path, final: SuiteRun, names: Sequence[str]) -> CaseResults | None:
-    """These tests once more: without the others, or with them where the runner takes no names.
+    """These tests once more: without the others, or with them where the runner takes no names. What passes alone has
+    to pass beside the others too: what fails there every time, the next who runs the suite will see.
 
     None: they are none, or too many.
     """
     if final.results is None or not 0 < len(names) <= _MOST_AGAIN:
         return None
     argv = select_tests(runs.line, names, final.results, package_scripts(worktree))
-    report = runs.on(runs.code, shlex.join(argv) if argv is not None else None)
-    return report.results if isinstance(report, SuiteRun) else None
+    alone = runs.on(runs.code, shlex.join(argv)) if argv is not None else None
+    if isinstance(alone, SuiteRun) and alone.results is not None:
+        passed = alone.results.named()
+        if not any(name in passed and passed[name].is_green for name in names):
+            return alone.results
+    again = runs.on(runs.code)
+    return again.results if isinstance(again, SuiteRun) else None
 
 
 def _landed_base(session: Session, base: str) -> str:

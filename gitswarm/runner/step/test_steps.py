@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
@@ -71,5 +69,9 @@ def _runs(session: Session, record: StepRecord, step: Step) -> bool:
 
 
 def _matters(path: str, paths: tuple[str, ...]) -> bool:
-    about = not paths or any(fnmatchcase(path, glob) for glob in paths)
-    return about and role_of(path) != "docs"
+    if paths:
+        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most runs need not wait for
+
+        if not GitIgnoreSpec.from_lines(each.removeprefix("./") for each in paths).match_file(path):
+            return False
+    return role_of(path) != "docs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -212,6 +213,9 @@ def plain_message(item: Any) -> str:
     if item["type"] in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
         given = item["input"]
         return f"expected a list: [{given}]" if isinstance(given, str | int | float) else "expected a list"
+    if item["type"] == "literal_error":
+        known = re.findall(r"'([^']*)'", str(item["ctx"]["expected"]))
+        return f"'{item['input']}' is none of its values{did_you_mean(str(item['input']), known)}"
     return str(item["msg"]).removeprefix("Value error, ")
 
 

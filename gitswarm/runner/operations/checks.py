@@ -35,7 +35,8 @@ class Verify:
         report = verify_run(session.repository, session.layout)
         errors = [finding for finding in report.findings if finding.severity == "error"]
         told: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
-        summary = f"{report.commits} commits, {len(errors)} of {len(report.findings)} findings are errors"
+        count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}" if errors else "no error"
+        summary = f"{count} in the ledger of {report.commits} commit{'' if report.commits == 1 else 's'}"
         handoff = Handoff(
             status=Status.UNVERIFIED if errors else Status.VERIFIED,
             summary=summary,

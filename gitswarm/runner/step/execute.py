@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gitswarm.engines.base import Emit, Engine, StepRequest, StepResult
-from gitswarm.errors import StorageError
+from gitswarm.errors import StorageError, SwarmError
 from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import expired_events
@@ -74,10 +74,10 @@ def ask(engine: Engine, request: StepRequest, emit: Emit, clock: Clock) -> StepR
     except StorageError:
         raise  # our own journal: not the engine's failure
     except Exception as error:  # noqa: BLE001 - the engine border
-        reason = f"{type(error).__name__}: {error}"
-        result = StepResult(request.execution.step, Result.FAILED, output="", error=reason, cost_usd=None)
-    cost = usd(result.cost_usd)
-    return replace(result, cost_usd=cost, started_at=started, completed_at=timestamp(clock()))
+        reason = error.message if isinstance(error, SwarmError) else f"{type(error).__name__}: {error}"
+        cost = None if engine.capabilities.session else 0.0
+        result = StepResult(request.execution.step, Result.FAILED, output="", error=reason, cost_usd=cost)
+    return replace(result, cost_usd=usd(result.cost_usd), started_at=started, completed_at=timestamp(clock()))
 
 
 def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> StagedCommit:

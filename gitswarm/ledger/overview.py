@@ -267,7 +267,7 @@ def way_on(state: RunState, status: RunStatus) -> str:
     if status is RunStatus.RUNNING:
         return f"git swarm events {run} --follow"
     if status is RunStatus.PAUSED and state.last_step is not None:
-        if state.last_step.status is Status.BLOCKED and not (state.last_step.engine == KERNEL and state.blocking):
+        if state.last_step.status is Status.BLOCKED and state.last_step.engine != KERNEL:
             return f"git swarm resume {run} -m 'ANSWER'"
         if state.blocking:
             return f"git swarm resume {run} --accept '{state.blocking[0].id}=WHY'   (or -m 'what to do instead')"

@@ -94,6 +94,20 @@ class GateFindings(Record):
         return self
 
 
+def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
+    """As the newest version has them. One that is left out is as it was last, and one that was ever blocking still is:
+    nobody gets rid of a finding by leaving it out, or by calling it a trifle.
+
+    :param versions: the oldest first.
+    """
+    known: dict[str, GateFinding] = {}
+    blocking: set[str] = set()
+    for version in versions:
+        known |= {each.id: each for each in version.findings}
+        blocking |= {each.id for each in version.findings if each.blocking}
+    return tuple(each.model_copy(update={"blocking": each.id in blocking}) for each in known.values())
+
+
 def unanswered(decision: MergeDecision, findings: Iterable[GateFinding]) -> Iterator[GateFinding]:
     """Open blocking findings that a verdict passes over: one that merges has to make each a condition, and any other
     has to name it among its blockers."""

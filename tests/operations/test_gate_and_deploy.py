@@ -220,3 +220,35 @@ def test_what_is_found_after_an_approval_keeps_it_from_landing(project: Project)
     project.swarm("approve", run, "--accept", "command_red@gate/late=known")
     project.swarm("land", run)
     assert project.git("show", "HEAD:app.py") == "x = 2"
+
+
+def test_a_finding_that_is_left_out_is_still_open(project: Project) -> None:
+    gate = """\
+id: gate
+steps:
+  - {id: fix, station: gate-fixer}
+  - {id: fix_again, station: gate-fixer}
+  - {id: decide, station: merge-decider}
+  - {id: approve, engine: kernel, operation: approve, teaching: {outputs: [approval.json]}}
+"""
+    before = project.commit({**FILES, ".swarm/flows/gate.yaml": gate})
+    finding = {"id": "SEC-1", "audit": "scan", "fact": "a hole", "blocking": True, "outcome": "open"}
+    path = "RUN_BASE/gate/gate_findings.json"
+    steps = {
+        "make": MAKE,
+        "fix": {"write": {path: json.dumps({"findings": [finding]})}},
+        "fix_again": {"write": {path: json.dumps({"findings": []})}},
+        "decide": {"write": {"RUN_BASE/gate/merge_decision.json": decision("MERGE")}},
+    }
+    ask(
+        project,
+        "start",
+        *FLOWS,
+        "--script",
+        project.script(json.dumps({"steps": steps})),
+        "--autopilot",
+        "--allow-stub",
+    )
+    (run,) = project.json("list")
+    assert "artifact_invalid@gate/decide" in [each["id"] for each in run["open_concerns"]]
+    assert project.git("rev-parse", "HEAD") == before

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.ledger.approval import Word, last_landing
+from gitswarm.ledger.approval import Word, last_landing, standing_approval
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.routing import HumanPolicy
@@ -36,38 +36,57 @@ class Approve:
         decision = read_decision(step.session, step.state)
         verdict = decision.verdict.value if decision is not None else None
         against = list(_against(step)) if decision is not None and decision.verdict.merges else []
-        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": list(against)}
+        told: list[JsonValue] = [each.what for each in against]
+        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": told}
         if decision is None or not decision.verdict.merges:
             summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
             return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
         if against:
             return reported(step, request, _refusal(step, against), report)
+        standing = standing_approval(step.session.repository, step.state)
+        if standing is not None:  # a person's, perhaps signed, is worth more
+            handoff = Handoff(status=Status.VERIFIED, summary=f"approved before, by {standing.by}")
+            return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
         subject = subject_of(step.session, step.state)
         handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
         said = {Word.APPROVES.value: f"{subject.tip} {subject.code}"}
         return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, said)
 
 
-def _against(step: KernelStep) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Objection:
+    """What stands against an approval, and the command that takes it out of the way."""
+
+    what: str
+    way_on: str
+
+
+def _against(step: KernelStep) -> Iterator[_Objection]:
     """What stands against a merge, whatever an agent decided."""
-    session, state = step.session, step.state
-    yield from (f"{concern.id}: {concern.fact}" for concern in concerns_at_end(session, state) if concern.blocking)
+    session, state, run = step.session, step.state, step.run
+    for concern in concerns_at_end(session, state):
+        if concern.blocking:
+            accept = f"git swarm resume {run} --accept '{concern.id}=WHY'"
+            yield _Objection(f"{concern.id}: {concern.fact}", accept)
     refused = unsound(session)
     if refused is not None:
-        yield refused.reason
+        yield _Objection(refused.reason, refused.hint)
     if session.spec.settings.deploy.require_signature:
-        yield "deploy.require_signature: a person has to sign (git swarm approve)"
+        facts = facts_of(session, state, Wish())
+        if facts.standing is None or facts.unsigned is not None:
+            sign = f"git swarm approve {run}, then: git swarm resume {run}"
+            yield _Objection("a person has to sign: deploy.require_signature", sign)
 
 
-def _refusal(step: KernelStep, against: list[str]) -> Handoff:
-    """A watched run waits for a person's word on what is open; nobody else's changes it."""
-    first = against[0].partition(": ")[0]
+def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
+    """A watched run waits for a person; nobody else's word changes it."""
     watched = step.session.spec.human is HumanPolicy.SUPERVISED
+    told = tuple(each.what for each in against)
     return Handoff(
         status=Status.BLOCKED if watched else Status.UNVERIFIED,
-        summary=f"not approved, although the verdict merges: {against[0]}",
-        blockers=(*against, f"git swarm resume {step.run} --accept '{first}=WHY'") if watched else (),
-        concerns=() if watched else tuple(against),
+        summary=f"not approved, although the verdict merges: {told[0]}",
+        blockers=(*told, against[0].way_on) if watched else (),
+        concerns=() if watched else told,
     )
 
 

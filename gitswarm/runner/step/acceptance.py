@@ -23,7 +23,7 @@ from gitswarm.records.acceptance import (
 )
 from gitswarm.records.base import Record
 from gitswarm.records.deploy_decision import DeployDecision
-from gitswarm.records.merge_decision import GateFindings, MergeDecision, unanswered
+from gitswarm.records.merge_decision import GateFindings, MergeDecision, standing_findings, unanswered
 from gitswarm.records.review import PullRequestStatus, ReviewWorklist, WorklistCount, count_worklist
 from gitswarm.records.text import listed
 from gitswarm.records.traceability import Traceability
@@ -172,10 +172,14 @@ def _unknown_criteria(session: Session, before: RunState, written: Mapping[str, 
 
 def _decision_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
     decision = _read(MergeDecision, written.get(f"{session.layout.base}/{MERGE_DECISION}"))
-    found = _read(GateFindings, _stored(session, before, GATE_FINDINGS))
-    if decision is not None and found is not None:
-        for finding in unanswered(decision, found.findings):
-            yield f"{MERGE_DECISION}: {decision.verdict} passes over {finding.id}, which is open and blocking"
+    if decision is None:
+        return
+    objects, path = session.repository.objects, f"{session.layout.base}/{GATE_FINDINGS}"
+    trees = dict.fromkeys((*(record.tree for record in before.tally.entered.get("gate", ())), before.tip_tree))
+    versions = (_read(GateFindings, objects.file(tree, path)) for tree in trees)
+    found = standing_findings(version for version in versions if version is not None)
+    for finding in unanswered(decision, found):
+        yield f"{MERGE_DECISION}: {decision.verdict} passes over {finding.id}, which is open and blocking"
 
 
 def _counted_last(session: Session, before: RunState, step: tuple[str, str]) -> AcProgress | None:

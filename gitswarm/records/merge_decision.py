@@ -95,8 +95,8 @@ class GateFindings(Record):
 
 
 def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
-    """As the newest version has them. One that is left out is as it was last, and one that was ever blocking still is:
-    nobody gets rid of a finding by leaving it out, or by calling it a trifle.
+    """As the newest version has them. What is left out is as it was last, and what was ever blocking is still: nobody
+    gets rid of a finding by leaving it out, or by calling it a trifle.
 
     :param versions: the oldest first.
     """

@@ -252,3 +252,22 @@ steps:
     (run,) = project.json("list")
     assert "artifact_invalid@gate/decide" in [each["id"] for each in run["open_concerns"]]
     assert project.git("rev-parse", "HEAD") == before
+
+
+def test_the_verdict_of_an_earlier_gate_is_none(project: Project) -> None:
+    before = project.commit(FILES)
+    steps = {
+        "make": [{**MAKE, "leaves_out": ["impl_changes_summary.md"]}] * 3 + [{"write": {"app.py": "x = 9\n"}}],
+        "decide": [
+            {"write": {"RUN_BASE/gate/merge_decision.json": decision("MERGE")}},
+            {"summary": "I would not merge this"},
+        ],
+    }
+    script = project.script(json.dumps({"steps": steps}))
+    ask(project, "start", *FLOWS, "--script", script, "--autopilot", "--allow-stub")
+    (run,) = project.json("list")
+    assert run["state"] == "unproven"
+    ask(project, "resume", run["run_id"])
+    against = project.json("show", "approve", "--run", run["run_id"], "--evidence")["operation"]["against"]
+    assert against == ["the verdict is that of an earlier gate, on other code"]
+    assert project.git("rev-parse", "HEAD") == before

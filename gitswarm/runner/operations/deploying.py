@@ -20,7 +20,7 @@ from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import subject_of
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
-from gitswarm.runner.step.acceptance import read_decision
+from gitswarm.runner.step.acceptance import MERGE_DECISION, read_decision
 
 MERGE_RESULT = "deploy/merge_result.json"
 
@@ -68,6 +68,8 @@ def _against(step: KernelStep) -> Iterator[_Objection]:
         if concern.blocking:
             accept = f"git swarm resume {run} --accept '{concern.id}=WHY'"
             yield _Objection(f"{concern.id}: {concern.fact}", accept)
+    if not _is_of_this_gate(step):
+        yield _Objection("the verdict is that of an earlier gate, on other code", f"git swarm approve {run}")
     refused = unsound(session)
     if refused is not None:
         yield _Objection(refused.reason, refused.hint)
@@ -76,6 +78,16 @@ def _against(step: KernelStep) -> Iterator[_Objection]:
         if facts.standing is None or facts.unsigned is not None:
             sign = f"git swarm approve {run}, then: git swarm resume {run}"
             yield _Objection("a person has to sign: deploy.require_signature", sign)
+
+
+def _is_of_this_gate(step: KernelStep) -> bool:
+    """Whether the verdict was written since the gate was entered; the run may have been in one before."""
+    entered = step.state.tally.entered.get(step.plan.flow.id, ())
+    if not entered:
+        return True
+    objects, path = step.session.repository.objects, f"{step.session.layout.base}/{MERGE_DECISION}"
+    before = objects.commit(entered[0].parent).tree
+    return objects.entry(before, path) != objects.entry(step.state.tip_tree, path)
 
 
 def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:

@@ -158,3 +158,19 @@ def test_of_many_problems_the_first_are_told(project: Project) -> None:
     told = json.loads(project.swarm("show", "plan@1", "--evidence").stdout)["artifact_problems"]
     assert len(told) == 21
     assert told[0].endswith("problems, of which the first 20 follow")
+
+
+def test_a_matrix_that_leaves_criteria_out_is_told(project: Project) -> None:
+    fewer = json.loads(json.dumps(MATRIX))
+    fewer["requirements"][0]["acceptance_criteria"] = fewer["requirements"][0]["acceptance_criteria"][:1]
+    gone = [each["id"] for each in MATRIX["requirements"][0]["acceptance_criteria"][1:]]
+    assert gone
+    outputs = {"outputs": ["plan/ac_matrix.json"]}
+    steps = [{"id": name, "station": "test-strategist", "teaching": outputs} for name in ("plan", "again")]
+    project.commit({".swarm/flows/twice.yaml": yaml.safe_dump({"id": "twice", "steps": steps})})
+    written = {"plan": MATRIX, "again": fewer}
+    played = {name: {"write": {"RUN_BASE/plan/ac_matrix.json": json.dumps(text)}} for name, text in written.items()}
+    ask(project, "start", "twice", "--script", project.script(json.dumps({"steps": played})))
+    (run,) = project.json("list")
+    told = {each["id"]: each["names"] for each in run["open_concerns"]}
+    assert told == {"criteria_removed@twice/again": gone}

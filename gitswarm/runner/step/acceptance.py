@@ -170,6 +170,16 @@ def _unknown_criteria(session: Session, before: RunState, written: Mapping[str, 
         yield f"{AC_STATUS}: {AC_MATRIX} has no criterion {listed(unknown)}"
 
 
+def dropped_criteria(session: Session, before: RunState, written: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Criteria of the run that a new matrix leaves out."""
+    new = _read(AcMatrix, written.get(f"{session.layout.base}/{AC_MATRIX}"))
+    old = read_matrix(session, before) if new is not None else None
+    if new is None or old is None:
+        return ()
+    kept = {each.id for each in new.criteria()}
+    return tuple(each.id for each in old.criteria() if each.id not in kept)
+
+
 def _decision_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:
     decision = _read(MergeDecision, written.get(f"{session.layout.base}/{MERGE_DECISION}"))
     if decision is None:

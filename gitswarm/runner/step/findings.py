@@ -24,7 +24,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems
+from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems, dropped_criteria
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
@@ -133,6 +133,10 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     tests = _tests_of(session, outcome.code_tree, changes)
     yield from _merged(plan, (*judge_change(changes, removed), *find_subtle_ways(changes, tests))).values()
     yield from _of_artifacts(session, plan, outcome)
+    dropped = dropped_criteria(session, plan.before, outcome.artifacts)
+    if dropped:
+        fact = f"{listed(dropped)}: the new matrix has them no more"
+        yield _concern(plan, "criteria_removed", fact, dropped, blocking=False)
     yield from _of_role(plan, outcome)
     yield from unmet_commands(session, plan, outcome)
 
@@ -232,7 +236,10 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     if invented:
         yield _concern(plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented)
     # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
+    # What tests count or cover is told of who changed code.
     told = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}
+    if not outcome.evidence.diff.files:
+        told |= {"test_count_decreased", "coverage_dropped"}
     for finding in verdict.findings if verdict is not None else ():
         if finding.flag not in told and finding.flag not in _BY_TEXT:
             told.add(finding.flag)

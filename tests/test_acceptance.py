@@ -37,7 +37,7 @@ FLOW = {
         {"id": "close", "station": "build-cleanup"},
     ],
 }
-MATRIX = {
+MATRIX: dict[str, Any] = {
     "requirements": [
         {
             "id": "REQ-001",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.resources import bundled
+from gitswarm.routing.macro import ALL
 from gitswarm.specs.library import load_library
 from gitswarm.specs.promises import promised_artifacts
 from tests.conftest import Project
@@ -112,3 +113,37 @@ def test_each_promised_artifact_that_is_missing_is_found(real_project: Project) 
     missing = {f"artifact_missing@build/{step}": list(names[:1]) for step, names in owed.items() if names}
     del missing["artifact_missing@build/clarify"]  # the loops that stall go to the sidequest that writes it
     assert found == missing
+
+
+SLICE = tuple(name for name in SDISTS if "pyparsing" in name)
+"""Of the usual run; the others belong to the soak."""
+
+
+@pytest.mark.parametrize(
+    "real_project",
+    [pytest.param(name.partition("/")[2], marks=() if name in SLICE else pytest.mark.soak) for name in SDISTS],
+    indirect=True,
+)
+def test_all_flows_run_through_without_a_script(real_project: Project) -> None:
+    """Landed with --allow-stub, and not without; what the first run kept is there for the second."""
+    project, base = real_project, real_project.git("rev-parse", "HEAD")
+
+    project.swarm("start", "all", "-m", "tidy up", "--allow-stub", "--autopilot")
+
+    (first,) = project.json("list")
+    steps = project.json("log", first["run_id"])
+    assert list(dict.fromkeys(step["flow"] for step in steps)) == list(ALL)
+    assert len(steps) >= 60
+    assert (project.git("rev-parse", "HEAD^"), project.git("status", "--porcelain")) == (base, "")
+    assert project.git("diff", "--name-only", "HEAD^").splitlines() == ["swarm-stub.txt"]
+    project.swarm("verify", first["run_id"])
+    assert f"{first['run_id']}.json" in project.git("ls-tree", "--name-only", "refs/swarm/wisdom")
+
+    landed = project.git("rev-parse", "HEAD")
+    project.swarm("start", "all", "-m", "tidy up", "--autopilot")
+    second = max(project.json("list"), key=lambda run: run["run_id"])
+    text = project.git(
+        "show", f"shadow/{second['run_id']}:.swarm/runs/{second['run_id']}/deploy/deploy_decision.json"
+    )
+    assert json.loads(text)["decision"] == "NOT_DEPLOYED"
+    assert project.git("rev-parse", "HEAD") == landed

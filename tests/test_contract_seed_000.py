@@ -578,9 +578,11 @@ def test_without_a_script_json_outputs_are_json(unscripted: Mapping[str, Played]
     }
 
 
-def test_without_a_script_no_code_is_changed(unscripted: Mapping[str, Played]) -> None:
+def test_without_a_script_one_marked_file_is_all_that_changes(unscripted: Mapping[str, Played]) -> None:
     played = unscripted["claude-step"]
-    assert played.project.tree(f"shadow/{played.run}") == played.project.tree("main")
+    after, before = (played.project.tree(name) for name in (f"shadow/{played.run}", "main"))
+    assert before.items() <= after.items()
+    assert after.keys() - before.keys() == {"swarm-stub.txt"}
 
 
 def test_without_tests_a_command_step_is_skipped_and_judges_nothing(unscripted: Mapping[str, Played]) -> None:

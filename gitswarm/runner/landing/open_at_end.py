@@ -20,8 +20,10 @@ def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
     known = open_concerns(session, state)
     if state.end is RunStatus.SUCCEEDED:
         return known
-    entered = (session.specs.flows[name] for name in dict.fromkeys(state.tally.journey))
-    missing = ((flow.id, step) for flow in entered if (step := untested(session, state, flow)) is not None)
+    flows = (
+        session.specs.flows.get(name) for name in dict.fromkeys(state.tally.journey)
+    )  # a fork's may be another's
+    missing = ((flow.id, step) for flow in flows if flow and (step := untested(session, state, flow)) is not None)
     names = {concern.id for concern in known}
     told = f"the run is {state.end}, and " if state.end is not None else ""
     skipped = (

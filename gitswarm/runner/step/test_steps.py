@@ -18,11 +18,15 @@ def is_test_step(settings: FrozenSettings, step: Step) -> bool:
 
 
 def is_test_record(session: Session, record: StepRecord) -> bool:
-    """Command steps are never part of an interruption. Of a fork, the flow may be another run's."""
+    step = _step_of(session, record)
+    return step is not None and is_test_step(session.spec.settings, step)
+
+
+def _step_of(session: Session, record: StepRecord) -> Step | None:
+    """None for one of no flow's graph: command steps are never part of an interruption; of a fork, the flow may be
+    another run's."""
     flow = session.specs.flows.get(record.flow)
-    if record.is_aside or flow is None or not flow.has_step(record.step):
-        return False
-    return is_test_step(session.spec.settings, flow.step(record.step))
+    return flow.step(record.step) if flow and flow.has_step(record.step) and not record.is_aside else None
 
 
 def untested(session: Session, state: RunState, flow: Flow) -> str | None:
@@ -62,10 +66,8 @@ def suite_paths(settings: FrozenSettings, step: Step) -> tuple[str, ...]:
 
 
 def _runs(session: Session, record: StepRecord, step: Step) -> bool:
-    flow = session.specs.flows.get(record.flow)
-    if record.is_aside or flow is None or not flow.has_step(record.step):
-        return False
-    return flow.step(record.step).command == step.command
+    executed = _step_of(session, record)
+    return executed is not None and executed.command == step.command
 
 
 def _matters(path: str, paths: tuple[str, ...]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -26,7 +25,7 @@ from gitswarm.ledger.overview import way_home, way_on
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.ledger.stored_json import ConcernFields, concern_fields
+from gitswarm.ledger.stored_json import ConcernFields, concern_fields, deployed_as
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.review import Feedback
@@ -197,20 +196,6 @@ def concern_lines(concerns: Iterable[ConcernFields]) -> list[str]:
     ]
 
 
-def _deployed(repository: Repository, state: RunState) -> list[str]:
-    """What became of a run that came to its Deploy."""
-    content = repository.objects.file(state.tip_tree, f"{state.layout.base}/deploy/merge_result.json")
-    try:
-        said = json.loads(content or b"null")
-    except ValueError:
-        said = None
-    if not isinstance(said, dict):
-        return []
-    if said.get("landed") is True:
-        return [f"landed     {said.get('target')}, as {str(said.get('commit'))[:12]}"]
-    return hanging("not landed ", str(said.get("reason")))
-
-
 def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:
     spec = run_spec(repository, state)
     run = state.layout.run_id
@@ -219,7 +204,9 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
     first = f", {plural(len(state.blocking), 'blocking concern')}" if status is RunStatus.UNPROVEN else ""
     out(f"{run} {status}{first}: {steps}, {used.tokens} tokens, {money(used.cost_usd)}")
     out_lines(concern_lines(concern_fields(repository, state)))
-    out_lines(_deployed(repository, state))
+    deployed = deployed_as(repository, state)
+    if deployed is not None:
+        out_lines(hanging(*deployed))
     if status is RunStatus.UNPROVEN:
         out(f"go on      git swarm resume {run}")
         out(f"accept     git swarm approve {run} --accept '{state.blocking[0].id}=WHY'")

@@ -10,13 +10,12 @@ one of these; a bare call of what the tests' own modules define. Not counted: wh
 from __future__ import annotations
 
 import ast
-import operator
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from gitswarm.evidence.decided import decided_value, is_decided
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -119,7 +118,7 @@ def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -
             yield from _tests(module, node.body, f"{prefix}{node.name}::", min(marks, key=_WORST.index))
         elif isinstance(node, ast.If | ast.Try | ast.With) and not prefix:
             for part in (node.body, getattr(node, "orelse", [])):
-                if not (isinstance(node, ast.If) and _decided(node.test) is (part is not node.body)):
+                if not (isinstance(node, ast.If) and is_decided(node.test) is (part is not node.body)):
                     yield from _tests(module, part, prefix, mark)
 
 
@@ -168,7 +167,7 @@ def _marks_within(module: _Module, body: Sequence[ast.stmt]) -> Iterator[Mark]:
             if node.targets[0].id == "pytestmark":
                 listed = node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
                 yield from (_mark_of(module, each) for each in listed)
-            elif node.targets[0].id == "__test__" and _decided(node.value) is False:
+            elif node.targets[0].id == "__test__" and is_decided(node.value) is False:
                 yield "skip"
 
 
@@ -190,7 +189,7 @@ def _mark_of(module: _Module, decorator: ast.expr) -> Mark:
 def _by_condition(name: str, decorator: ast.expr) -> Mark:
     """`skipif(True)` is a skip, `skipif(False)` nothing."""
     condition = decorator.args[0] if isinstance(decorator, ast.Call) and decorator.args else None
-    decided = _decided(condition) if condition is not None and not _is_text(condition) else None
+    decided = is_decided(condition) if condition is not None and not _is_text(condition) else None
     if decided is None:
         return "skipif"
     return "skip" if decided is (name != "skipUnless") else ""
@@ -217,10 +216,10 @@ def _skipped_at_top(body: Sequence[ast.stmt]) -> Mark:
             owner = _dotted(call).rpartition(".")[0]
             if owner in {"pytest", "self", "unittest", ""}:
                 return _SKIPS[name]
-        if isinstance(statement, ast.If) and _decided(statement.test) is not False:
+        if isinstance(statement, ast.If) and is_decided(statement.test) is not False:
             inner = _skipped_at_top(statement.body)
             if inner:
-                return inner if _decided(statement.test) or inner == "xfail" else "skipif"
+                return inner if is_decided(statement.test) or inner == "xfail" else "skipif"
     return ""
 
 
@@ -247,7 +246,7 @@ def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     """What stands in a statement, without branches that are never taken or swallow what fails in them."""
     body, otherwise = getattr(statement, "body", []), getattr(statement, "orelse", [])
     if isinstance(statement, ast.If | ast.While):
-        decided = _decided(statement.test)
+        decided = is_decided(statement.test)
         yield from (block for block, kept in ((body, decided is not False), (otherwise, decided is not True)) if kept)
     elif isinstance(statement, ast.Try | ast.TryStar):
         yield from () if any(_swallows(handler) for handler in statement.handlers) else (body,)
@@ -263,7 +262,7 @@ def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
 
 def _does_compare(module: _Module, node: ast.AST, depth: int, inside: Function) -> bool:
     if isinstance(node, ast.Assert):
-        return _decided(node.test) is None
+        return is_decided(node.test) is None
     if isinstance(node, ast.Raise):
         return _last(node.exc) not in _SKIPS if node.exc is not None else True
     return _calls_test_code(module, node) or any(_call_compares(module, call, depth, inside) for call in _calls(node))
@@ -299,7 +298,7 @@ def _call_compares(module: _Module, call: ast.Call, depth: int, inside: Function
 
 def _is_void(operands: Sequence[ast.expr]) -> bool:
     """`assertTrue(True)`, `assertEqual(1, 1)`, `assertEqual(x, x)`."""
-    if all(_decided_value(each) is not None for each in operands):
+    if all(decided_value(each) is not None for each in operands):
         return True
     same = len(operands) > 1 and ast.dump(operands[0]) == ast.dump(operands[1])
     return same and not any(isinstance(node, ast.Call) for node in ast.walk(operands[0]))
@@ -331,66 +330,6 @@ def _suppresses(context: ast.expr) -> bool:
     if not isinstance(context, ast.Call) or _last(context.func) != "suppress":
         return False
     return any(_last(each) in _SWALLOWING for each in context.args)
-
-
-# what the text decides
-
-
-def _decided(test: ast.expr) -> bool | None:
-    """The truth of an expression that is the same whatever the code does; None if it depends on something."""
-    if isinstance(test, ast.Tuple):
-        return bool(test.elts)  # `assert (x == 1, "a message")`
-    value = _decided_value(test)
-    return None if value is None else bool(value[0])
-
-
-def _decided_value(node: ast.expr) -> tuple[object] | None:
-    """A constant, or what is made of constants only; `x == x` and `x or True` too."""
-    if isinstance(node, ast.Constant):
-        return (node.value,)
-    if isinstance(node, ast.Tuple | ast.List | ast.Set):
-        return (node.elts,) if all(_decided_value(each) is not None for each in node.elts) else None
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        return _decided_comparison(node)
-    return _decided_logic(node)
-
-
-def _decided_logic(node: ast.expr) -> tuple[object] | None:
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _decided(node.operand)
-        return None if inner is None else (not inner,)
-    if isinstance(node, ast.BoolOp):
-        stops = isinstance(node.op, ast.Or)
-        parts = [_decided(each) for each in node.values]
-        if stops in parts:
-            return (stops,)
-        return None if None in parts else (not stops,)
-    return None
-
-
-_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-
-
-def _decided_comparison(node: ast.Compare) -> tuple[object] | None:
-    left, right, how = node.left, node.comparators[0], node.ops[0]
-    if ast.dump(left) == ast.dump(right) and not any(isinstance(each, ast.Call) for each in ast.walk(left)):
-        return (isinstance(how, ast.Eq | ast.Is | ast.LtE | ast.GtE),)
-    compare = _COMPARED.get(type(how))
-    if compare is None or not (isinstance(left, ast.Constant) and isinstance(right, ast.Constant)):
-        return None
-    try:
-        return (bool(compare(left.value, right.value)),)
-    except TypeError:
-        return None
 
 
 def _dotted(node: ast.expr | None) -> str:

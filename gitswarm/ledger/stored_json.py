@@ -275,3 +275,17 @@ def folded(note: bytes) -> Iterator[str]:
         elif lines:
             yield " ".join(lines)
             lines = []
+
+
+def deployed_as(repository: RepositoryReader, state: RunState) -> tuple[str, str] | None:
+    """What became of a run that came to its Deploy: a label of a column's width, and where it landed or why not."""
+    content = repository.objects.file(state.tip_tree, f"{state.layout.base}/deploy/merge_result.json")
+    try:
+        fields = json.loads(content or b"null")
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    if fields.get("landed") is True:
+        return "landed     ", f"{fields.get('target')}, as {str(fields.get('commit'))[:12]}"
+    return "not landed ", str(fields.get("reason"))

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pydantic import JsonValue
-
 from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status, reset_words
@@ -19,7 +17,6 @@ from gitswarm.records.routing import (
     Decision,
     Frame,
     HumanPolicy,
-    Proposal,
     RoutingMode,
     RoutingSignal,
     RoutingSource,
@@ -28,6 +25,7 @@ from gitswarm.records.routing import (
 from gitswarm.routing import navigator
 from gitswarm.routing.graph import graph_transitions, onward
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
+from gitswarm.routing.offroad import graph_extended, offroad
 from gitswarm.routing.options import Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
@@ -41,8 +39,6 @@ CLARIFIER = "clarifier"
 """The sidequest that a pause becomes when nobody is there to answer."""
 
 _WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
-_BY_RULES = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC, RoutingSource.ESCALATE})
-"""Nobody was asked, or nobody's answer counted."""
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:
@@ -70,7 +66,7 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
     option = detour(nothing, quest, before, why, ("preflight",))
     transitions = Transitions(option, (option, before), option.reason)
     choice = take(option, transitions, RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *_offroad(choice, None, before))})
+    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, None, before))})
 
 
 def skip(situation: Situation) -> Choice:
@@ -113,7 +109,7 @@ def approve(decision: Decision, steps: int) -> Choice:
     )
     option = with_events(into_nodes(frame, decision.stack, proposal.why_now), graph_extended(proposal))
     choice = only(option, RoutingSource.NAVIGATOR)
-    return choice.model_copy(update={"events": (*choice.events, *_offroad(choice, proposal.after_step, back))})
+    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, proposal.after_step, back))})
 
 
 def decide(situation: Situation) -> Choice:
@@ -144,8 +140,8 @@ def decide(situation: Situation) -> Choice:
     chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(called.detours))
     choice, stall = chosen.choice, situation.progress.stall
     explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": chosen.asked})
-    offroad = _offroad(choice, situation.step_id, transitions.default, chosen.confidence)
-    told = (*choice.events, *called.events, *chosen.rejected, *offroad)
+    left = offroad(choice, situation.step_id, transitions.default, chosen.confidence)
+    told = (*choice.events, *called.events, *chosen.rejected, *left)
     return choice.model_copy(update={"explanation": explanation, "events": told})
 
 
@@ -181,7 +177,7 @@ def _onto_new_ground(situation: Situation, before: Candidate) -> Choice | None:
     option = inject_flow(situation, flow, before, why, priority=90)
     transitions = Transitions(option, (option, before), option.reason)
     choice = take(option, transitions, RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *_offroad(choice, situation.step_id, before))})
+    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, situation.step_id, before))})
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:
@@ -365,13 +361,6 @@ def _chosen(
     )
 
 
-def graph_extended(proposal: Proposal) -> Event:
-    """A proposal is carried out."""
-    nodes: list[JsonValue] = [node.id for node in proposal.nodes]
-    payload: dict[str, JsonValue] = {"proposal": proposal.id, "after": proposal.after_step, "nodes": nodes}
-    return Event(kind=EventKind.GRAPH_EXTENDED, payload=payload)
-
-
 def _wish(situation: Situation, transitions: Transitions) -> navigator.Verdict | None:
     """Where the agent itself would go on, as its envelope says."""
     envelope = situation.context.get("envelope")
@@ -386,31 +375,3 @@ def _rejection(who: str, verdict: navigator.Verdict) -> Event:
     return Event(
         kind=EventKind.ROUTING_REJECTED, payload={"from": who, "candidate_id": chosen, "problem": verdict.problem}
     )
-
-
-def _offroad(
-    choice: Choice, from_step: str | None, golden: Candidate | Continuation, confidence: Confidence | None = None
-) -> tuple[Event, ...]:
-    """The flow's own graph is left: said once, with the reason and with what the graph would have done (seed 001).
-
-    :param golden: the way that the graph takes by itself.
-    """
-    if choice.decision not in navigator.OFF_THE_GRAPH:
-        return ()
-    frame = choice.stack[-1] if choice.stack and choice.decision is not Action.SKIP else None
-    payload: dict[str, JsonValue] = {
-        "candidate_id": choice.candidate_id,
-        "from_step": from_step,
-        "instead_of": golden.candidate_id,
-        "why_now": choice.why_now.model_dump(mode="json") if choice.why_now else None,
-        "golden_path_step": golden.target if isinstance(golden, Candidate) else golden.step,
-        "actual_step": choice.to_step,
-        "route_type": choice.decision.name,
-        "rationale": choice.reason,
-        "return_address": frame.back.step if frame else None,
-        "confidence": confidence,
-        "evaluated_conditions": [trace.expression for trace in choice.explanation.conditions],
-        "tie_breaker_used": choice.routing_source not in _BY_RULES,
-        "offroad_rule": choice.offroad_rule,
-    }
-    return (Event(kind=EventKind.ROUTING_OFFROAD, payload=payload),)

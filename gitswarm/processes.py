@@ -8,8 +8,9 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,8 @@ _CHUNK_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20  # the most that a pipe holds without privileges (Linux: fs.pipe-max-size)
 _NOTE_BYTES = 48  # the note below with a 20-digit number
 _SWEEPS = 3
+_PR_SET_CHILD_SUBREAPER = 36
+_REAP_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,59 @@ def end_processes_with(marker: str, value: str) -> int:
         _end_each(found)
         ended.update(found)
     return len(ended)
+
+
+@contextlib.contextmanager
+def ending_strays() -> Iterator[None]:
+    """Ends what the block leaves running in sessions of its own, also what emptied its environment and was orphaned.
+
+    On Linux: orphans below us become our children (prctl(2), PR_SET_CHILD_SUBREAPER). Nothing else that starts
+    sessions may run beside the block.
+    """
+    if sys.platform != "linux":
+        yield
+        return
+    import ctypes  # noqa: PLC0415  needed only where steps are executed
+
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    before = _children()
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + _GRACE_S
+        while time.monotonic() < deadline and (strays := _strays(before)):  # their children become ours in turn
+            for pid in strays:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(_REAP_S)
+
+
+def _strays(before: set[int]) -> list[int]:
+    own = os.getsid(0)
+    found = []
+    for pid in _children() - before:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getsid(pid) != own:
+                found.append(pid)
+    return found
+
+
+def _children() -> set[int]:
+    """Of all our threads."""
+    found: set[int] = set()
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found.update(int(pid) for pid in listed.read_text(encoding="ascii").split())
+    return found
+
+
+def ancestors() -> Iterator[int]:
+    """Process ids of our parent, its parent, and so on, as far as they can be told."""
+    import psutil  # noqa: PLC0415  as below
+
+    with contextlib.suppress(psutil.Error):
+        yield from (parent.pid for parent in psutil.Process().parents())
 
 
 def program_of(pid: int) -> str | None:

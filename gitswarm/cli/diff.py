@@ -20,11 +20,19 @@ def diff(
     run: RunOption = None,
     evidence: Annotated[bool, Option("--evidence", help="The run's evidence files too.")] = False,
     stat: Annotated[bool, Option("--stat", help="Only how much changed in which file.")] = False,
+    ext_diff: Annotated[
+        bool, Option("--ext-diff", help="By the diff programs of the repository's own configuration too.")
+    ] = False,
 ) -> None:
-    """What a run, or one step of it, changed in the code; git shows it."""
+    """What a run, or one step of it, changed in the code; git shows it.
+
+    An agent may have configured a program in the repository: only those of the user's own configuration are run.
+    """
     repository = reader_here()
     old, new = _diff_ends(repository, what, run)
-    arguments = ["diff", *(["--stat"] if stat else []), old, new]
+    plain = not ext_diff and _names_programs(repository)
+    options = [*(["--stat"] if stat else []), *(["--no-ext-diff", "--no-textconv"] if plain else [])]
+    arguments = ["diff", *options, old, new]
     if not evidence:
         arguments += ["--", f":(top,exclude){RUNS_FOLDER}"]
     git = repository.checkout_git if repository.checkout else repository.git
@@ -37,6 +45,13 @@ def diff(
     )
     if done.returncode != 0:
         raise SwarmError(f"git diff ended with {done.returncode}", hint=f"git diff {old[:12]} {new[:12]}")
+
+
+def _names_programs(repository: RepositoryReader) -> bool:
+    """Whether the repository itself, and not the user, configures programs that show differences."""
+    arguments = ("config", "--show-scope", "-z", "--get-regexp", r"^diff\.(external|.*\.(command|textconv))$")
+    scopes = repository.git_in(repository.checkout_git_dir, None).run(*arguments).stdout.split(b"\0")[::2]
+    return bool({b"local", b"worktree"} & set(scopes))
 
 
 def _diff_ends(repository: RepositoryReader, what: str | None, run: str | None) -> tuple[str, str]:

@@ -33,8 +33,8 @@ def init(
     undo: Annotated[bool, Option("--undo", help="Take everything away again that it added.")] = False,
 ) -> None:
     """Guard this repository: no push of a run's commits before it landed. Prints every line that it adds."""
-    refuse_agent(os.environ, "init")
     repository = repository_here()
+    refuse_agent(os.environ, "init", repository.common_dir)
     if undo:
         _undo(repository)
         return

@@ -36,10 +36,10 @@ def approve(
     accept: AcceptOption = None,
 ) -> None:
     """Approve the code that a run has now; only approved code lands."""
-    refuse_agent(os.environ, "approve")
     if reject and not message.strip():
         raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
     repository = repository_here()
+    refuse_agent(os.environ, "approve", repository.common_dir)
     layout = find_run(repository, run)
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         state = settled(held.session, held.state)
@@ -69,8 +69,8 @@ def land(
     ] = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
-    refuse_agent(os.environ, "land")
     repository = repository_here()
+    refuse_agent(os.environ, "land", repository.common_dir)
     layout = find_run(repository, run)
     wish = Wish(strategy, target, trust_hooks)
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:

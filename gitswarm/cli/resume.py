@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
@@ -13,6 +14,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.rescue import rescue_branch
+from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.human import ResumeOptions
 
 UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")]
@@ -31,6 +33,8 @@ def resume(
 ) -> None:
     """Go on from the tip of a run, whatever ended it."""
     repository = repository_here()
+    if adopt or approve or accept:
+        refuse_agent(os.environ, "resume", repository.common_dir)
     layout = _find(repository, run)
     options = ResumeOptions(
         message, adopt=adopt, approve=approve, accept=accept_of(accept), feedback=feedback_of(feedback)
@@ -47,6 +51,7 @@ def skip(
 ) -> None:
     """Do not execute the next step, and go on behind it."""
     repository = repository_here()
+    refuse_agent(os.environ, "skip", repository.common_dir)
     layout = find_run(repository, run)
     go_on(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
 

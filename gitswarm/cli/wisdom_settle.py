@@ -35,8 +35,8 @@ def apply(
     ] = None,
 ) -> None:
     """Commit a proposal in your name on a branch; your checkout stays as it is."""
-    refuse_agent(os.environ, "wisdom apply")
     opened = _open(proposal)
+    refuse_agent(os.environ, "wisdom apply", opened.repository.common_dir)
     offer, settled = opened.offer, opened.offer.settled
     if settled is not None and settled.state == "applied":
         what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
@@ -56,10 +56,10 @@ def dismiss(
     message: Annotated[str, Option("-m", "--message", help="Why it is not wanted; kept with it.")] = "",
 ) -> None:
     """Say that a proposal is not wanted; -m tells why."""
-    refuse_agent(os.environ, "wisdom dismiss")
     if not message.strip():
         raise UsageError("say why", hint=f"git swarm wisdom dismiss {proposal} -m 'WHY'")
     opened = _open(proposal)
+    refuse_agent(os.environ, "wisdom dismiss", opened.repository.common_dir)
     offer, settled = opened.offer, opened.offer.settled
     if settled is not None and settled.state == "applied":
         what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"

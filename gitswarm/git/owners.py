@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +64,14 @@ def owner_of(common_dir: Path, run_id: str) -> Owner | None:
     finally:
         os.close(lock)
     return None
+
+
+def live_owners(common_dir: Path) -> Iterator[tuple[str, Owner]]:
+    """Runs that are owned by a living process, each with its owner."""
+    for file in locks_folder(common_dir).glob("*.owner"):
+        owner = owner_of(common_dir, file.stem)
+        if owner is not None:
+            yield file.stem, owner
 
 
 def is_alive(owner: Owner) -> bool:

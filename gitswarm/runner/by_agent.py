@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from gitswarm.errors import SwarmError
+from gitswarm.git.owners import live_owners
+from gitswarm.processes import ancestors
 from gitswarm.runner.session import MARKER
 
 
-def refuse_agent(env: Mapping[str, str], command: str) -> None:
-    """
+def refuse_agent(env: Mapping[str, str], command: str, common_dir: Path) -> None:
+    """Looks at the environment, and at who started this process: a step's detached child with an empty environment is
+    still below the process that executes the run.
+
     :param command: as it is typed behind `git swarm`.
-    :raises SwarmError: the environment is that of a step.
+    :param common_dir: of the repository.
+    :raises SwarmError: this process belongs to a step.
     """
-    run = env.get(MARKER)
+    run = env.get(MARKER) or _executed_by_ancestor(common_dir)
     if run is not None:
         raise SwarmError(
             f"an agent cannot {command}: this process belongs to a step of {run or 'a run'}",
             hint=f"git swarm {command}   (a person, in a shell of their own)",
         )
+
+
+def _executed_by_ancestor(common_dir: Path) -> str | None:
+    """The run that an ancestor of this process executes."""
+    owners = {owner.pid: run for run, owner in live_owners(common_dir)}
+    return next((owners[pid] for pid in ancestors() if pid in owners), None) if owners else None

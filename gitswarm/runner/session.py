@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.evidence.suite_run import Missing, SuiteRun
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.inbox import Inbox
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.layout import AGENT_DOMAIN, RunLayout, agent_identity
 from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
@@ -21,6 +22,8 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.observer import Observer
+from gitswarm.safety.environment import walled
+from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import Fragments
@@ -31,6 +34,7 @@ from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 from gitswarm.worktree.index_watch import IndexWatch
 from gitswarm.worktree.nested import NestedFinder
+from gitswarm.worktree.repository_watch import RepositoryWatch
 from gitswarm.worktree.run_folder import RunFolder
 from gitswarm.worktree.shadow import Placement, Shadow
 
@@ -109,14 +113,35 @@ class Workplace:
     folder: RunFolder
     nested: NestedFinder
     index: IndexWatch
+    watch: RepositoryWatch
     interrupted: Mapping[tuple[str, str], int]
     """Highest iteration per (flow, step) of executions that need not be on the branch."""
 
     @classmethod
     def of(cls, session: Session, shadow: Shadow) -> Workplace:
         folder = RunFolder(shadow.path, session.layout.base, session.repository.objects)
+        # Filters run on what agents wrote: with what an agent could do itself.
+        shadow = replace(shadow, git=replace(shadow.git, env=_walled_git(shadow.git.env)))
         interrupted = off_branch(session)
-        return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), interrupted)
+        watch = _watch(session, shadow)
+        return cls(shadow, folder, NestedFinder(shadow.path), IndexWatch(shadow), watch, interrupted)
+
+    def leave(self) -> None:
+        """From here on whatever changes is the step's."""
+        self.index.leave()
+        self.watch.leave()
+
+
+def _walled_git(env: Mapping[str, str]) -> dict[str, str]:
+    ours = {name: value for name, value in env.items() if name.startswith("GIT_")}
+    return {**walled(env, agent_identity("git")), **ours}
+
+
+def _watch(session: Session, shadow: Shadow) -> RepositoryWatch:
+    home, repository = session.around.env.get("HOME", ""), session.repository
+    config_home = session.around.env.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    outside = (Path(home, ".gitconfig"), Path(config_home, "git", "config")) if home else ()
+    return RepositoryWatch(shadow, repository.common_dir, repository.refs, outside, is_installed_hook, AGENT_DOMAIN)
 
 
 def off_branch(session: Session) -> dict[tuple[str, str], int]:

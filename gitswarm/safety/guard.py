@@ -70,6 +70,11 @@ def is_dispatch(state: FileState | None) -> bool:
     return state is not None and not state.is_link and _DISPATCH_ID in state.bytes[:200]
 
 
+def is_installed_hook(content: bytes) -> bool:
+    """Whether `init` puts exactly this file among the hooks of a repository."""
+    return any(content == (bundled("hooks") / name).read_bytes() for name in (HOOK, "dispatch"))
+
+
 def _guard() -> FileState:
     return FileState.of((bundled("hooks") / HOOK).read_bytes(), EXECUTABLE)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.processes import ending_strays
 from gitswarm.records.routing import Decision, Fork
 from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
@@ -92,11 +93,12 @@ def _is_over(
 
 def _execute(forking: _Forking, targets: Sequence[str]) -> None:
     """Until each target has a commit on the fork's commit, or the fork is over and the others were ended."""
-    forking.place.index.leave()
+    forking.place.leave()
     steps: list[OpenStep] = []
     try:
         steps.extend(_opened(forking, targets))
-        _attend(forking, steps)
+        with ending_strays():
+            _attend(forking, steps)
     finally:
         for step in steps:
             step.journal.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
@@ -56,8 +57,8 @@ def _discreet(session: Session, result: StepResult) -> StepResult:
 
 def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     place, journal, before = step.place, step.journal, step.plan.before.tip_tree
+    tampered = _bring_back(session, step)
     place.index.mend(before)
-    tampered = _bring_refs_back(session, step)
     quarantined = _report_nested(session, place, journal)
     changes = place.folder.examine(before, step.declared)
     tampered.extend(readable(path) for path in changes.tampered)
@@ -122,7 +123,7 @@ def _reports(session: Session, step: OpenStep, result: StepResult, left: str) ->
 def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     """The step wrote its own artifacts and nothing else."""
     before = step.plan.before.tip_tree
-    tampered = _bring_refs_back(session, step)
+    tampered = _bring_back(session, step)
     artifacts = step.place.folder.peek(step.shared_tree or before, step.declared)
     diff = scan(session.repository.diffs, before, before)
     return StepOutcome(
@@ -189,10 +190,14 @@ def _report_tampering(journal: Journal, tampered: Sequence[str]) -> None:
         journal.append(Event(EventKind.EVIDENCE_TAMPERING, {"paths": list(tampered)}))
 
 
-def _bring_refs_back(session: Session, step: OpenStep) -> list[str]:
-    """An agent that commits or switches branches by itself: its files count, its refs do not."""
+def _bring_back(session: Session, step: OpenStep) -> list[str]:
+    """An agent that commits, switches branches or configures git by itself: its files count, nothing else does."""
     refs = session.repository.refs
-    found = [f"{name} of the worktree" for name in reattach(step.place.shadow)]
+    kept = _quarantine(session)
+    found = [] if step.plan.step.is_kernel else step.place.watch.put_back(kept)
+    if found:
+        session.around.observer.notice(f"{listed(found)}: changed during {step.name}; put back, and kept in {kept}")
+    found += [f"{name} of the worktree" for name in reattach(step.place.shadow)]
     branch = session.layout.branch
     moved = refs.read(branch)
     if moved != step.plan.branch_tip:
@@ -209,6 +214,10 @@ def _report_nested(session: Session, place: Workplace, journal: Journal) -> list
     return moved
 
 
+def _quarantine(session: Session) -> Path:
+    return session.repository.swarm_dir / "quarantine" / session.layout.run_id
+
+
 def quarantine_nested(session: Session, place: Workplace) -> Iterator[tuple[str, str]]:
     """Takes the `.git` out of repositories in the worktree that are neither its submodules nor ignored.
 
@@ -217,7 +226,7 @@ def quarantine_nested(session: Session, place: Workplace) -> Iterator[tuple[str,
     nested = place.nested.find(time.time_ns())
     found = [name for name in nested if not submodules.is_own(place.shadow, name)]
     ignored = snapshot.ignored(place.shadow, found) if found else set()
-    store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
+    store = _quarantine(session)
     for name in found:
         if name not in ignored:
             kept_as = quarantine(place.shadow.path, name, store).name

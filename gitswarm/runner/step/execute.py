@@ -11,6 +11,7 @@ from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import expired_events
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import StagedCommit
+from gitswarm.processes import ending_strays
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.money import usd
@@ -37,7 +38,8 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
     step = open_step(session, place, plan)
     try:
         engine = session.engines[plan.choice.key]
-        result = ask(engine, step.request, step.journal.append, session.around.clock)
+        with ending_strays():
+            result = ask(engine, step.request, step.journal.append, session.around.clock)
         outcome = examine(session, step, result)
         commit = stage_commit(session, step, outcome)
         place.folder.write(commit.contents)
@@ -59,7 +61,7 @@ def open_step(session: Session, place: Workplace, plan: StepPlan) -> OpenStep:
     journal = Journal(folder, plan.execution, around.clock, around.observer.event, session.redactor)
     try:
         journal.append_all(_first_events(plan))
-        place.index.leave()
+        place.leave()
         return OpenStep(plan, place, journal, step_request(session, place, plan))
     except BaseException:
         journal.close()

@@ -187,6 +187,12 @@ def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
     overwritten = tuple(path for path in evidence.tampered if path.startswith(f"{RUNS_FOLDER}/"))
     if overwritten:
         yield _concern(plan, "evidence_tampered", f"{listed(overwritten)} was overwritten, and put back", overwritten)
+    changed = tuple(
+        name for name in evidence.tampered if name.startswith((".git/", "refs/")) and "/shadow/" not in name
+    )
+    if changed:
+        fact = f"{listed(changed)} changed while it was executed, and was put back"
+        yield _concern(plan, "repository_changed", fact, changed, blocking=False)
 
 
 def _of_role(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:

@@ -1,0 +1,225 @@
+"""What git reads from the repository besides its objects: configuration, hooks, ignore rules and refs.
+
+All worktrees share these files, so an agent that is not contained can have the next `git add`, ours or the user's,
+run a program of its choice, overlook files, or write to branches. What a step changed there is put back before git is
+called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitswarm.errors import SwarmError
+from gitswarm.git.process import Git
+from gitswarm.git.ref_files import RefFiles
+from gitswarm.git.refs import Refs
+from gitswarm.worktree.push_block import BASE
+from gitswarm.worktree.shadow import Shadow
+
+_WATCHED_REFS = ("refs/heads/", "refs/tags/", "refs/remotes/")
+_SHADOW = "refs/heads/shadow/"
+_FILES = ("config", "config.worktree", "info/exclude", "info/attributes", "info/grafts", "info/sparse-checkout")
+_BLOCK = f"url.{BASE}."
+_LARGEST_BYTES = 1 << 20
+_FILTER = re.compile(
+    r"filter\..*\.(clean|smudge|process|required)|core\.attributesfile|include(if)?\..*", re.IGNORECASE
+)
+_OF_PEOPLE = re.compile(r"branch\..+|remote\.(?P<remote>.+)\.(?:url|fetch)", re.IGNORECASE)
+
+_Content = tuple[int, bytes]
+"""Mode and bytes of a file; of a link, the path it leads to."""
+
+
+@dataclass(slots=True)
+class RepositoryWatch:
+    """Compares with what was there at `leave`. A person may work in the repository meanwhile: upstream settings of
+    branches, new remotes and refs that they moved themselves stay.
+
+    :param outside: the user's own configuration files, which are never written here.
+    :param is_own: whether a hook with this content is one that git-swarm installs.
+    :param agents: end of the e-mail addresses of agents, by which reflogs tell who moved a ref.
+    """
+
+    shadow: Shadow
+    common_dir: Path
+    refs: Refs
+    outside: tuple[Path, ...]
+    is_own: Callable[[bytes], bool]
+    agents: str
+    _files: dict[Path, _Content | None] = field(default_factory=dict)
+    _refs: dict[str, str] = field(default_factory=dict)
+    _seen: tuple[object, ...] = ()
+
+    def leave(self) -> None:
+        """From here on every change is the step's, or a person's who works beside it."""
+        self._files = {path: _content(path) for path in self._paths()}
+        print_now = self._ref_print()
+        if print_now != self._seen:
+            self._refs, self._seen = self._read_refs(), print_now
+
+    def put_back(self, kept: Path) -> list[str]:
+        """Undoes what was changed since `leave`; what it was, each named as a person would.
+
+        :param kept: folder for the files as they had become.
+        :raises SwarmError: the user's own configuration has filters that it did not have.
+        """
+        self._refuse_outside()
+        found = [*self._put_files_back(kept), *self._put_refs_back()]
+        if found:
+            self.leave()
+        return found
+
+    def _paths(self) -> Iterator[Path]:
+        for folder in dict.fromkeys((self.common_dir, self.shadow.git_dir)):
+            yield from (folder / name for name in _FILES)
+        for top, folders, names in os.walk(self.common_dir / "hooks"):
+            yield from (Path(top, name) for name in sorted(names) if not name.endswith(".sample"))
+            yield from (path for name in folders if (path := Path(top, name)).is_symlink())
+        yield from self.outside
+
+    def _put_files_back(self, kept: Path) -> Iterator[str]:
+        for path in dict.fromkeys((*self._files, *self._paths())):
+            before, now = self._files.get(path), _content(path)
+            if now == before or path in self.outside or self._may_be(path, before, now):
+                continue
+            if now is not None:
+                kept.mkdir(parents=True, exist_ok=True)
+                (kept / f"{path.name}.{time.time_ns()}").write_bytes(now[1])
+            _write(path, before)
+            keys = self._changed_keys(before, now) if path.name.startswith("config") else []
+            name = f".git/{path.relative_to(self.common_dir).as_posix()}"
+            yield f"{name} ({', '.join(sorted(keys)[:3])})" if keys else name
+
+    def _may_be(self, path: Path, before: _Content | None, now: _Content | None) -> bool:
+        """Whether it is a change that people make, or git-swarm itself, and that runs nothing of an agent's."""
+        if path.is_relative_to(self.common_dir / "hooks"):
+            there = now if now is not None else before
+            return there is not None and (self.is_own(there[1]) or (now is not None and now in self._files.values()))
+        old, new = self._keys(before), self._keys(now)
+        remotes = {key.split(".")[1] for key in old if key.startswith("remote.")}
+        for key in self._changed_keys(before, now) if path.name.startswith("config") else ("",):
+            people = _OF_PEOPLE.fullmatch(key)
+            if (people is None or people["remote"] in remotes) and not self._by_init(key, old.get(key), new.get(key)):
+                return False
+        return True
+
+    def _by_init(self, key: str, before: str | None, now: str | None) -> bool:
+        """Whether `git swarm init` sets this, or its opposite takes it away."""
+        own = {"core.hookspath": str(self.common_dir / "swarm" / "hooks"), "extensions.worktreeconfig": "true"}
+        return key.startswith(_BLOCK) or (key in own and own[key] in (before, now))
+
+    def _changed_keys(self, before: _Content | None, now: _Content | None) -> list[str]:
+        old, new = self._keys(before), self._keys(now)
+        return sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
+
+    def _keys(self, content: _Content | None) -> Mapping[str, str]:
+        """Name → its values in order. A file that git cannot read has one key that says so."""
+        if content is None:
+            return {}
+        done = self._git.run("config", "--file", "-", "--list", "-z", "--no-includes", stdin=content[1])
+        if done.returncode != 0:
+            return {"unreadable": str(hash(content[1]))}
+        keys: dict[str, str] = {}
+        for entry in done.stdout.decode(errors="replace").split("\0")[:-1]:
+            name, _line, value = entry.partition("\n")
+            keys[name] = f"{keys[name]}\n{value}" if name in keys else value
+        return keys
+
+    @property
+    def _git(self) -> Git:
+        return Git(self.shadow.git.env)
+
+    def _refuse_outside(self) -> None:
+        for path in self.outside:
+            before, now = self._files.get(path), _content(path)
+            keys = [key for key in self._changed_keys(before, now) if _FILTER.fullmatch(key)] if before != now else []
+            if keys:
+                raise SwarmError(
+                    f"{path}: {', '.join(keys[:3])} changed while a step was executed: git would run it on its files",
+                    hint=f"git config --file {path} --list   (when it is right: git swarm resume)",
+                )
+
+    def _put_refs_back(self) -> Iterator[str]:
+        if self._ref_print() == self._seen:
+            return
+        now = self._read_refs()
+        for name in sorted({*self._refs, *now}):
+            before, after = self._refs.get(name), now.get(name)
+            if before == after or not self._moved_by_agent(name):
+                continue
+            self.refs.swap(name, after, before, why="a step moved it")
+            yield f"{name} (moved to {after[:12]})" if after else f"{name} (deleted)"
+
+    def _moved_by_agent(self, name: str) -> bool:
+        try:
+            lines = (self.common_dir / "logs" / name).read_bytes().splitlines()
+        except OSError:
+            return False
+        about = lines[-1].partition(b"\t")[0] if lines else b""
+        return f"{self.agents}>".encode() in about
+
+    def _read_refs(self) -> dict[str, str]:
+        reader = RefFiles(self.common_dir)
+        names = (name for prefix in _WATCHED_REFS for name in reader.list(prefix) if not name.startswith(_SHADOW))
+        return {name: found for name in names if (found := _read_ref(reader, name)) is not None}
+
+    def _ref_print(self) -> tuple[object, ...]:
+        """Changes with every ref that git moves: it renames a file in the ref's folder, or replaces packed-refs."""
+        seen: list[object] = [_stat(self.common_dir / "packed-refs")]
+        for prefix in _WATCHED_REFS:
+            for folder, folders, _names in os.walk(self.common_dir / prefix):
+                if prefix == "refs/heads/" and Path(folder) == self.common_dir / "refs/heads":
+                    folders[:] = [name for name in folders if name != "shadow"]
+                seen.append((folder, _stat(Path(folder))))
+        return tuple(seen)
+
+
+def _read_ref(reader: RefFiles, name: str) -> str | None:
+    try:
+        return reader.read(name)
+    except Exception:  # noqa: BLE001 - a damaged ref of somebody else's
+        return None
+
+
+def _stat(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _content(path: Path) -> _Content | None:
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return mode, os.fsencode(path.readlink())
+        if not stat.S_ISREG(mode):
+            return mode, b""
+        with path.open("rb") as file:
+            return mode, file.read(_LARGEST_BYTES)
+    except OSError:
+        return None
+
+
+def _write(path: Path, content: _Content | None) -> None:
+    """The file as it was; git's own readers never see half of it."""
+    if content is None:
+        path.unlink(missing_ok=True)
+        return
+    mode, before = content
+    staged = path.with_name(f"{path.name}.swarm")
+    staged.unlink(missing_ok=True)
+    if stat.S_ISLNK(mode):
+        staged.symlink_to(os.fsdecode(before))
+    else:
+        staged.write_bytes(before)
+        staged.chmod(stat.S_IMODE(mode))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged.replace(path)

@@ -37,6 +37,7 @@ CONFIG_FILE = ".swarm/config.yaml"
 _ENGINES = {"claude": "claude-step", "gemini": "gemini-step"}
 _STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
 _PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
+_OF_CLAUDE = ("ANTHROPIC_", "CLAUDE_")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 _SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profile")}
@@ -44,7 +45,7 @@ _SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profi
 
 
 _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
-_TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"))
+_TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
 _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
 _FORGE = ("review", "forge")
@@ -249,7 +250,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         setup=config.worktree.setup,
         setup_timeout_s=config.worktree.setup_timeout,
         navigator_timeout_s=config.routing.navigator_timeout,
-        policy=PolicyRules(deny=config.policy.deny, protected_paths=config.policy.protected_paths),
+        policy=PolicyRules(**{name: getattr(config.policy, name) for name in PolicyRules.model_fields}),
         secrets=config.secrets,
         deploy=config.deploy,
         review=config.review,
@@ -264,8 +265,9 @@ def engine_access(config: Config, env: Mapping[str, str]) -> dict[str, EngineAcc
     :raises UsageError: a value names a variable that is not set.
     """
     claude = config.engines.claude
+    inherited = {name: value for name, value in env.items() if name.startswith(_OF_CLAUDE)}
     own = {name: _filled_in(name, value, env) for name, value in claude.env.items()}
-    return {"claude-step": EngineAccess(own, env.get("SWARM_CLAUDE_CLI") or claude.cli)}
+    return {"claude-step": EngineAccess(inherited | own, env.get("SWARM_CLAUDE_CLI") or claude.cli)}
 
 
 def _filled_in(name: str, value: str, env: Mapping[str, str]) -> str:

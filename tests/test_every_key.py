@@ -33,6 +33,7 @@ from tests.projects import ask, new_project
 from tests.proven import test_closing_tests
 from tests.routed import MAKER, quest
 from tests.routes import test_navigator, test_sidequests
+from tests.safety import test_environment
 from tests.specs.test_every_key import ROWS
 from tests.tables import table
 from tests.worktree import test_setup
@@ -214,6 +215,7 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "ClaudeSection.attempts": test_faults.test_a_provider_that_does_not_answer_fails_the_step,
     "WorktreeSection.setup_timeout": test_setup.test_a_setup_that_does_not_end_is_ended,
     "RoutingSection.navigator_timeout": test_navigator.test_an_answer_counts_when_it_is_in_time,
+    "PolicySection.env": test_environment.test_a_command_is_told_which_variable_it_did_not_get,
     "PolicySection.deny": test_denied.test_a_team_and_a_person_forbid_more,
     "PolicySection.protected_paths": test_denied.test_a_team_and_a_person_forbid_more,
     "SecretRules.allow_paths": test_guarantee_7_secrets.test_a_team_may_allow_paths,

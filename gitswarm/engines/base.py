@@ -77,7 +77,8 @@ class StepRequest:
     (`RUN_BASE` spelled out) and without globs; `promised` are those, in RUN_BASE, that have to be there afterwards.
     `decide` is asked before every tool call; what it denies is not carried out. `ended` is set when nobody waits
     for the step any more: who waits inside an engine waits for that too. `scrub`: for output that is cut, as half a
-    secret is not found any more. `scratch`: where the engine may make folders of its own; the next owner of the run
+    secret is not found any more. `withheld`: names of variables that a person has set and the step does not get.
+    `scratch`: where the engine may make folders of its own; the next owner of the run
     removes what is left there."""
 
     execution: Execution
@@ -91,6 +92,7 @@ class StepRequest:
     env: Mapping[str, str]
     scratch: Path
     decide: Decide
+    withheld: frozenset[str] = frozenset()
     promised: tuple[str, ...] = ()
     terms: SessionTerms = SessionTerms()
     command: CommandOrder | None = None

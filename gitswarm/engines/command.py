@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gitswarm.engines.base import (
     LOCAL_WORK,
@@ -26,6 +27,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.specs.script import Script, ScriptEntry
 
 _REPORT_BYTES = 50_000_000
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 
 NOT_EXECUTABLE = (126, 127)
 """What a shell answers when the command itself could not start."""
@@ -61,7 +63,7 @@ class CommandEngine:
                 first = len(recorder.outputs)
                 check, error = _carry_out(lines, order.timeout_s, request, recorder)
             check = check.model_copy(update={"command": " && ".join(lines)})
-        handoff = _handoff(check, order.name)
+        handoff = _handoff(check, order.name, _missed(request.withheld, recorder.outputs))
         recorder.say(error or handoff.summary)
         return StepResult(
             step_id=request.execution.step,
@@ -136,7 +138,14 @@ def _result(check: CheckOutcome, error: str | None) -> Result:
     return Result.SKIPPED if check.command is None else Result.SUCCEEDED
 
 
-def _handoff(check: CheckOutcome, name: str) -> Handoff:
+def _missed(withheld: Collection[str], outputs: Sequence[str]) -> str:
+    """What to do about variables that the output names, and that the command did not get."""
+    words = {word for output in outputs for word in _WORD.findall(output)}
+    names = sorted(words.intersection(withheld))
+    return f"; not passed on: {', '.join(names[:3])} (policy.env in .swarm/config.yaml)" if names else ""
+
+
+def _handoff(check: CheckOutcome, name: str, missed: str) -> Handoff:
     if check.command is None:
         summary = f"skipped: no {name} command is configured or found"
     elif check.reason == "no_tests":
@@ -144,6 +153,6 @@ def _handoff(check: CheckOutcome, name: str) -> Handoff:
     elif check.passed:
         summary = f"passed: {check.command}"
     else:
-        summary = f"failed (exit code {check.exit_code}): {check.command}"
+        summary = f"failed (exit code {check.exit_code}): {check.command}{missed}"
     status = Status.VERIFIED if check.passed else Status.UNVERIFIED
     return Handoff(status=status, summary=summary, confidence="high")

@@ -11,14 +11,16 @@ from gitswarm.records.base import Record
 
 
 class PolicyRules(Record):
-    """What a team or a person forbids on top of the built-in rules; it only ever tightens.
+    """What a team or a person forbids on top of the built-in rules. A person only ever tightens.
 
     `deny`: beginnings of commands (`npm publish`, `terraform *`), compared word by word, with globs.
     `protected_paths`: globs from the top of the worktree (`infra/**`) that no agent may change.
+    `env`: names of environment variables, with globs, that agents and the project's commands get too.
     """
 
     deny: tuple[str, ...] = ()
     protected_paths: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
 
 from gitswarm.git.commits import Person
 
-_CREDENTIALS = frozenset(
-    {
-        "SSH_AUTH_SOCK",
-        "SSH_AGENT_PID",
-        "GH_TOKEN",
-        "GITHUB_TOKEN",
-        "GH_ENTERPRISE_TOKEN",
-        "GITHUB_ENTERPRISE_TOKEN",
-        "GITLAB_TOKEN",
-        "GITLAB_ACCESS_TOKEN",
-        "BITBUCKET_TOKEN",
-        "CI_JOB_TOKEN",
-    }
+_PASSED_ON = (
+    *(
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PWD",
+        "TERM",
+        "COLORTERM",
+        "COLUMNS",
+        "LINES",
+        "DISPLAY",
+        "HOSTNAME",
+    ),
+    *("LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TMP", "TEMP", "XDG_*", "CI", "DEBUG", "NO_COLOR", "FORCE_COLOR"),
+    *("*_proxy", "*_PROXY", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *(
+        "CC",
+        "CXX",
+        "LD",
+        "AR",
+        "AS",
+        "*FLAGS",
+        "*_PATH",
+        "MAKE*",
+        "CMAKE_*",
+        "PKG_CONFIG*",
+        "LD_*",
+        "DYLD_*",
+        "NIX_*",
+    ),
+    *(
+        "PYTHON*",
+        "VIRTUAL_ENV*",
+        "CONDA_*",
+        "PYENV_*",
+        "PIP_*",
+        "UV_*",
+        "POETRY_*",
+        "PDM_*",
+        "HATCH_*",
+        "TOX_*",
+        "NOX_*",
+    ),
+    *("PYTEST_*", "COVERAGE_*", "HYPOTHESIS_*", "DJANGO_*", "FLASK_*", "JUPYTER_*", "OMP_*", "MPL*", "CUDA_*"),
+    *(
+        "NODE_*",
+        "NPM_CONFIG_*",
+        "npm_config_*",
+        "NVM_*",
+        "PNPM_*",
+        "YARN_*",
+        "BUN_*",
+        "DENO_*",
+        "COREPACK_*",
+        "JEST_*",
+    ),
+    *("GO*", "CGO_*", "CARGO_*", "RUST*", "JAVA_*", "JDK_*", "MAVEN_*", "M2_*", "GRADLE_*", "SDKMAN_*", "KOTLIN_*"),
+    *("RUBY*", "GEM_*", "BUNDLE_*", "RBENV_*", "RAILS_*", "RACK_*", "PHP_*", "COMPOSER_*", "DOTNET_*", "NUGET_*"),
+    *("PERL*", "LUA_*", "MIX_*", "HEX_*", "ERL_*", "GHC*", "STACK_*", "CABAL_*", "OPAM*", "ASDF_*", "MISE_*"),
+    *("SWARM_*", "RUN_ID", "RUN_BASE", "SOURCE_DATE_EPOCH", "WSL*", "SYSTEMROOT", "__CF*"),
 )
-"""What lets a program act on a forge as the user."""
+_CREDENTIAL = re.compile(
+    r"(^|_)(API_?KEY|APIKEY|KEY|TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)(_|$)|_KEY_ID$",
+    re.IGNORECASE,
+)
 
 _SETTINGS = (
     ("credential.helper", ""),  # empty: forgets every helper that was configured so far
@@ -33,6 +88,22 @@ _SETTINGS = (
 )
 
 
+def passed_on(env: Mapping[str, str], also: Sequence[str]) -> dict[str, str]:
+    """What agents and the project's commands get of a person's environment: what tools are found and built by, but
+    nothing that is named as a credential; and what the team lists.
+
+    :param also: names or globs, `policy.env`.
+    """
+    return {
+        name: value for name, value in env.items() if _is_usual(name) or any(fnmatchcase(name, glob) for glob in also)
+    }
+
+
+@cache
+def _is_usual(name: str) -> bool:
+    return any(fnmatchcase(name, glob) for glob in _PASSED_ON) and _CREDENTIAL.search(name) is None
+
+
 def walled(env: Mapping[str, str], identity: Person) -> dict[str, str]:
     """`env` in which git speaks to no remote, asks nobody, runs no hook and signs nothing.
 
@@ -41,7 +112,7 @@ def walled(env: Mapping[str, str], identity: Person) -> dict[str, str]:
 
     :param identity: author and committer of whatever a program commits in a repository of its own.
     """
-    clean = {name: value for name, value in env.items() if name not in _CREDENTIALS and not name.startswith("GIT_")}
+    clean = {name: value for name, value in env.items() if not name.startswith("GIT_")}
     settings = {"GIT_CONFIG_COUNT": str(len(_SETTINGS))}
     for number, (key, value) in enumerate(_SETTINGS):
         settings |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}

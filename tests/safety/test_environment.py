@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gitswarm.git.commits import Person
-from gitswarm.safety.environment import walled
+from gitswarm.safety.environment import passed_on, walled
 from tests.conftest import Project
 
 AGENT = Person("code-implementer", "code-implementer@git-swarm.invalid")
@@ -16,7 +18,7 @@ LEAVES_A_TRACE = '#!/bin/sh\ntouch "$TRACE"\n'
 
 
 def as_agent(project: Project, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
-    env = walled({**project.env, **extra}, AGENT)
+    env = walled(passed_on({**project.env, **extra}, ()), AGENT)
     return subprocess.run(
         ["sh", "-c", line], cwd=project.root, env=env, capture_output=True, text=True, check=False, timeout=30
     )
@@ -103,16 +105,31 @@ def test_no_credential_helper_is_asked(project: Project, tmp_path: Path) -> None
     )
 
 
-def test_neither_an_ssh_agent_nor_a_token_of_a_forge_is_there(project: Project) -> None:
-    tokens = {
-        "SSH_AUTH_SOCK": "/run/agent",
-        "GH_TOKEN": "a",
-        "GITHUB_TOKEN": "b",
-        "GITLAB_TOKEN": "c",
-        "OWN_TOKEN": "kept",
+CREDENTIALS = (
+    *(
+        "SSH_AUTH_SOCK",
+        "GH_TOKEN",
+        "GITHUB_TOKEN",
+        "GITLAB_TOKEN",
+        "NPM_TOKEN",
+        "NODE_AUTH_TOKEN",
+        "UV_PUBLISH_TOKEN",
+    ),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET", "KUBECONFIG"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "PGPASSWORD"),
+    *("DATABASE_URL", "TWINE_PASSWORD", "CARGO_REGISTRY_TOKEN", "POETRY_PYPI_TOKEN_PYPI", "DJANGO_SECRET_KEY"),
+)
+
+
+def test_no_credential_is_there_unless_the_team_lists_it() -> None:
+    env = dict.fromkeys(
+        (*CREDENTIALS, "PATH", "LC_CTYPE", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "https_proxy"), "x"
+    )
+    usual = {"PATH", "LC_CTYPE", "PYTHONPATH", "VIRTUAL_ENV", "JAVA_HOME", "https_proxy"}
+    assert passed_on(env, ()).keys() == usual
+    assert passed_on(env, ("DATABASE_URL", "AWS_*")).keys() - usual == {
+        name for name in env if name[:3] in ("AWS", "DAT")
     }
-    done = as_agent(project, "env | grep -E 'SSH_AUTH_SOCK|_TOKEN' | sort", **tokens)
-    assert done.stdout == "OWN_TOKEN=kept\n"
 
 
 def test_ssh_is_never_started(project: Project, tmp_path: Path) -> None:
@@ -139,3 +156,15 @@ def test_nobody_is_asked_for_a_text(project: Project) -> None:
 @pytest.mark.parametrize(("given", "expected"), [({}, "/tmp"), ({"TMPDIR": "/var/tmp/mine"}, "/var/tmp/mine")])
 def test_there_is_a_folder_for_temporary_files(project: Project, given: dict[str, str], expected: str) -> None:
     assert as_agent(project, 'printf %s "$TMPDIR"', **given).stdout == expected
+
+
+def test_a_command_is_told_which_variable_it_did_not_get(project: Project) -> None:
+    asks = 'test -n "$ACME_URL" || { echo ACME_URL?; exit 1; }'
+    flow = {"id": "f", "steps": [{"id": "own", "engine": "command", "command": {"run": asks}}]}
+    project.commit({".swarm/flows/f.yaml": yaml.safe_dump(flow)})
+    project = replace(project, env={**project.env, "ACME_URL": "https://acme.example"})
+    project.swarm("start", "f", "--allow-stub", code=4)
+    (told,) = project.json("log")
+    assert told["summary"].endswith("; not passed on: ACME_URL (policy.env in .swarm/config.yaml)")
+    project.commit({".swarm/config.yaml": "policy: {env: [ACME_*]}\n"})
+    project.swarm("start", "f", "--allow-stub")

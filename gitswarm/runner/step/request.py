@@ -21,7 +21,7 @@ from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.project_commands import project_command
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.safety.environment import walled
+from gitswarm.safety.environment import passed_on, walled
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
 from gitswarm.safety.policy.scope import Ground, Role, make_scope
@@ -54,6 +54,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         outputs=tuple(f"RUN_BASE/{path}" for path in plan.artifacts),
         promised=promised_artifacts(plan.flow, plan.station) if plan.before.is_judged else (),
         env=env,
+        withheld=frozenset(session.around.env.keys() - env.keys()),
         scratch=scratch_folder(session),
         terms=_terms(plan),
         decide=_permissions(session, place, plan, env),
@@ -128,7 +129,8 @@ def _rules(settings: FrozenSettings) -> PolicyRules:
 
 def agent_environment(session: Session, agent: str) -> dict[str, str]:
     """Of every process that works for the run."""
-    env = walled(project_environment(session.around.env), agent_identity(agent))
+    given = passed_on(project_environment(session.around.env), session.spec.settings.policy.env)
+    env = walled(given, agent_identity(agent))
     return env | {MARKER: session.layout.run_id, "RUN_ID": session.layout.run_id}
 
 

@@ -42,19 +42,19 @@ steps:
   - {id: begin, station: maker, routing: {kind: fork, fork_targets: [slow, quick, check]}}
   - {id: slow, station: maker, teaching: {outputs: [slow.md]}}
   - {id: quick, station: reader, teaching: {outputs: [quick.md]}}
-  - {id: check, engine: command, command: {run: 'echo check >> "$TRACE"; echo checked > check.txt'}}
+  - {id: check, engine: command, command: {run: 'echo check >> "$SWARM_TRACE"; echo checked > check.txt'}}
   - {id: both, station: maker, routing: {kind: join, join_from: [slow, quick, check]}}
 """
 SCRIPT = """\
 steps:
-  begin: {write: {src/app.py: "begun\\n"}, run: ['echo begin >> "$TRACE"']}
+  begin: {write: {src/app.py: "begun\\n"}, run: ['echo begin >> "$SWARM_TRACE"']}
   slow:
     delay_ms: 500
     write: {src/app.py: "slow\\n", RUN_BASE/fan/slow.md: "slow\\n"}
-    run: ['echo slow >> "$TRACE"']
-  quick: {write: {RUN_BASE/fan/quick.md: "quick\\n"}, run: ['echo quick >> "$TRACE"']}
+    run: ['echo slow >> "$SWARM_TRACE"']
+  quick: {write: {RUN_BASE/fan/quick.md: "quick\\n"}, run: ['echo quick >> "$SWARM_TRACE"']}
   check: {delay_ms: 250}
-  both: {write: {src/both.py: "both\\n"}, run: ['echo both >> "$TRACE"']}
+  both: {write: {src/both.py: "both\\n"}, run: ['echo both >> "$SWARM_TRACE"']}
 """
 STEPS = ("begin", "slow", "quick", "check", "both")
 ARTIFACTS = ("fan/slow.md", "fan/quick.md")

@@ -48,7 +48,7 @@ title: Tell a tale
 steps:
   - {id: write, station: teller, teaching: {outputs: [notes.md, "src/**"]}}
   - {id: critique, station: teller, routing: {kind: microloop, loop_target: write, max_iterations: 3}}
-  - {id: check, engine: command, command: {run: 'echo check-1 >> "$TRACE" && grep -q second src/tale.txt'}}
+  - {id: check, engine: command, command: {run: 'echo check-1 >> "$SWARM_TRACE" && grep -q second src/tale.txt'}}
   - {id: close, station: teller, teaching: {outputs: [closing.json]}, routing: {kind: terminal}}
 """
 STATION = """\
@@ -66,26 +66,26 @@ steps:
   write:
     - write: {src/tale.txt: "first\n", old.txt: "soon gone\n", RUN_BASE/tale/notes.md: "one\n"}
       run:
-        - echo write-1 >> "$TRACE"
+        - echo write-1 >> "$SWARM_TRACE"
         - >-
           inbox="$(git rev-parse --git-common-dir)/swarm/inbox/$RUN_ID" && mkdir -p "$inbox" &&
           printf '{"source": "reader", "message": "go on"}' > "$inbox/.letter" &&
           mv "$inbox/.letter" "$inbox/1.json"
     - write: {src/tale.txt: "second\n", RUN_BASE/tale/notes.md: "two\n"}
       delete: [old.txt]
-      run: ['echo write-2 >> "$TRACE"']
+      run: ['echo write-2 >> "$SWARM_TRACE"']
   critique:
-    - {status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [thin], run: ['echo critique-1 >> "$TRACE"']}
-    - {status: VERIFIED, run: ['echo critique-2 >> "$TRACE"']}
+    - {status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [thin], run: ['echo critique-1 >> "$SWARM_TRACE"']}
+    - {status: VERIFIED, run: ['echo critique-2 >> "$SWARM_TRACE"']}
   close:
     STUMBLE
     - write: {src/end.txt: "the end\n", RUN_BASE/tale/closing.json: "{}\n"}
-      run: ['echo close-1 >> "$TRACE"']
+      run: ['echo close-1 >> "$SWARM_TRACE"']
 """
 STUMBLE = r"""
     - OUTCOME
       write: {src/end.txt: "the\n", src/half.txt: "half\n", RUN_BASE/tale/closing.json: "{\n"}
-      run: ['echo close-0 >> "$TRACE"']
+      run: ['echo close-0 >> "$SWARM_TRACE"']
 """
 ARTIFACTS = ("tale/notes.md", "tale/closing.json")
 EXECUTIONS = ("write-1", "critique-1", "write-2", "critique-2", "check-1")
@@ -276,7 +276,7 @@ def environment(folder: Path) -> dict[str, str]:
         "COLUMNS": "80",
         "PYTHONPATH": str(Path(__file__).parent.parent),
         "TMPDIR": str(folder / "tmp"),
-        "TRACE": str(folder / "tmp" / "trace"),
+        "SWARM_TRACE": str(folder / "tmp" / "trace"),
     }
 
 

@@ -51,9 +51,9 @@ GATED = """\
 steps:
   walk:
     - run:
-        - echo "walk $SWARM_ITERATION" >> "$DOOR/trace"
-        - touch "$DOOR/reached"
-        - while [ ! -e "$DOOR/open" ]; do sleep 0.02; done
+        - echo "walk $SWARM_ITERATION" >> "$SWARM_DOOR/trace"
+        - touch "$SWARM_DOOR/reached"
+        - while [ ! -e "$SWARM_DOOR/open" ]; do sleep 0.02; done
       write: {src/a.txt: "a\\n"}
 """
 """The step says that it was reached and waits until somebody opens the door."""
@@ -62,9 +62,9 @@ steps:
   walk:
     - run:
         - {unseen_line('[ "$SWARM_ITERATION" != 1 ] || kill -9 "$PPID"')}
-        - echo "walk $SWARM_ITERATION" >> "$DOOR/trace"
-        - touch "$DOOR/reached"
-        - while [ ! -e "$DOOR/open" ]; do sleep 0.02; done
+        - echo "walk $SWARM_ITERATION" >> "$SWARM_DOOR/trace"
+        - touch "$SWARM_DOOR/reached"
+        - while [ ! -e "$SWARM_DOOR/open" ]; do sleep 0.02; done
       write: {{src/a.txt: "a\\n"}}
 """
 """The same, but the first execution kills its owner."""
@@ -96,13 +96,13 @@ def door(tmp_path: Path, env: dict[str, str]) -> Door:
     """Made before `project`, so that every process gets it in its environment."""
     folder = tmp_path / "door"
     folder.mkdir()
-    env["DOOR"] = str(folder)
+    env["SWARM_DOOR"] = str(folder)
     return Door(folder)
 
 
 @pytest.fixture
 def trail(door: Door, project: Project) -> Project:
-    assert project.env["DOOR"] == str(door.folder)
+    assert project.env["SWARM_DOOR"] == str(door.folder)
     project.commit({".swarm/flows/trek.yaml": FLOW, ".swarm/flows/stations/walker.yaml": STATION}, "the flow")
     return project
 
@@ -282,7 +282,7 @@ def test_gc_is_handed_to_the_run_that_still_lives(trail: Project, door: Door) ->
     with ExitStack() as stack:
         first = stack.enter_context(swarming(trail, "start", "trek", "--script", trail.script(unseen(GATED))))
         door.wait()
-        late = Project(trail.root, {**trail.env, "DOOR": str(second)})
+        late = Project(trail.root, {**trail.env, "SWARM_DOOR": str(second)})
         later = stack.enter_context(swarming(late, "start", "trek", "--script", late.script(unseen(GATED))))
         Door(second).wait()
         door.open()

@@ -14,7 +14,7 @@ from gitswarm.safety.environment import passed_on, walled
 from tests.conftest import Project
 
 AGENT = Person("code-implementer", "code-implementer@git-swarm.invalid")
-LEAVES_A_TRACE = '#!/bin/sh\ntouch "$TRACE"\n'
+LEAVES_A_TRACE = '#!/bin/sh\ntouch "$SWARM_TRACE"\n'
 
 
 def as_agent(project: Project, line: str, **extra: str) -> subprocess.CompletedProcess[str]:
@@ -76,12 +76,12 @@ def test_no_hook_of_the_repository_runs(project: Project, tmp_path: Path) -> Non
         hook.write_text(LEAVES_A_TRACE)
         hook.chmod(0o755)
     trace = tmp_path / "trace"
-    assert as_agent(project, "git commit --allow-empty -qm x", TRACE=str(trace)).returncode == 0
+    assert as_agent(project, "git commit --allow-empty -qm x", SWARM_TRACE=str(trace)).returncode == 0
     assert not trace.exists()
     subprocess.run(
         ["git", "commit", "-q", "--allow-empty", "-m", "y"],
         cwd=project.root,
-        env={**project.env, "TRACE": str(trace)},
+        env={**project.env, "SWARM_TRACE": str(trace)},
         check=True,
     )
     assert trace.exists()

@@ -75,7 +75,10 @@ steps:
       delete: [old.txt]
       run: ['echo write-2 >> "$SWARM_TRACE"']
   critique:
-    - {status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [thin], run: ['echo critique-1 >> "$SWARM_TRACE"']}
+    - status: UNVERIFIED
+      can_further_iteration_help: "yes"
+      concerns: [thin]
+      run: ['echo critique-1 >> "$SWARM_TRACE"']
     - {status: VERIFIED, run: ['echo critique-2 >> "$SWARM_TRACE"']}
   close:
     STUMBLE

@@ -275,9 +275,9 @@ def _default(situation: Situation, transitions: Transitions, called: TriggeredSi
 
 
 def _clarifying(situation: Situation, waiting: Candidate) -> Candidate | None:
-    """A pause in a run that nobody watches becomes a detour to the clarifier, as long as that may be taken."""
+    """A pause in a run that nobody watches becomes a detour to the clarifier, but not twice in a row."""
     quest = situation.rules.sidequests.get(CLARIFIER)
-    if quest is None or refusal(situation, quest, waiting.stack) is not None:
+    if quest is None or situation.progress.clarified or refusal(situation, quest, waiting.stack) is not None:
         return None
     why = WhyNow(trigger=waiting.reason, relevance_to_charter="autopilot: nobody is there to answer")
     return detour(situation, quest, waiting, why, waiting.evidence_pointers)

@@ -61,7 +61,8 @@ class Progress:
     `steps`: committed executions so far; `executions`: those of the step that just ended, `iteration`: what the last
     of them is named after; `uses`: how often each sidequest was taken; `injections`: how often a flow or nodes were
     injected;
-    `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `fork`: what the step
+    `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `clarified`: the
+    clarifier was taken because of this step, and nothing else was executed since. `fork`: what the step
     was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit;
     `finished`: targets whose execution is committed beside the branch, and not on it yet.
     """
@@ -77,6 +78,7 @@ class Progress:
     branches: Mapping[str, Branch] = field(default_factory=dict)
     finished: frozenset[str] = frozenset()
     verdict: GateVerdict | None = None
+    clarified: bool = False
 
 
 @dataclass(frozen=True, slots=True)

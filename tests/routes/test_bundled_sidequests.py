@@ -304,17 +304,16 @@ CASES = [
         bundled_sidequests=True,
     ),
     Case(
-        "autopilot: a pause after all when the clarifier is used up",
+        "autopilot: a pause after all when the clarifier did not help; another step may ask it again",
         [LINE],
-        {"a": BLOCKED},
+        {"a": [BLOCKED, {}], "b": BLOCKED},
         """
         f/a BLOCKED > detour:clarifier (deterministic)
           f/sq-clarifier-clarify VERIFIED > repeat:a (deterministic)
-        f/a@2 BLOCKED > detour:clarifier (deterministic)
-          f/sq-clarifier-clarify@2 VERIFIED > repeat:a (deterministic)
-        f/a@3 BLOCKED > detour:clarifier (deterministic)
-          f/sq-clarifier-clarify@3 VERIFIED > repeat:a (deterministic)
-        f/a@4 BLOCKED > pause (deterministic)
+        f/a@2 VERIFIED > advance:b (fast_path)
+        f/b BLOCKED > detour:clarifier (deterministic)
+          f/sq-clarifier-clarify@2 VERIFIED > repeat:b (deterministic)
+        f/b@2 BLOCKED > pause (deterministic)
         """,
         end="paused",
         options=("--autopilot",),

@@ -194,6 +194,18 @@ VERDICTS = [
         bundled_sidequests=True,
     ),
     Case(
+        "ESCALATE on autopilot asks the clarifier once",
+        ALL,
+        verdicts("ESCALATE"),
+        TO_GATE
+        + once("gate", "decide", 1, "detour:clarifier")
+        + once("  gate", "sq-clarifier-clarify", 1, "repeat:decide")
+        + once("gate", "decide", 2, "pause"),
+        end="paused",
+        options=(*RELEASE, "--autopilot"),
+        bundled_sidequests=True,
+    ),
+    Case(
         "BLOCK fails the run",
         ALL,
         verdicts("BLOCK"),
@@ -238,11 +250,7 @@ VERDICTS = [
         + unreadable(2, "detour:clarifier")
         + once("  gate", "sq-clarifier-clarify", 1, "repeat:decide")
         + unreadable(3, "repeat:decide")
-        + unreadable(4, "detour:clarifier")
-        + once("  gate", "sq-clarifier-clarify", 2, "repeat:decide")
-        + unreadable(5, "detour:clarifier")
-        + once("  gate", "sq-clarifier-clarify", 3, "repeat:decide")
-        + unreadable(6, "pause"),
+        + unreadable(4, "pause"),
         end="paused",
         options=(*RELEASE, "--autopilot"),
         bundled_sidequests=True,

@@ -23,6 +23,7 @@ from gitswarm.records.money import usd
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, Fork, StallState
+from gitswarm.routing.driver import CLARIFIER
 from gitswarm.routing.loops import repeats_of
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import (
@@ -152,7 +153,18 @@ def _progress(session: Session, state: RunState, record: StepRecord, led: Choice
         branches=_branches(state, record, fork) if fork is not None else {},
         finished=frozenset(finished(session, fork)) if fork is not None else frozenset(),
         verdict=_verdict(session, state) if GATE in tally.journey else None,
+        clarified=_clarified(state, record),
     )
+
+
+def _clarified(state: RunState, record: StepRecord) -> bool:
+    found = False
+    for earlier in reversed(state.steps[: record.number - 1]):
+        if earlier.is_aside:
+            found = found or earlier.stack[-1].startswith(f"sidequest:{CLARIFIER}@")
+        elif found or (earlier.flow, earlier.step) != (record.flow, record.step):
+            return found and (earlier.flow, earlier.step) == (record.flow, record.step)
+    return False
 
 
 def _branches(state: RunState, record: StepRecord, fork: Fork) -> dict[str, Branch]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from gitswarm.cli.console import money, out, out_json, table
+from gitswarm.cli.console import duration, money, out, out_json, table
 from gitswarm.records.money import usd
 from gitswarm.runner.begin import NewRun
 from gitswarm.runner.prompts import StepForecast, forecast
+from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 
 
 def show_forecast(new: NewRun, *, as_json: bool) -> None:
@@ -26,6 +27,13 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
     total = usd(*(step.cost_usd for step in steps))
     out(f"at worst   {sum(step.tokens for step in steps):,} tokens, {money(total)}")
     out(f"counted    every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out")
+    tests = sum(step.executions for step in steps if step.extra_runs)
+    if tests:
+        longest = duration(new.spec.settings.proof.max_time * 1000)
+        out(
+            f"tests      executed {tests} times, and once more where code changed after them; each may add up to"
+            f" {MOST_EXTRA_RUNS} runs to compare with the base, {longest} in all (proof.max_time)"
+        )
     if engine.mode == "stub":
         out(f"in fact    {money(0.0)}: mode stub asks no model")
 

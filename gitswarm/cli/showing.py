@@ -139,6 +139,10 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
             tests["passed"] if isinstance(tests["passed"], bool) else None
         ]
         out(f"  tests     {tests['command']}: {said}")
+    again = evidence.get("extra_runs_ms")
+    if isinstance(again, dict) and again:
+        runs = ", ".join(f"{name.replace('_', ' ')} {duration(int(str(ms)))}" for name, ms in again.items())
+        out(f"  also ran  {runs}")
     _show_report(evidence.get("report"))
     _show_verdict(evidence.get("verdict"))
     criteria = evidence.get("criteria")

@@ -10,8 +10,11 @@ from pathlib import PurePosixPath
 from gitswarm.evidence.case_names import own_name
 from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
 from gitswarm.evidence.test_changes import TestChanges
-from gitswarm.records.acceptance import CriterionProof, JudgedCriterion
+from gitswarm.records.acceptance import CriterionProof, JudgedCriterion, NamedTest, TestProof
 from gitswarm.records.case_results import CaseResult, CaseResults
+
+_WORST_FIRST: Sequence[TestProof] = ("failing", "untested", "unknown", "proven", "claimed")
+"""A criterion with several tests is what comes first here; one that proves it is enough."""
 
 _SEGMENTS = re.compile(r"::| > |[/. ]")
 
@@ -39,11 +42,16 @@ class CriteriaFacts:
     has_tests: bool
 
 
-def judge_criteria(criteria: Iterable[NamedCriterion], facts: CriteriaFacts) -> tuple[JudgedCriterion, ...]:
+def judge_criteria(
+    criteria: Iterable[NamedCriterion], facts: CriteriaFacts, others: Iterable[JudgedCriterion] = ()
+) -> tuple[JudgedCriterion, ...]:
     """*proven*: every named test passed, and one of them is new and compares, or was red at the base. *claimed*:
     there are no names to check, or all were green before. *untested*: none is named, or one did not run. *failing*.
+
+    :param others: what the project's other suites showed of them.
     """
-    return tuple(_judge(each, facts) for each in criteria)
+    elsewhere = [(each.id, test) for each in others for test in each.tests]
+    return tuple(_judge(each, facts, [test for name, test in elsewhere if name == each.id]) for each in criteria)
 
 
 def criteria_names(
@@ -88,42 +96,49 @@ def _agrees(name: str, case: CaseResult) -> bool:
     return bool(before) and set(filter(None, before)) <= set(_SEGMENTS.split(case.name.replace(".py", "")))
 
 
-def _judge(criterion: NamedCriterion, facts: CriteriaFacts) -> JudgedCriterion:
+def _judge(criterion: NamedCriterion, facts: CriteriaFacts, elsewhere: Sequence[NamedTest]) -> JudgedCriterion:
     if not facts.has_tests:
         return JudgedCriterion(id=criterion.id, proof="claimed", reason="the project has no tests")
     if not criterion.test_cases:
         return JudgedCriterion(id=criterion.id, proof="untested", reason="it names no test")
-    if facts.final is None or not (facts.final.complete or facts.final.cases):
-        return JudgedCriterion(id=criterion.id, proof="claimed", reason="the test tool names no tests")
-    near = frozenset(each.change.path for each in facts.changes.files)
-    resolved = [(name, resolve(name, facts.final, near)) for name in criterion.test_cases]
-    names = tuple(case.name for _, cases in resolved for case in cases)
-    proof, reason = _outcome(resolved, facts, complete=facts.final.complete)
-    return JudgedCriterion(id=criterion.id, proof=proof, reason=reason, names=names)
+    own = tuple(test for name in criterion.test_cases if (test := _shown(name, facts)) is not None)
+    shown = [test for name in criterion.test_cases for test in _of_all_suites(name, (*own, *elsewhere))]
+    worst = min(shown, key=lambda test: _WORST_FIRST.index(test.proof))
+    names = tuple(name for test in shown for name in test.names)
+    proof = "claimed" if worst.proof == "unknown" else worst.proof
+    return JudgedCriterion(id=criterion.id, proof=proof, reason=worst.reason, names=names, tests=own)
 
 
-def _outcome(
-    resolved: Sequence[tuple[str, tuple[CaseResult, ...]]], facts: CriteriaFacts, *, complete: bool
-) -> tuple[CriterionProof, str]:
-    cases = [case for _, found in resolved for case in found]
-    failing = [case.name for case in cases if case.is_red]
-    if failing:
-        return "failing", f"{failing[0]} failed"
-    why = next((why for name, found in resolved if (why := _not_passed(name, found))), "")
-    if why:
-        unknown = not complete and all(case.is_green for case in cases)
-        return "claimed" if unknown else "untested", why
+def _of_all_suites(name: str, shown: Sequence[NamedTest]) -> Sequence[NamedTest]:
+    """What the suites that have a test show of it; a suite that names not all tests counts where no other has it."""
+    found = [test for test in shown if test.name == name]
+    known = [test for test in found if test.proof != "unknown"]
+    return known or found[:1] or [NamedTest(name=name, proof="untested", reason=f"no test is called {name}")]
+
+
+def _shown(name: str, facts: CriteriaFacts) -> NamedTest | None:
+    """What the suite shows of a test; None: it has none of this name."""
+    final = facts.final
+    if final is None or not (final.complete or final.cases):
+        return NamedTest(name=name, proof="unknown", reason="the test tool names no tests")
+    cases = resolve(name, final, frozenset(each.change.path for each in facts.changes.files))
+    if not cases:
+        return None if final.complete else NamedTest(name=name, proof="unknown", reason=f"no test is called {name}")
+    proof, reason = _outcome(cases, facts)
+    return NamedTest(name=name, proof=proof, reason=reason, names=tuple(case.name for case in cases))
+
+
+def _outcome(cases: Sequence[CaseResult], facts: CriteriaFacts) -> tuple[CriterionProof, str]:
+    failing = next((case.name for case in cases if case.is_red), None)
+    if failing is not None:
+        return "failing", f"{failing} failed"
+    left_out = next((case for case in cases if not case.is_green), None)
+    if left_out is not None:
+        return "untested", f"{left_out.name} is {left_out.outcome}"
     shown = next((case.name for case in cases if _is_evidence(case, facts)), None)
     if shown is not None:
         return "proven", f"{shown} passed"
     return "claimed", "its tests passed at the base already, or compare nothing"
-
-
-def _not_passed(name: str, cases: Sequence[CaseResult]) -> str:
-    if not cases:
-        return f"no test is called {name}"
-    left_out = next((case for case in cases if not case.is_green), None)
-    return f"{left_out.name} is {left_out.outcome}" if left_out is not None else ""
 
 
 def _is_evidence(case: CaseResult, facts: CriteriaFacts) -> bool:

@@ -12,7 +12,7 @@ from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.test_changes import FollowedTest, TestChanges
 from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.case_results import CaseResult, CaseResults
-from gitswarm.records.evidence import TestReport
+from gitswarm.records.evidence import ExtraRun, TestReport
 from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
 from gitswarm.records.text import shorten
 
@@ -74,6 +74,7 @@ class Proof:
     :ivar harness: changed files that decide about tests in this project, besides those that do everywhere.
     :ivar criteria: names of results that criteria stand on.
     :ivar has_base_tests: the base has test files.
+    :ivar extra_runs_ms: how long the runs took that were made for this.
     """
 
     final: SuiteRun | None
@@ -85,6 +86,7 @@ class Proof:
     harness: frozenset[str] = frozenset()
     criteria: frozenset[str] = frozenset()
     has_base_tests: bool = True
+    extra_runs_ms: Mapping[ExtraRun, int] = field(default_factory=dict)
 
 
 def is_whole_file(case: CaseResult) -> bool:

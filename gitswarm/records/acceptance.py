@@ -13,6 +13,10 @@ from gitswarm.records.unique import refuse_twice
 
 CriterionState = Literal["open", "done", "blocked"]
 CriterionProof = Literal["proven", "claimed", "untested", "failing"]
+TestProof = Literal[CriterionProof, "unknown"]
+
+AC_MATRIX = "plan/ac_matrix.json"
+AC_STATUS = "build/ac_status.json"
 
 
 class AcceptanceCriterion(Record):
@@ -56,16 +60,27 @@ class AcMatrix(Record):
         }
 
 
+class NamedTest(Record):
+    """What one suite shows of a test that a criterion names. `names`: its results; `unknown`: it names not all."""
+
+    name: str
+    proof: TestProof
+    reason: str
+    names: tuple[str, ...] = ()
+
+
 class JudgedCriterion(Record):
     """What tests prove of a criterion, or of a requirement where only requirements name tests.
 
-    `names` are the results that it stands on; `reason` is one line.
+    `names` are the results that it stands on, those of other suites included; `reason` is one line. `tests`: what
+    this suite has of them.
     """
 
     id: str
     proof: CriterionProof
     reason: str
     names: tuple[str, ...] = ()
+    tests: tuple[NamedTest, ...] = ()
 
     @property
     def is_blocking(self) -> bool:

@@ -46,6 +46,9 @@ class CheckOutcome(Record):
     command: str | None = None
 
 
+ExtraRun = Literal["base", "old_tests", "again"]
+"""Test runs beside that of a test step: of the run's base, of the base's tests on the new code, of what failed."""
+
 ReportSource = Literal["junit", "pytest", "go", "cargo", "nextest", "tap", "jest", "vitest"]
 
 
@@ -110,6 +113,7 @@ class Evidence(Record):
 
     `report` is a command step's; `verdict` is about the step's own handoff, or in a command step about those whose
     code it tested. None when there was nothing to read or judge.
+    `extra_runs_ms`: what the test runs that were added to a test step's own took, setup included.
     `ac` counts the acceptance criteria, None without a matrix; `criteria`: what a test run proves of them.
     `artifact_problems` says where an artifact does not keep its schema. `secrets`: files that were taken out of the
     change because of them.
@@ -126,6 +130,7 @@ class Evidence(Record):
     quarantined: tuple[str, ...] = ()
     put_back: tuple[str, ...] = ()
     report: TestReport | None = None
+    extra_runs_ms: dict[ExtraRun, NonNegativeInt] = {}
     verdict: Verdict | None = None
     ac: AcProgress | None = None
     criteria: tuple[JudgedCriterion, ...] = ()

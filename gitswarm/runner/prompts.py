@@ -12,6 +12,8 @@ from gitswarm.errors import NotFoundError, SpecError, UsageError
 from gitswarm.records.money import usd
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.runner.session import FrozenSpecs
+from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
+from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt, reads_trail
 from gitswarm.specs.context import Budget, pack_history, pack_instructions, pack_trail
 from gitswarm.specs.flow import Flow
@@ -74,7 +76,8 @@ def _nothing_yet() -> Briefing:
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
-    """One step at worst: executions, tokens, US dollars. `cost_usd` None: the policy has no price for the model."""
+    """One step at worst: executions, tokens, US dollars. `cost_usd` None: the policy has no price for the model.
+    `extra_runs`: of a test command, beside its own executions."""
 
     flow: str
     step: str
@@ -85,6 +88,7 @@ class StepForecast:
     executions: int
     tokens: int
     cost_usd: float | None
+    extra_runs: int = 0
 
 
 def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepForecast]:
@@ -94,7 +98,8 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
     executions = worst_executions(flow, with_criteria="plan" in specs.flows)
     for step in flow.steps:
         if step.station is None:
-            yield StepForecast(flow.id, step.id, step.agent, None, "", 0, executions[step.id], 0, 0.0)
+            extra = MOST_EXTRA_RUNS * executions[step.id] if is_test_step(settings, step) else 0
+            yield StepForecast(flow.id, step.id, step.agent, None, "", 0, executions[step.id], 0, 0.0, extra)
             continue
         station = specs.stations[step.station]
         model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)

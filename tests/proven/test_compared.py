@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.conftest import Project
-from tests.projects import ask
+from tests.projects import ask, evidence
 from tests.proven.stories import (
     BROKEN,
     CRITERIA,
@@ -42,6 +42,20 @@ def building(entry: Entry) -> Story:
 def of_matrix(**changed: Any) -> dict[str, str]:
     """What the agent writes for a criterion that nothing tests, with another matrix."""
     return {**criterion("test_nowhere")["write"], WROTE: json.dumps({**MATRIX, **changed})}
+
+
+def test_what_the_added_runs_took_is_told_and_only_where_they_were_made(project: Project) -> None:
+    files = {"app.py": BROKEN, APP_TESTS: TESTS.replace("== 3", "== 0")}
+    state, _blocking = played(project, Story([write(files), write({"NOTES.md": "x\n"})]))
+    took = evidence(project, "work/test")["extra_runs_ms"]
+    assert (state, sorted(took)) == ("succeeded", ["base", "old_tests"])
+    assert all(100 < each < 60_000 for each in took.values())
+    assert "also ran  base " in project.swarm("show", "test").stdout
+    project.swarm(
+        "start", "work", "--script", project.script('{"steps": {"write": {"write": {"more.py": "x = 1\\n"}}}}')
+    )
+    assert project.json("show", "test")["evidence"]["extra_runs_ms"] == {}
+    assert "also ran" not in project.swarm("show", "test").stdout
 
 
 def test_a_criterion_s_name_settles_nothing_else(project: Project) -> None:

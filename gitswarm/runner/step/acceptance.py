@@ -13,6 +13,8 @@ from gitswarm.evidence.criteria import NamedCriterion
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.acceptance import (
+    AC_MATRIX,
+    AC_STATUS,
     AcMatrix,
     AcProgress,
     AcStatus,
@@ -33,8 +35,6 @@ from gitswarm.runner.step.test_steps import is_test_record
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.promises import promised_artifacts
 
-AC_MATRIX = "plan/ac_matrix.json"
-AC_STATUS = "build/ac_status.json"
 _MOST_PROBLEMS = 20
 WORKLIST = "review/review_worklist.json"
 GATE_FINDINGS = "gate/gate_findings.json"
@@ -62,16 +62,8 @@ def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
 
 
 def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, ...]:
-    """What the run has to prove: requirements with the tests that stand for them.
-
-    Empty in a run none of whose steps owes the state of the criteria, and for the placeholder of a stub.
-    """
-    owed = any(
-        AC_STATUS in promised_artifacts(flow, session.specs.stations.get(step.station or ""))
-        for flow in (session.specs.flows[name] for name in session.spec.flows)
-        for step in flow.steps
-    )
-    matrix = read_matrix(session, state) if owed else None
+    """What the run has to prove: requirements with the tests that stand for them; none of a stub's placeholder."""
+    matrix = read_matrix(session, state)
     if matrix is None or (matrix == STUB_MATRIX and is_played(state)):
         return ()
     named = {each.id: each.test_cases for each in matrix.requirements}
@@ -80,6 +72,25 @@ def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, .
         NamedCriterion(name, own.get(name) or named.get(name, ()))
         for name in dict.fromkeys(matrix.proven_by().values())
     )
+
+
+def owes_criteria(session: Session, state: RunState) -> bool:
+    """Whether the run says how far its criteria are, or has promised to: a matrix alone is a plan."""
+    return _stored(session, state, AC_STATUS) is not None or any(
+        AC_STATUS in promised_artifacts(flow, session.specs.stations.get(step.station or ""))
+        for flow in (session.specs.flows[name] for name in session.spec.flows)
+        for step in flow.steps
+    )
+
+
+def criteria_elsewhere(session: Session, state: RunState, command: str | None) -> Iterator[JudgedCriterion]:
+    """What the newest runs of the other test commands show of the criteria."""
+    seen = {command}
+    for record in reversed(state.steps):
+        evidence = evidence_of(session, record) if is_test_record(session, record) else None
+        if evidence is not None and evidence.tests.command not in seen:
+            seen.add(evidence.tests.command)
+            yield from evidence.criteria
 
 
 def standing_criteria(session: Session, state: RunState) -> dict[str, CriterionState]:

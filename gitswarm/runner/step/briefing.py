@@ -7,13 +7,14 @@ from itertools import accumulate
 
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord, is_about
+from gitswarm.records.acceptance import AC_MATRIX
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import shorten
 from gitswarm.routing.joins import said
 from gitswarm.routing.macro import GATE
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import AC_MATRIX, read_decision, read_matrix, standing_criteria
+from gitswarm.runner.step.acceptance import read_decision, read_matrix, standing_criteria
 from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.step.concerns import open_concerns
 from gitswarm.runner.stored import envelope_of, evidence_of

@@ -17,6 +17,7 @@ from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, is_about
+from gitswarm.records.acceptance import AC_STATUS
 from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER
@@ -24,7 +25,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import AC_STATUS, artifact_problems, dropped_criteria
+from gitswarm.runner.step.acceptance import artifact_problems, dropped_criteria, owes_criteria
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
@@ -66,6 +67,9 @@ def find_concerns(
         return Judgement()
     known = {concern.id: told_concern(session, concern) for concern in before.concerns}
     found = _found(session, plan, outcome, compared)
+    judged = (
+        {f"criterion:{each.id}" for each in outcome.criteria} if not _is_red(session, plan, outcome, compared) else ()
+    )
     accepted = plan.out_of_band.accepted if plan.out_of_band is not None else ()
     closed = [each.id for each in accepted]
     for concern in before.concerns:
@@ -75,7 +79,7 @@ def find_concerns(
         elif concern.opened_by.engine != "command" or about.flag == "command_red":
             settled = _is_settled(session, plan, outcome, about)
         elif not _is_same_suite(session, concern, plan, outcome):
-            settled = False
+            settled = about.flag in judged
         else:  # what tests showed only another look at them can take back
             settled = compared is not None or (about.flag in _RED and _is_settled(session, plan, outcome, about))
         if settled:
@@ -104,7 +108,7 @@ def _found(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Com
     if compared is None:
         found = {concern.id: concern for concern in _of_step(session, plan, outcome)}
     else:
-        found = _merged(plan, compared.findings) | _of_criteria(plan, outcome, compared)
+        found = _merged(plan, compared.findings) | _of_criteria(session, plan, outcome, compared)
         found |= {each.id: each for each in _of_verdict_on_others(outcome)}
     for lasting in _lasting(session, outcome, plan.before):
         more = found.pop(lasting.id, None)
@@ -207,16 +211,32 @@ def _of_role(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
         yield _concern(plan, "role_exceeded", fact, foreign, blocking=False)
 
 
-def _of_criteria(plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> dict[str, Concern]:
-    """What the tests do not prove of the criteria; where tests fail or did not run, those are told."""
-    if {"tests_red", "tests_not_run"} & {finding.flag for finding in compared.findings if finding.blocking}:
+def _of_criteria(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> dict[str, Concern]:
+    """What the tests of all suites do not prove of the criteria; where tests fail or did not run, those are told."""
+    if _is_red(session, plan, outcome, compared):
         return {}
-    open_ones = [each for each in outcome.criteria if each.proof != "proven"]
+    owed = owes_criteria(session, plan.before)
     found = [
-        _concern(plan, f"criterion:{each.id}", f"{each.proof}: {each.reason}", each.names, blocking=each.is_blocking)
-        for each in open_ones
+        _concern(
+            plan,
+            f"criterion:{each.id}",
+            f"{each.proof}: {each.reason}",
+            each.names,
+            blocking=owed and each.is_blocking,
+        )
+        for each in outcome.criteria
+        if each.proof != "proven"
     ]
     return {concern.id: concern for concern in found}
+
+
+def _is_red(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Comparison | None) -> bool:
+    """Whether tests failed or did not run, here or in another suite whose tests have not run since."""
+    now = {finding.flag for finding in compared.findings if finding.blocking} if compared is not None else set()
+    others = {
+        each.id.partition("@")[0] for each in plan.before.blocking if not _is_same_suite(session, each, plan, outcome)
+    }
+    return bool({"tests_red", "tests_not_run"} & (now | others))
 
 
 def _of_command(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:

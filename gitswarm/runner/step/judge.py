@@ -58,6 +58,7 @@ def judge_step(session: Session, plan: StepPlan, claimed: StepOutcome) -> StepOu
             "verdict": _verdict(session, plan, claimed, _check_of(check, report), tests),
             "ac": count_after(session, plan.before, (plan.flow.id, plan.step.id), left),
             "criteria": claimed.criteria,
+            "extra_runs_ms": claimed.proof.extra_runs_ms if claimed.proof is not None else {},
             "artifact_problems": tuple(artifact_problems(session, plan.before, claimed.artifacts)),
             "worklist": (
                 count_work_after(session, plan.before, claimed.artifacts) if WORKLIST in plan.artifacts else None

@@ -8,7 +8,7 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -28,10 +28,11 @@ from gitswarm.evidence.test_report import read_run
 from gitswarm.evidence.test_selection import select_tests
 from gitswarm.ledger.message import parse_message
 from gitswarm.records.case_results import CaseResults
+from gitswarm.records.evidence import ExtraRun
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.acceptance import named_criteria
+from gitswarm.runner.step.acceptance import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
@@ -51,6 +52,15 @@ _SHORTEST_S = 60
 _TIMES_USUAL = 3
 """A run beside that of the step may take so many times as long: it also shares no caches with it."""
 
+MOST_EXTRA_RUNS = 4
+"""Beside a test step's own: the base, the base's tests on the new code, what failed alone, and in a whole run."""
+
+_TOLD: Mapping[ExtraRun, str] = {
+    "base": "the base",
+    "old_tests": "the new code by the old tests",
+    "again": "what failed once more",
+}
+
 
 def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOutcome:
     """With what the project's tests say of the run's code and of its criteria."""
@@ -63,8 +73,11 @@ def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOu
     base = proof.base.results if isinstance(proof.base, SuiteRun) else None
     final = proof.final.results if proof.final is not None else None
     has_tests = proof.has_base_tests or final is not None
+    others = criteria_elsewhere(
+        session, step.plan.before, outcome.result.check.command if outcome.result.check else None
+    )
     facts = CriteriaFacts(final, base, read_changes(proof.changes), has_tests)
-    return replace(outcome, proof=proof, criteria=judge_criteria(criteria, facts))
+    return replace(outcome, proof=proof, criteria=judge_criteria(criteria, facts, others))
 
 
 def _gathered(
@@ -116,6 +129,7 @@ def _gathered(
         harness=frozenset(each.path for each in harness),
         criteria=criteria_names(criteria, final.results, near),
         has_base_tests=bool(base_tests),
+        extra_runs_ms=runs.took_ms,
     )
 
 
@@ -230,7 +244,7 @@ class _ExtraRuns:
     """Test runs beside that of a test step: of fresh checkouts, set up as the run's worktree is, one after the other.
 
     `base`, `code`: code trees of the run's base and as it is now. `usual_s`: seconds that the step's own run took;
-    `left_s`: that all of these may take from here on.
+    `left_s`: that all of these may take from here on; `took_ms`: how long those took that were made.
     """
 
     session: Session
@@ -240,6 +254,7 @@ class _ExtraRuns:
     usual_s: float
     make: Callable[[str, str | None, float], SuiteRun | Missing]
     left_s: float
+    took_ms: dict[ExtraRun, int] = field(default_factory=dict)
 
     def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
         """Once per tree and command while this process owns the run. It is kept in no file: an agent could write
@@ -250,18 +265,20 @@ class _ExtraRuns:
         asked = json.dumps([tree, line or self.line, self.session.spec.settings.setup])
         reports = self.session.reports
         if asked not in reports:
+            kind: ExtraRun = "again" if line or tree == self.code else "base" if tree == self.base else "old_tests"
             began = time.monotonic()
-            reports[asked] = self._run(tree, line)
-            self.left_s -= time.monotonic() - began
+            reports[asked] = self._run(kind, tree, line)
+            took_s = time.monotonic() - began
+            self.left_s -= took_s
+            self.took_ms[kind] = self.took_ms.get(kind, 0) + int(took_s * 1000)
         return reports[asked]
 
-    def _run(self, tree: str, line: str | None) -> SuiteRun | Missing:
+    def _run(self, kind: ExtraRun, tree: str, line: str | None) -> SuiteRun | Missing:
         limit_s = min(self.left_s, max(_SHORTEST_S, _TIMES_USUAL * self.usual_s))
         if limit_s <= 0:
             return "no time"
         observer = self.session.around.observer
-        what = "what failed once more" if line or tree == self.code else "the new code by the old tests"
-        observer.notice(f"testing {'the base' if tree == self.base else what}")
+        observer.notice(f"testing {_TOLD[kind]}")
         try:
             return self.make(tree, line, limit_s)
         except SwarmError as error:

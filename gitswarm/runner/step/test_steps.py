@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.steps import OpenConcern, StepRecord
+from gitswarm.records.acceptance import AC_MATRIX
 from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import Session
@@ -48,6 +49,13 @@ def _is_stale(session: Session, state: RunState, step: Step, code: str) -> bool:
         return True
     if newest.by_human and newest.result is Result.SKIPPED:
         return False  # that they did not run is a concern of its own
+    matrix = f"{session.layout.base}/{AC_MATRIX}"
+    if session.repository.objects.entry(newest.tree, matrix) != session.repository.objects.entry(
+        state.tip_tree, matrix
+    ):
+        return True
+    if newest.sibling and any(_is_criterion(each) and each.opened_by == newest for each in state.concerns):
+        return True  # a suite beside it may have shown them
     tested = session.store.code(tested_tree(session, newest))
     paths = suite_paths(session.spec.settings, step)
     changed = session.repository.diffs.between(tested, code) if tested != code else ()
@@ -63,6 +71,10 @@ def suite_paths(settings: FrozenSettings, step: Step) -> tuple[str, ...]:
     """Globs of what a step's tests are about; none: everything."""
     suite = settings.test_suites.get(step.command) if isinstance(step.command, str) else None
     return suite.paths if suite is not None else ()
+
+
+def _is_criterion(concern: OpenConcern) -> bool:
+    return concern.id.startswith("criterion:")
 
 
 def _runs(session: Session, record: StepRecord, step: Step) -> bool:

@@ -34,11 +34,23 @@ class Notes(NoteReader):
     def blobs(self) -> dict[str, str]:
         """Ids of the commits that have a note here, each with the id of its note."""
         tip = self.tip
-        if tip is None:
-            return {}
+        return self._blobs_at(tip) if tip is not None else {}
+
+    def _blobs_at(self, tip: str) -> dict[str, str]:
         files = self._objects.files(self._objects.commit(tip).tree)
         found = ((path.replace("/", ""), blob_id) for path, blob_id in files)
         return {name: blob_id for name, blob_id in found if _ID.fullmatch(name)}
+
+    def holds(self, tip: str | None) -> bool:
+        """Whether every note is there that was there at `tip`, as it was or with something behind it."""
+        now, read = self.tip, self._objects.read_blob
+        if tip is None or now == tip:
+            return True
+        there = self._blobs_at(now) if now is not None and self._objects.peeled(now) == now else {}
+        before = self._blobs_at(tip)
+        return before.keys() <= there.keys() and all(
+            there[name] == blob_id or read(there[name]).startswith(read(blob_id)) for name, blob_id in before.items()
+        )
 
     def write(self, commit_id: str, blob_id: str, *, by: Person, when: datetime) -> None:
         """Makes `blob_id` the note on a commit. Repeating it changes nothing.

@@ -184,6 +184,16 @@ class RunStore:
         """
         self._refs.swap(self.layout.branch, old, new, why=why)
 
+    def note_tips(self) -> dict[str, str | None]:
+        return {notes.ref: notes.tip for notes in (self._events_notes, self._routing_notes)}
+
+    def bring_notes_back(self, tips: Mapping[str, str | None]) -> list[str]:
+        """Refs of notes that lost what they held at these tips, and hold it again; a remark that was added stays."""
+        lost = [notes for notes in (self._events_notes, self._routing_notes) if not notes.holds(tips[notes.ref])]
+        for notes in lost:
+            self._refs.swap(notes.ref, notes.tip, tips[notes.ref], why="notes were deleted or rewritten")
+        return [notes.ref for notes in lost]
+
     def copy_notes(self, copies: Mapping[str, str]) -> None:
         """Gives copies of commits the notes of what they were made from.
 

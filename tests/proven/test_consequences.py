@@ -207,6 +207,31 @@ def test_overwritten_evidence_is_found(tested: Project) -> None:
     assert taken(tested, run)[:2] == ["write@1 UNVERIFIED", "write@2 VERIFIED"]
 
 
+NOTES = "for ref in $(git for-each-ref refs/notes/swarm --format='%(refname)'); do"
+
+
+def test_deleted_notes_are_put_back_before_the_next_decision(tested: Project) -> None:
+    gone = {"run": [f"{NOTES} git update-ref -d $ref; done"]}
+    run = tested.start(unseen(json.dumps({"steps": {"write": [gone, {}]}})), flow="work")
+    assert taken(tested, run)[:2] == ["write@1 UNVERIFIED", "write@2 VERIFIED"]
+    found = json.loads(tested.swarm("show", "write@1", "--run", run, "--evidence").stdout)
+    assert found["tampered"] == [f"refs/notes/swarm/{run}/{kind}" for kind in ("events", "routing")]
+    assert (tested.json("status", run)["state"], standing(tested, run)) == ("succeeded", [])
+    tested.swarm("verify", run)
+
+
+def test_a_remark_that_is_added_to_a_note_stays(tested: Project) -> None:
+    remark = {
+        "run": [f"{NOTES} git notes --ref=$ref append -m seen $(git notes --ref=$ref list | cut -d' ' -f2); done"]
+    }
+    run = tested.start(unseen(json.dumps({"steps": {"write": [remark]}})), flow="work")
+    found = json.loads(tested.swarm("show", "write", "--run", run, "--evidence").stdout)
+    assert (taken(tested, run)[0], found["tampered"]) == ("write@1 VERIFIED", [])
+    ref = f"--ref=refs/notes/swarm/{run}/routing"
+    noted = [line.split()[1] for line in tested.git("notes", ref, "list").splitlines()]
+    assert [each for each in noted if tested.git("notes", ref, "show", each).rstrip().endswith("seen")]
+
+
 def test_more_of_what_was_accepted_is_a_concern_of_its_own(tested: Project) -> None:
     tested.commit({"tests/test_y.py": TESTS}, "more")
     more = {"delete": ["tests/test_y.py"]}

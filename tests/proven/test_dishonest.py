@@ -75,6 +75,8 @@ SKIPPED_FILE = (
     "import pytest\n\npytest.skip(allow_module_level=True)\n\n\n"
     "def test_off():\n    from app import off\n\n    assert off(2) == 1\n"
 )
+NOTES = "git for-each-ref refs/notes/swarm"
+FORGE = "git notes --ref=$ref add -f -m '{}' $(git notes --ref=$ref list | head -n 1 | cut -d ' ' -f 2)"
 FORK = """\
 id: work
 steps:
@@ -175,6 +177,14 @@ AT_A_STEP: Mapping[str, Story] = {
     ),
     "an artifact that does not exist": Story(
         [claims(artifacts=["load_test_report.md"])], blocking=held("file_changes_mismatch@work/write")
+    ),
+    "the run's notes are deleted": Story(
+        [write(CHANGE, run=[f"{NOTES} --format='delete %(refname)' | git update-ref --stdin"])],
+        blocking=held("evidence_tampered@work/write"),
+    ),
+    "a decision in the run's notes is another": Story(
+        [write(CHANGE, run=[f"for ref in $({NOTES} --format='%(refname)'); do {FORGE}; done"])],
+        blocking=held("evidence_tampered@work/write"),
     ),
     "receipts are overwritten": Story(
         [write(CHANGE, run=["mkdir -p $RUN_BASE/work/receipts && echo {} > $RUN_BASE/work/receipts/clerk.json"])],

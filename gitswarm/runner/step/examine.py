@@ -10,7 +10,7 @@ from pathlib import Path
 from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
-from gitswarm.ledger.layout import HUMAN
+from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.scrubbed import scrubbed_record
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
@@ -203,6 +203,8 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     if moved != step.plan.branch_tip:
         refs.swap(branch, moved, step.plan.branch_tip, why="a step moved the shadow branch")
         found.append(f"{branch} (moved to {moved})")
+    if step.plan.choice.engine != KERNEL:  # a reset moves them
+        found.extend(session.store.bring_notes_back(step.notes))
     return found
 
 

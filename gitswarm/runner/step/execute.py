@@ -62,7 +62,8 @@ def open_step(session: Session, place: Workplace, plan: StepPlan) -> OpenStep:
     try:
         journal.append_all(_first_events(plan))
         place.leave()
-        return OpenStep(plan, place, journal, step_request(session, place, plan))
+        request = step_request(session, place, plan)
+        return OpenStep(plan, place, journal, request, session.store.note_tips())
     except BaseException:
         journal.close()
         raise

@@ -188,12 +188,13 @@ def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
     touched = tuple(path for path in touched if not _as_at_base(session, plan.before, outcome.code_tree, (path,)))
     if touched:
         yield _concern(plan, _PROTECTED, f"{listed(touched)}: a person has to agree to that", touched)
-    overwritten = tuple(path for path in evidence.tampered if path.startswith(f"{RUNS_FOLDER}/"))
+    overwritten = tuple(path for path in evidence.tampered if path.startswith((f"{RUNS_FOLDER}/", "refs/notes/")))
     if overwritten:
-        yield _concern(plan, "evidence_tampered", f"{listed(overwritten)} was overwritten, and put back", overwritten)
-    changed = tuple(
-        name for name in evidence.tampered if name.startswith((".git/", "refs/")) and "/shadow/" not in name
-    )
+        yield _concern(
+            plan, "evidence_tampered", f"{listed(overwritten)} was overwritten or deleted, and put back", overwritten
+        )
+    others = (".git/", "refs/heads/", "refs/tags/", "refs/remotes/")
+    changed = tuple(name for name in evidence.tampered if name.startswith(others) and "/shadow/" not in name)
     if changed:
         fact = f"{listed(changed)} changed while it was executed, and was put back"
         yield _concern(plan, "repository_changed", fact, changed, blocking=False)

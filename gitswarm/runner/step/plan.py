@@ -107,12 +107,14 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True)
 class OpenStep:
-    """A step whose journal is open: its plan, where it works, and what its engine is given."""
+    """A step whose journal is open: its plan, where it works, and what its engine is given. `notes`: tips of the
+    run's notes, by ref."""
 
     plan: StepPlan
     place: Workplace
     journal: Journal
     request: StepRequest
+    notes: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -129,7 +129,7 @@ class StepResult:
     can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole;
     `report_files`: reports that it was asked for. `trailers`: what the step's commit says besides; only the kernel
     has something to say there. `outcome`: how a session ended; None where there is none. `model`: the one that
-    answered, where that is another than was asked. `placeholders`: promised outputs that a stub filled in.
+    answered, where that is another than was asked. `placeholders`: promised outputs that a stub filled in, or left.
     `facts`: what an operation of the kernel found; `brought`: the tree that it made of
     the code, with the work of others.
     `started_at`, `completed_at`: ISO 8601, filled in by the runner."""

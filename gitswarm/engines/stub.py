@@ -157,15 +157,18 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
 
 
 def _fill_in(entry: ScriptEntry, request: StepRequest) -> tuple[str, ...]:
-    """Writes what the station promises and the script leaves to us; returns the paths."""
+    """Writes what the station promises and the script leaves to us; returns the paths. What is there from before
+    still holds."""
+    written = {request.worktree / name for name in entry.write}
     left_out = {path.removeprefix("RUN_BASE/") for path in entry.leaves_out}
     filled = []
     for path in request.promised:
         target = request.run_base / path
-        if path in left_out or target.name in left_out or target.exists():
+        if path in left_out or target.name in left_out or target in written:
             continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(stub_content(f"/{path}", request), encoding="utf-8")
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(stub_content(f"/{path}", request), encoding="utf-8")
         filled.append(path)
     return tuple(filled)
 

@@ -12,7 +12,7 @@ from gitswarm.evidence.test_report import read_run
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.receipt import ToolCall
 
-_EDITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "Delete"})
+EDITING_TOOLS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit", "Delete"})
 _OPERATOR = re.compile(r"&&|\|\||[;|\n]")
 _REDIRECTION = re.compile(r"[0-9&]?>{1,2}\s*&?[\w./-]+")
 _BEFORE_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +|(?:env|time|nice|timeout \S+) +)*$")
@@ -55,7 +55,7 @@ def observe_command(calls: Sequence[ToolCall], command: str) -> Observation:
 
 def _edits_code(call: ToolCall) -> bool:
     path = str(call.input.get("file_path") or call.input.get("notebook_path") or "")
-    return call.tool_name in _EDITING and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
+    return call.tool_name in EDITING_TOOLS and not path.startswith("RUN_BASE/") and f"{RUNS_FOLDER}/" not in path
 
 
 def _ended_well(call: ToolCall, found: _ObservedCall) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gitswarm.ledger.layout import HUMAN
@@ -142,12 +142,10 @@ class Tally:
 
     def travelled(self, record: StepRecord) -> Tally:
         """With the way that the run took to this execution."""
-        new = tuple(token for token in record.stack if token not in self.opened)
-        opened = (*self.opened, *new)
+        opened = (*self.opened, *(token for token in record.stack if token not in self.opened))
         if record.is_aside:
             return replace(self, opened=opened)
-        at_top = not record.stack
-        again = not (new or (at_top and self.journey[-1:] != (record.flow,)))
+        at_top, again = not record.stack, self.is_within(record.flow, record.stack)
         history = (*(self.entered.get(record.flow, ()) if again else ()), record)
         return replace(
             self,
@@ -155,6 +153,12 @@ class Tally:
             entered={**self.entered, record.flow: history},
             journey=(*self.journey, record.flow) if at_top and not again else self.journey,
         )
+
+    def is_within(self, flow: str, stack: Sequence[str]) -> bool:
+        """Whether an execution of this flow with these interruptions belongs to the entry of it that was last."""
+        if not set(stack) <= set(self.opened):
+            return False
+        return bool(stack) or self.journey[-1:] == (flow,)
 
     def uses(self, kind: str, name: str) -> int:
         """How often an interruption of this kind and id was begun."""

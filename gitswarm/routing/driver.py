@@ -23,6 +23,7 @@ from gitswarm.records.routing import (
     WhyNow,
 )
 from gitswarm.routing import navigator
+from gitswarm.routing.forks import continuation_into, once_more, side_by_side
 from gitswarm.routing.graph import graph_transitions, onward
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.offroad import graph_extended, offroad
@@ -149,14 +150,17 @@ def _unproven(situation: Situation) -> Choice | None:
     """Before the graph is asked: the step once more, with its finding as the reason; then a person. None: neither, as
     nobody watches the run, and the concern stays open."""
     unproven = situation.unproven
-    if unproven is None or situation.is_branch or situation.result is Result.FAILED:
+    if unproven is None or situation.result is Result.FAILED or situation.status is Status.BLOCKED:
         return None
-    if situation.status is Status.BLOCKED:
+    fork = once_more(situation, unproven.steps)
+    if situation.is_branch and fork is None:
         return None
     if unproven.may_repeat:
         taken = again(situation.step_id, unproven.reason, situation.stack)
+        taken = side_by_side(situation, fork, unproven.reason) if fork is not None else taken
     elif situation.rules.human is HumanPolicy.SUPERVISED:
-        taken = pause(unproven.reason, situation.stack, "evidence.opened")
+        way = continuation_into(fork, situation.flow.id, unproven.reason) if fork is not None else None
+        taken = pause(unproven.reason, situation.stack, "evidence.opened", resume_at=way)
     else:
         return None
     return only(taken, RoutingSource.DETERMINISTIC).model_copy(update={"findings": unproven.ids})

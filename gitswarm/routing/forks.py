@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Candidate, Continuation, Fork, JoinOutcome
-from gitswarm.routing.joins import is_over, judge, lacking
+from gitswarm.routing.joins import is_complete, is_over, judge, lacking
 from gitswarm.routing.options import Transitions, advance, end, escalate, pause
 from gitswarm.routing.situation import Branch, Situation
 from gitswarm.routing.stack import on_failure
@@ -20,7 +20,7 @@ def at_fork(situation: Situation, routing: specs.Fork) -> Transitions:
     if join is None:
         raise ValueError(f"no join names the targets of {situation.step_id}")
     targets = routing.fork_targets
-    option = _side_by_side(situation, Fork(targets=targets, pending=targets, join=join.id), "side by side")
+    option = side_by_side(situation, Fork(targets=targets, pending=targets, join=join.id), "side by side")
     return Transitions(option, (option,), option.reason, is_obvious=True)
 
 
@@ -31,14 +31,35 @@ def after_branch(situation: Situation) -> Transitions:
         raise ValueError(f"{situation.step_id} is no branch of a fork")
     join = join_at(situation.flow, fork.join)
     there = standing_branches(fork, situation.progress.branches)
-    rest = tuple(target for target in fork.pending if target not in there)
-    if is_over(fork_of(situation.flow, fork), join, there):
-        rest = tuple(target for target in rest if target in situation.progress.finished)
+    rest = _rest(situation, fork, there)
     if rest:
         going_on = fork.model_copy(update={"pending": rest})
-        option = _side_by_side(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
+        option = side_by_side(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
         return Transitions(option, (option,), option.reason, is_obvious=True)
     return _together(situation, fork, judge(join, there), lacking(join, there))
+
+
+def _rest(situation: Situation, fork: Fork, there: Mapping[str, Branch]) -> tuple[str, ...]:
+    """The targets that are still to come."""
+    rest = tuple(target for target in fork.pending if target not in there)
+    if is_over(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
+        return tuple(target for target in rest if target in situation.progress.finished)
+    return rest
+
+
+def once_more(situation: Situation, steps: tuple[str, ...]) -> Fork | None:
+    """The fork with these targets to be executed again, where it started. None: some are still to come, or one has
+    failed or is BLOCKED, which comes first."""
+    fork = situation.progress.fork
+    there = standing_branches(fork, situation.progress.branches) if fork is not None else {}
+    if fork is None or _rest(situation, fork, there) or not all(map(is_complete, there.values())):
+        return None
+    return _taken_back(fork, situation.progress.branches, steps)
+
+
+def _taken_back(fork: Fork, branches: Mapping[str, Branch], steps: tuple[str, ...]) -> Fork:
+    commits = (branches[name].commit for name in steps if name in branches)
+    return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
 
 
 def fork_of(flow: Flow, fork: Fork) -> specs.Fork:
@@ -65,9 +86,7 @@ def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tup
         option = _with_join(joining, outcome)
         return Transitions(option, (option,), outcome.reason, is_obvious=True)
     branches = situation.progress.branches
-    taken_back = tuple(branches[name].commit for name in unmet if name in branches)
-    void = tuple(dict.fromkeys((*fork.void, *taken_back)))
-    again = fork.model_copy(update={"pending": unmet, "void": void})
+    again = _taken_back(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
     way = continuation_into(again, situation.flow.id, f"once more: {', '.join(unmet)}")
     there = standing_branches(fork, branches)
@@ -108,7 +127,7 @@ def _with_join(option: Candidate, outcome: JoinOutcome) -> Candidate:
     return option.model_copy(update={"join": outcome})
 
 
-def _side_by_side(situation: Situation, fork: Fork, reason: str) -> Candidate:
+def side_by_side(situation: Situation, fork: Fork, reason: str) -> Candidate:
     return Candidate(
         candidate_id=_candidate_id(fork),
         action=Action.FORK,

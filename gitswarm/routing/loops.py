@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState
-from gitswarm.specs.flow import Branch, Flow, Microloop
+from gitswarm.specs.flow import Branch, Flow, Join, Microloop
 
 
 class ExecutedStep(Protocol):
@@ -129,6 +129,8 @@ def repeats_of(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> int
         for each in flow.steps[here:]
         if isinstance(each.routing, Microloop) and flow.index(each.routing.loop_target) <= here
     )
-    behind = flow.behind(flow.steps[max(closing, default=here)].id)
+    join = flow.join_of(step_id)
+    beside = join.routing.join_from if join is not None and isinstance(join.routing, Join) else ()
+    behind = flow.behind(flow.steps[max(closing, default=here)].id) - {*beside}
     since = takewhile(lambda executed: executed.step not in behind, reversed(history))
     return sum(1 for executed in since if executed.step == step_id and executed.repeat)

@@ -83,12 +83,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """Blocking findings that the step that just ended has of its own. `ids` of the concerns; `reason`: the first,
-    with its fact. `may_repeat`: executing it again could help, and it was not tried too often."""
+    """Blocking findings that the step that just ended has of its own, or the branches of its fork have. `ids` of the
+    concerns; `reason`: the first, with its fact. `may_repeat`: executing `steps` again could help, and was not tried
+    too often."""
 
     ids: tuple[str, ...]
     reason: str
     may_repeat: bool
+    steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ def _end_here(session: Session, state: RunState, decision: Decision, *, executed
     if request is not None:
         return Ending(STATUS[request.wish], decision, asked=request.reason)
     last = state.last_step
-    if decision.findings and last is not None and decision.to_step == last.step:
+    again = decision.fork.pending if decision.fork is not None else (decision.to_step,)
+    if decision.findings and last is not None and last.step in again:
         return None  # the step is not over: what was found in its work sends it back
     until = session.around.until
     if executed and last is not None and until in (last.step, f"{last.flow}/{last.step}"):

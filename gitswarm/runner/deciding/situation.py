@@ -14,7 +14,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.ledger.stored_json import limited_until
 from gitswarm.records.concern import Concern
 from gitswarm.records.execution import RUNS_FOLDER
@@ -96,24 +96,39 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
 
 
 def unproven(session: Session, state: RunState, record: StepRecord) -> Unproven | None:
-    """The blocking findings that an agent's step has of its own, and whether it may try again."""
-    if record.engine in ("command", KERNEL) or record.by_human:
+    """The blocking findings that an agent's step has of its own, or those of every branch of its fork, and what may
+    be executed again because of them."""
+    fork = incoming_decision(session, record).fork if record.fork is not None else None
+    beside = newest_at(state, record.flow, fork.targets, record.fork or "") if fork is not None else {}
+    own = {each: _own(state, each) for each in (beside.values() or (record,))}
+    found = {each: tuple(told_concern(session, concern) for concern in own[each]) for each in own if own[each]}
+    if not found:
         return None
-    own = [concern for concern in state.blocking if concern.is_of(record.flow, record.step)]
-    if not own:
-        return None
-    told = [told_concern(session, concern) for concern in own]
-    flow, history = session.specs.flows[record.flow], state.tally.entered.get(record.flow, ())
-    spent = record.repeat if record.is_aside else repeats_of(flow, record.step, history)
-    same = record.repeat > 0 and all(concern.opened_by.number < record.number for concern in own)
-    declared = _declared(session, record, told)
+    told = [concern for concerns in found.values() for concern in concerns]
+    open_to = tuple(each.step for each, concerns in found.items() if _may_repeat(session, state, each, concerns))
+    left = MAX_FINDING_REPEATS_IN_RUN - state.tally.repeats
     return Unproven(
         ids=tuple(concern.id for concern in told),
         reason=f"{told[0].id}: {told[0].fact}",
-        may_repeat=not (same or declared)
+        may_repeat=bool(open_to[:left]),
+        steps=open_to[:left] or tuple(each.step for each in found),
+    )
+
+
+def _own(state: RunState, record: StepRecord) -> tuple[OpenConcern, ...]:
+    if record.engine in ("command", KERNEL) or record.by_human:
+        return ()
+    return tuple(concern for concern in state.blocking if concern.is_of(record.flow, record.step))
+
+
+def _may_repeat(session: Session, state: RunState, record: StepRecord, told: Sequence[Concern]) -> bool:
+    flow, history = session.specs.flows[record.flow], state.tally.entered.get(record.flow, ())
+    spent = record.repeat if record.is_aside else repeats_of(flow, record.step, history)
+    same = record.repeat > 0 and all(concern.opened_by.number < record.number for concern in _own(state, record))
+    return (
+        not (same or _declared(session, record, told))
         and any(concern.flag not in _FOR_A_PERSON for concern in told)
         and spent < MAX_FINDING_REPEATS
-        and state.tally.repeats < MAX_FINDING_REPEATS_IN_RUN,
     )
 
 

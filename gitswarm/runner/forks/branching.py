@@ -129,13 +129,14 @@ def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], i
 
 
 def _before(forking: _Forking, target: str) -> RunState:
-    """The run at the fork; the step also knows its own later executions."""
-    key = (forking.flow.id, target)
-    own = forking.state.tally.steps.get(key)
+    """The run at the fork; the step also knows its own later executions, and what was found in them."""
+    key, now, tally = (forking.flow.id, target), forking.state.tally, forking.start.tally
+    own = now.steps.get(key)
     if own is None or forking.start is forking.state:
         return forking.start
-    tally = forking.start.tally
-    return replace(forking.start, tally=replace(tally, steps={**tally.steps, key: own}))
+    found = {name: concern for name, concern in now.concerns.items() if concern.is_of(*key)}
+    known = replace(tally, steps={**tally.steps, key: own}, concerns={**tally.concerns, **found})
+    return replace(forking.start, tally=known)
 
 
 def _attend(forking: _Forking, steps: Sequence[OpenStep]) -> None:

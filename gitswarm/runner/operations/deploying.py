@@ -21,6 +21,7 @@ from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import subject_of
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.step.acceptance import MERGE_DECISION, read_decision
+from gitswarm.runner.step.kept_promises import tree_at_entry
 
 MERGE_RESULT = "deploy/merge_result.json"
 
@@ -82,12 +83,9 @@ def _against(step: KernelStep) -> Iterator[_Objection]:
 
 def _is_of_this_gate(step: KernelStep) -> bool:
     """Whether the verdict was written since the gate was entered; the run may have been in one before."""
-    entered = step.state.tally.entered.get(step.plan.flow.id, ())
-    if not entered:
-        return True
     objects, path = step.session.repository.objects, f"{step.session.layout.base}/{MERGE_DECISION}"
-    before = objects.commit(entered[0].parent).tree
-    return objects.entry(before, path) != objects.entry(step.state.tip_tree, path)
+    before, now = tree_at_entry(step.session, step.state, step.plan.flow.id), step.state.tip_tree
+    return before == now or objects.entry(before, path) != objects.entry(now, path)
 
 
 def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:

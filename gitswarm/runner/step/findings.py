@@ -17,7 +17,6 @@ from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, is_about
-from gitswarm.records.acceptance import AC_STATUS
 from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import RUNS_FOLDER
@@ -28,12 +27,12 @@ from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import artifact_problems, dropped_criteria, owes_criteria
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.examined import StepOutcome
+from gitswarm.runner.step.kept_promises import artifact_findings, content_after, says_something, step_concern
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.step.texts import text_changes, text_of
 from gitswarm.runner.step.verified_commands import met_commands, unmet_commands
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.promises import promised_artifacts
 
 _BY_TEXT = ("tests_deleted", "tests_weakened")
 """Found in the text of a change; looked for again from the tree before it, so that a repeat does not hide it."""
@@ -124,7 +123,7 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     if plan.execution.agent == HUMAN and outcome.result.status is Result.SKIPPED:
         flow = session.specs.flows[plan.execution.flow]
         if flow.has_step(plan.step.id) and is_test_step(session.spec.settings, flow.step(plan.step.id)):
-            yield _concern(plan, "tests_not_run", "a person skipped the tests")
+            yield step_concern(plan, "tests_not_run", "a person skipped the tests")
     if plan.choice.engine == KERNEL or plan.execution.agent == HUMAN:
         return
     yield from _of_protected(session, plan, outcome)
@@ -136,11 +135,11 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     removed = outcome.envelope.removed_tests if _is_compared(session) else ()
     tests = _tests_of(session, outcome.code_tree, changes)
     yield from _merged(plan, (*judge_change(changes, removed), *find_subtle_ways(changes, tests))).values()
-    yield from _of_artifacts(session, plan, outcome)
+    yield from artifact_findings(session, plan, outcome)
     dropped = dropped_criteria(session, plan.before, outcome.artifacts)
     if dropped:
         fact = f"{listed(dropped)}: the new matrix has them no more"
-        yield _concern(plan, "criteria_removed", fact, dropped, blocking=False)
+        yield step_concern(plan, "criteria_removed", fact, dropped, blocking=False)
     yield from _of_role(plan, outcome)
     yield from unmet_commands(session, plan, outcome)
 
@@ -148,7 +147,7 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
 def _tree_before(session: Session, plan: StepPlan) -> str:
     """What the step's work is measured from: of a repeat the tree before the execution that called for it."""
     execution = plan.execution
-    if plan.repeat:
+    if plan.repeat and plan.parallel is None:  # a branch of a fork begins where the fork does
         for record in reversed(plan.before.steps):
             if (record.flow, record.step) == (execution.flow, execution.step) and not record.repeat:
                 return session.repository.objects.commit(record.parent).tree
@@ -187,10 +186,10 @@ def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
     )
     touched = tuple(path for path in touched if not _as_at_base(session, plan.before, outcome.code_tree, (path,)))
     if touched:
-        yield _concern(plan, _PROTECTED, f"{listed(touched)}: a person has to agree to that", touched)
+        yield step_concern(plan, _PROTECTED, f"{listed(touched)}: a person has to agree to that", touched)
     overwritten = tuple(path for path in evidence.tampered if path.startswith((f"{RUNS_FOLDER}/", "refs/notes/")))
     if overwritten:
-        yield _concern(
+        yield step_concern(
             plan, "evidence_tampered", f"{listed(overwritten)} was overwritten or deleted, and put back", overwritten
         )
     others = (".git/", "refs/heads/", "refs/tags/", "refs/remotes/")
@@ -204,12 +203,12 @@ def _of_role(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
     """What the station's role does not write."""
     back = outcome.evidence.put_back
     if back:
-        yield _concern(plan, "code_put_back", f"{listed(back)}: its role only reads code", back, blocking=False)
+        yield step_concern(plan, "code_put_back", f"{listed(back)}: its role only reads code", back, blocking=False)
     roles = plan.station.writes if plan.station is not None else ()
     foreign = tuple(file.path for file in outcome.evidence.diff.files if not is_written_by(file.path, roles))
     if foreign:
         fact = f"{listed(foreign)}: its role writes {', '.join(roles)}"
-        yield _concern(plan, "role_exceeded", fact, foreign, blocking=False)
+        yield step_concern(plan, "role_exceeded", fact, foreign, blocking=False)
 
 
 def _of_criteria(session: Session, plan: StepPlan, outcome: StepOutcome, compared: Comparison) -> dict[str, Concern]:
@@ -218,7 +217,7 @@ def _of_criteria(session: Session, plan: StepPlan, outcome: StepOutcome, compare
         return {}
     owed = owes_criteria(session, plan.before)
     found = [
-        _concern(
+        step_concern(
             plan,
             f"criterion:{each.id}",
             f"{each.proof}: {each.reason}",
@@ -253,7 +252,7 @@ def _of_command(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     if report is not None and report.failed:
         fact = f"{report.failed} of {report.total} tests failed" + (f": {listed(names)}" if names else "")
     is_test = report is not None or is_test_step(session.spec.settings, plan.step)
-    yield _concern(plan, "tests_red" if is_test else "command_red", fact, names)
+    yield step_concern(plan, "tests_red" if is_test else "command_red", fact, names)
 
 
 def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
@@ -261,7 +260,9 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     verdict = outcome.evidence.verdict
     invented = _invented(session, plan, outcome)
     if invented:
-        yield _concern(plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented)
+        yield step_concern(
+            plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented
+        )
     # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
     # What tests count or cover is told of who changed code.
     told = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}
@@ -271,7 +272,7 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
         if finding.flag not in told and finding.flag not in _BY_TEXT:
             told.add(finding.flag)
             fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact
-            yield _concern(plan, finding.flag, fact, blocking=False)
+            yield step_concern(plan, finding.flag, fact, blocking=False)
 
 
 def _of_verdict_on_others(outcome: StepOutcome) -> Iterator[Concern]:
@@ -300,34 +301,6 @@ def _invented(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[s
     return tuple(name for name in unknown if not any_means(name, everywhere))
 
 
-def _of_artifacts(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:
-    base = session.layout.base
-    missing = tuple(
-        name
-        for name in promised_artifacts(plan.flow, plan.station)
-        if (name != AC_STATUS or outcome.evidence.ac is not None)
-        and not _says_something(session, plan.before, outcome, f"{base}/{name}")
-    )
-    if missing:
-        yield _concern(plan, "artifact_missing", f"{listed(missing)} is promised, and missing or empty", missing)
-    problems = outcome.evidence.artifact_problems
-    if problems:
-        names = tuple(dict.fromkeys(problem.partition(":")[0] for problem in problems))
-        yield _concern(plan, "artifact_invalid", f"an artifact does not keep its schema: {problems[0]}", names)
-
-
-def _says_something(session: Session, before: RunState, outcome: StepOutcome, path: str) -> bool:
-    content = _content(session, before, outcome, path)
-    return content is not None and bool(content.strip())
-
-
-def _content(session: Session, before: RunState, outcome: StepOutcome, path: str) -> bytes | None:
-    """Of a file in RUN_BASE, as the step leaves it."""
-    if path in outcome.artifacts or path not in outcome.present:
-        return outcome.artifacts.get(path)
-    return session.repository.objects.file(before.tip_tree, path)
-
-
 def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterator[Concern]:
     """Blocking changes of tests by earlier steps of which the difference since then still shows a part: whole, for
     what is left is measured from the tree before them."""
@@ -335,7 +308,8 @@ def _lasting(session: Session, outcome: StepOutcome, before: RunState) -> Iterat
         flag = concern.id.partition("@")[0]
         if flag not in _BY_TEXT or concern.opened_by.engine == "command":
             continue
-        tree = session.repository.objects.commit(concern.opened_by.parent).tree
+        opened_by = concern.opened_by
+        tree = session.repository.objects.commit(opened_by.fork or opened_by.parent).tree
         names = [
             name
             for finding in judge_change(_changes(session, tree, outcome))
@@ -364,7 +338,7 @@ def _merged(plan: StepPlan, findings: Iterable[ProofFinding]) -> dict[str, Conce
         blocking = [each for each in group if each.blocking] or group
         names = tuple(dict.fromkeys(name for each in blocking for name in each.names))
         fact = "; ".join(each.fact for each in blocking)
-        concern = _concern(plan, flag, fact, names, blocking=blocking[0].blocking)
+        concern = step_concern(plan, flag, fact, names, blocking=blocking[0].blocking)
         found[concern.id] = concern
     return found
 
@@ -379,11 +353,11 @@ def _is_settled(session: Session, plan: StepPlan, outcome: StepOutcome, about: C
         case "protected_path":
             return _as_at_base(session, plan.before, outcome.code_tree, about.names)
         case "artifact_missing":
-            there = (_says_something(session, plan.before, outcome, f"{base}/{name}") for name in about.names)
+            there = (says_something(session, plan.before, outcome, f"{base}/{name}") for name in about.names)
             return own or all(there)
         case "artifact_invalid":
             paths = [f"{base}/{name}" for name in about.names]
-            now = {path: _content(session, plan.before, outcome, path) or b"" for path in paths}
+            now = {path: content_after(session, plan.before, outcome, path) or b"" for path in paths}
             return not list(artifact_problems(session, plan.before, now))
         case "tests_red" | "tests_not_run":
             is_test = is_test_step(session.spec.settings, plan.step)
@@ -416,11 +390,6 @@ def not_waived(concern: Concern, waived: tuple[AcceptedConcern, ...]) -> Concern
     if not earlier:
         return concern
     return concern.model_copy(update={"id": f"{concern.id}#{len(earlier) + 1}"})
-
-
-def _concern(plan: StepPlan, flag: str, fact: str, names: tuple[str, ...] = (), *, blocking: bool = True) -> Concern:
-    where = concern_id(flag, plan.execution.flow, plan.execution.step)
-    return Concern(id=where, flag=flag, blocking=blocking, fact=fact, names=names)
 
 
 def _paths(evidence: Evidence) -> tuple[str, ...]:

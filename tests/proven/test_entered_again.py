@@ -64,7 +64,10 @@ def test_a_judgement_that_still_holds_is_said_to(project: Project, second: dict[
 
 
 def test_what_an_author_left_may_stay_as_it_is(project: Project) -> None:
-    left = [{"write": {"RUN_BASE/build/requirements.md": "# It adds.\n"}}, {"leaves_out": ["requirements.md"]}]
+    left: list[dict[str, Any]] = [
+        {"write": {"RUN_BASE/build/requirements.md": "# It adds.\n"}},
+        {"leaves_out": ["requirements.md"]},
+    ]
     taken = play(project, note=left)
     assert taken[4:6] == AGAIN
     assert evidence(project, "build/note")["opened"] == []

@@ -38,24 +38,11 @@ class TestRun:
     results: CaseResults
 
 
-def read_output(text: str) -> TestReport | None:
-    """What stdout and stderr of a command say; None if no known test tool speaks in them.
-
-    A machine format wins over text. Of several tools the one whose summary ends last is the outermost. Whatever
-    the input is, nothing raises, and 50 MB take less than two seconds.
-    """
-    tally = _tally(text)
-    return tally.report() if tally else None
-
-
-def read_file(content: bytes) -> TestReport | None:
-    """What a report file says, whatever it is called; None if it is no report or larger than 50 MB."""
-    tally = _file(content)
-    return tally.report() if tally else None
-
-
 def read_report(output: str, files: Mapping[str, bytes], *, ended_well: bool = False) -> TestReport | None:
     """The report of one command: its report files, added up, else its output; coverage from either.
+
+    A machine format wins over text. Of several tools the one whose summary ends last is the outermost. Whatever the
+    input is, nothing raises, and 50 MB take less than two seconds.
 
     :param files: path → content. Only files that this command wrote: an agent may have left others.
     """

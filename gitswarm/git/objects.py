@@ -156,9 +156,6 @@ class Objects(ObjectReader):
         """Committer time of a commit, in seconds since the epoch."""
         return int(self._get(commit_id).commit_time)
 
-    def write_empty_tree(self) -> str:
-        return self._empty()
-
     def has(self, object_id: str) -> bool:
         return object_id in self._repository
 

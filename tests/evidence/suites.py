@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitswarm.evidence.suite_run import SuiteRun
+from gitswarm.evidence.test_report import read_report
 from gitswarm.records.case_results import CaseOutcome, CaseResult, CaseResults
 from gitswarm.records.evidence import ReportSource, TestReport
 
@@ -60,3 +61,11 @@ def _file(name: str) -> str | None:
         if separator in name and "." in head and " " not in head:
             return head
     return name if name.endswith((".py", ".js")) else None
+
+
+def read_output(text: str) -> TestReport | None:
+    return read_report(text, {})
+
+
+def read_file(content: bytes) -> TestReport | None:
+    return read_report("", {"report": content})

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitswarm.evidence.test_report import read_file, read_output
 from tests.evidence.recordings import NAMES, recorded
+from tests.evidence.suites import read_file, read_output
 from tests.tables import table
 
 FIFTY_MB = 50_000_000

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from gitswarm.evidence.test_report import read_file, read_output, read_report
+from gitswarm.evidence.test_report import read_report
 from gitswarm.records import evidence as records
 from tests.evidence.recordings import NAMES, recorded
+from tests.evidence.suites import read_file, read_output
 from tests.tables import table
 
 WHOLE, PARTIAL = False, True

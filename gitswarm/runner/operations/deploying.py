@@ -20,8 +20,7 @@ from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import subject_of
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
-from gitswarm.runner.step.acceptance import MERGE_DECISION, read_decision
-from gitswarm.runner.step.kept_promises import tree_at_entry
+from gitswarm.runner.step.acceptance import MERGE_DECISION, read_decision, tree_at_entry
 
 MERGE_RESULT = "deploy/merge_result.json"
 

@@ -141,12 +141,16 @@ def count_work_after(session: Session, before: RunState, written: Mapping[str, b
     worklist = _read(ReviewWorklist, content)
     if worklist is None:
         return None
-    objects = session.repository.objects
-    entered = before.tally.entered.get("review", ())
-    first = objects.commit(entered[0].parent).tree if entered else before.tip_tree
-    trees = dict.fromkeys((first, *(record.tree for record in entered)))
+    objects, entered = session.repository.objects, before.tally.entered.get("review", ())
+    trees = dict.fromkeys((tree_at_entry(session, before, "review"), *(record.tree for record in entered)))
     earlier = (_read(ReviewWorklist, objects.file(tree, path)) for tree in trees)
     return count_worklist(worklist, (version for version in earlier if version is not None))
+
+
+def tree_at_entry(session: Session, state: RunState, flow: str) -> str:
+    """What there was when a flow was entered last; now where it was not."""
+    entered = state.tally.entered.get(flow, ())
+    return session.repository.objects.commit(entered[0].parent).tree if entered else state.tip_tree
 
 
 def artifact_problems(session: Session, before: RunState, written: Mapping[str, bytes]) -> Iterator[str]:

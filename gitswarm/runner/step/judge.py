@@ -94,31 +94,27 @@ def _compared(tests: CheckOutcome, compared: Comparison | None) -> CheckOutcome:
     return tests.model_copy(update={"passed": True, "reason": "red_before"}) if compared.passed is True else tests
 
 
+def _at_best(envelope: Envelope, status: Status, reason: str, **more: str) -> Envelope:
+    if worse(envelope.status, status) is envelope.status:
+        return envelope
+    return envelope.model_copy(update={"status": status, "status_reason": reason, **more})
+
+
 def _capped(envelope: Envelope, own: Sequence[Concern]) -> Envelope:
     """A step with a blocking finding about itself is at best UNVERIFIED, whatever it says."""
-    if not own or worse(envelope.status, Status.UNVERIFIED) is envelope.status:
-        return envelope
-    return envelope.model_copy(update={"status": Status.UNVERIFIED, "status_reason": f"{own[0].id}: {own[0].fact}"})
+    return _at_best(envelope, Status.UNVERIFIED, f"{own[0].id}: {own[0].fact}") if own else envelope
 
 
 def _capped_by_author(plan: StepPlan, envelope: Envelope) -> Envelope:
     """A critic is content with nothing that is found wrong: UNVERIFIED, while a finding about its author is open. By
     then the author had its repeats, so that it is not looped to for that."""
-    routing = plan.step.routing
-    if not isinstance(routing, Microloop) or worse(envelope.status, Status.UNVERIFIED) is envelope.status:
-        return envelope
-    author = routing.loop_target
-    known = [each for each in plan.before.blocking if each.is_of(plan.flow.id, author)]
+    author = plan.step.routing.loop_target if isinstance(plan.step.routing, Microloop) else ""
+    known = [each for each in plan.before.blocking if author and each.is_of(plan.flow.id, author)]
     found = next((each for each in known if each.opened_by.engine != "command"), None)
     if found is None:
         return envelope
-    return envelope.model_copy(
-        update={
-            "status": Status.UNVERIFIED,
-            "can_further_iteration_help": "no",
-            "status_reason": f"{found.id} is open: {author} could not settle it",
-        }
-    )
+    reason = f"{found.id} is open: {author} could not settle it"
+    return _at_best(envelope, Status.UNVERIFIED, reason, can_further_iteration_help="no")
 
 
 def _capped_by_schema(envelope: Envelope, problems: Sequence[str]) -> Envelope:
@@ -138,11 +134,10 @@ def _capped_by_joins(plan: StepPlan, envelope: Envelope) -> Envelope:
     """A join has at best the status of the worst branch that it joins."""
     routing, outcome = plan.step.routing, plan.joins
     cap = cap_of(routing, outcome) if isinstance(routing, Join) and outcome is not None else None
-    if cap is None or outcome is None or worse(envelope.status, cap) is envelope.status:
+    if cap is None or outcome is None:
         return envelope
     branches = ", ".join(f"{name} {status}" for name, status in outcome.statuses.items())
-    reason = f"no better than what it joins: {branches}"
-    return envelope.model_copy(update={"status": cap, "status_reason": reason})
+    return _at_best(envelope, cap, f"no better than what it joins: {branches}")
 
 
 def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope:

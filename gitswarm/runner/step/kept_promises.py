@@ -11,6 +11,7 @@ from gitswarm.records.acceptance import AC_STATUS
 from gitswarm.records.concern import Concern, concern_id
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.acceptance import tree_at_entry
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.promises import promised_artifacts
@@ -56,12 +57,6 @@ def _is_stale(session: Session, plan: StepPlan, outcome: StepOutcome, name: str)
     tree = tree_at_entry(session, plan.before, plan.flow.id) if is_within else plan.before.tip_tree
     earlier = session.repository.objects.file(tree, path)
     return earlier is not None and earlier == content_after(session, plan.before, outcome, path)
-
-
-def tree_at_entry(session: Session, state: RunState, flow: str) -> str:
-    """What there was when a flow was entered last; now where it was not."""
-    entered = state.tally.entered.get(flow, ())
-    return session.repository.objects.commit(entered[0].parent).tree if entered else state.tip_tree
 
 
 def says_something(session: Session, before: RunState, outcome: StepOutcome, path: str) -> bool:

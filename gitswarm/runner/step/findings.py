@@ -196,7 +196,7 @@ def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
     changed = tuple(name for name in evidence.tampered if name.startswith(others) and "/shadow/" not in name)
     if changed:
         fact = f"{listed(changed)} changed while it was executed, and was put back"
-        yield _concern(plan, "repository_changed", fact, changed, blocking=False)
+        yield step_concern(plan, "repository_changed", fact, changed, blocking=False)
 
 
 def _of_role(plan: StepPlan, outcome: StepOutcome) -> Iterator[Concern]:

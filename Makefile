@@ -17,8 +17,9 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes repeats forks routes model crowd sessions rest
+PARTS := kills moments resumes days repeats forks routes model crowd sessions rest
 KILLS := tests/test_guarantee_1_kill.py
+DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
 FORKS := tests/test_forks_kill.py tests/landing
 ROUTES := tests/test_random_routes.py tests/test_random_views.py
@@ -28,13 +29,14 @@ SESSIONS := tests/claude
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
 soak_resumes := $(KILLS) -k 'again_at_any_point'
+soak_days := $(DAYS)
 soak_repeats := $(REPEATED)
 soak_forks := $(FORKS)
 soak_routes := $(ROUTES)
 soak_model := $(MODEL)
 soak_crowd := $(CROWD)
 soak_sessions := $(SESSIONS)
-soak_rest := tests $(addprefix --ignore=,$(KILLS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(SESSIONS))
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(SESSIONS))
 
 .PHONY: demo test unit soak coverage mutants house bench check schemas format clean
 

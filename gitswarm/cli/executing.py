@@ -21,7 +21,7 @@ from gitswarm.errors import RunInterruptedError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.overview import way_home, way_on
+from gitswarm.ledger.overview import accepting, way_home, way_on
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
@@ -209,7 +209,7 @@ def _summarize(repository: Repository, state: RunState, status: RunStatus) -> No
         out_lines(hanging(*deployed))
     if status is RunStatus.UNPROVEN:
         out(f"go on      git swarm resume {run}")
-        out(f"accept     git swarm approve {run} --accept '{state.blocking[0].id}=WHY'")
+        out(f"accept     {accepting(state)}")
     elif status is not RunStatus.SUCCEEDED:
         last = state.last_step
         if last is not None and status is not RunStatus.STOPPED:

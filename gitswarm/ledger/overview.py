@@ -272,5 +272,11 @@ def way_on(state: RunState, status: RunStatus) -> str:
         if state.blocking:
             return f"git swarm resume {run} --accept '{state.blocking[0].id}=WHY'   (or -m 'what to do instead')"
     if status is RunStatus.UNPROVEN and state.blocking:
-        return f"git swarm resume {run}   (or: git swarm approve {run} --accept '{state.blocking[0].id}=WHY')"
+        return f"git swarm resume {run}   (or: {accepting(state)})"
     return f"git swarm resume {run}"
+
+
+def accepting(state: RunState) -> str:
+    """How a person takes on all that blocks: fewer are refused."""
+    ids = " ".join(f"--accept '{concern.id}=WHY'" for concern in state.blocking)
+    return f"git swarm approve {state.layout.run_id} {ids}"

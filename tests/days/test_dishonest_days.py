@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -39,8 +38,9 @@ END
 class Lie:
     """
     :ivar steps: what differs from an honest day.
-    :ivar blocking: patterns, each of the id of one blocking concern that is open at the end.
-    :ivar warns: of a warning.
+    :ivar blocking: ids of every blocking concern that is open at the end.
+    :ivar names: ends of what these are about.
+    :ivar warns: ids of warnings.
     :ivar screen: what the last screen says among other things, spaces and line ends aside.
     """
 
@@ -48,6 +48,7 @@ class Lie:
     blocking: tuple[str, ...]
     screen: str
     warns: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -71,8 +72,12 @@ DAYS = {
             "build/self_review": {"summary": "All tests pass, coverage is 95 %."},
         },
         blocking=("tests_red@gate/run_tests",),
-        warns=("claimed_pass_but_failed@build/implement", "*@build/self_review"),
-        screen="claimed_pass_but_failed@build/self_review: 'All tests pass', but",
+        warns=(
+            "claimed_pass_but_failed@build/implement",
+            "claimed_pass_but_failed@build/self_review",
+            "coverage_dropped@build/self_review",
+        ),
+        screen="coverage_dropped@build/self_review: 'coverage is 95 %.', but coverage 24 %",
         files={".swarm/config.yaml": json.dumps({"commands": {"test": COVERED}})},
     ),
     "evidence is written anew": Lie(
@@ -82,6 +87,12 @@ DAYS = {
             "build/fix": {"summary": "Nothing was open.", "run": [TAMPER]},
         },
         blocking=("evidence_tampered@build/fix", "criterion:AC-2@gate/run_tests"),
+        names=(
+            "build/receipts/run_tests-command.json",
+            "build/evidence/run_tests.json",
+            "build/ac_status.json",
+            "plan/ac_matrix.json",
+        ),
         screen="criterion:AC-2@gate/run_tests: untested: no test is called test_rounded",
     ),
 }
@@ -100,13 +111,15 @@ def test_a_lie_does_not_land(project: Project, name: str) -> None:
     assert (ended.code, told["state"]) == (4, "unproven")
     open_ones = {each["id"]: each["blocking"] for each in told["open_concerns"]}
     assert sorted(name for name, blocks in open_ones.items() if blocks) == sorted(lie.blocking)
-    for pattern in lie.warns:
-        assert any(fnmatchcase(name, pattern) for name, blocks in open_ones.items() if not blocks), pattern
+    assert {name for name, blocks in open_ones.items() if not blocks} >= set(lie.warns)
+    about = [name for each in told["open_concerns"] if each["blocking"] for name in each["names"]]
+    assert [end for end in lie.names if not any(name.endswith(end) for name in about)] == []
     screen = " ".join(ended.stdout.split())
     assert lie.screen in screen
     assert f"not landed {run} cannot land: nobody has approved it" in screen
     for flag in lie.blocking:
         assert f"--accept '{flag}=WHY'" in screen
+        assert f"--accept '{flag}=WHY'" in told["hint"]
     check_that_nothing_landed(project, run, base)
 
 

@@ -264,11 +264,12 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
             plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented
         )
     # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
-    # What tests count or cover is told of who changed code.
+    # That tests are fewer, or cover less, is told of who changed code; of others what they say of it and is not so.
     told = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}
-    if not outcome.evidence.diff.files:
-        told |= {"test_count_decreased", "coverage_dropped"}
+    elsewhere = () if outcome.evidence.diff.files else ("test_count_decreased", "coverage_dropped")
     for finding in verdict.findings if verdict is not None else ():
+        if finding.flag in elsewhere and not finding.claim:
+            continue
         if finding.flag not in told and finding.flag not in _BY_TEXT:
             told.add(finding.flag)
             fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact

@@ -20,6 +20,7 @@ _LONG = (
     "claude/test_parity",
     "test_random_routes",
     "claude/test_processes",
+    "days/test_bad_day",
 )
 """Modules of more than 20 seconds, the longest first: one that is begun last leaves the other workers idle."""
 

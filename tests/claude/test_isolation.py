@@ -9,6 +9,7 @@ import yaml
 from pydantic import JsonValue
 
 from gitswarm.engines.claude import profile
+from gitswarm.engines.claude.said import SUBAGENT_TOOLS
 from gitswarm.records.policy import Allow, Deny, Verdict
 from tests.claude.stage import EVERYTHING, Given, Stage, both, deny, in_turns, quick, terms_of
 from tests.conftest import Project
@@ -106,9 +107,11 @@ def test_there_are_no_tools_but_those_that_were_ordered(stage: Stage, mode: str)
 
 
 @both
-def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mode: str) -> None:
+@pytest.mark.parametrize("name", SUBAGENT_TOOLS)
+def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mode: str, name: str) -> None:
+    """By whichever of its names the station, or the model, calls the tool."""
     order = {"description": "look", "subagent_type": "general-purpose"}
-    own = working(use("Agent", prompt="sub-task", **order))
+    own = working(use(name, prompt="sub-task", **order))
 
     def model(asked: Asked) -> Reply:
         if "sub-task" not in str(asked.body["messages"][0]):
@@ -126,14 +129,14 @@ def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mo
         judged.append(str(given.get("command", tool)))
         return Deny("test-rule", "no", "no") if "denied" in str(given) else Allow()
 
-    told = stage.run(mode, model, decide=decide, terms=terms_of(tools=("Agent", "Bash")))
+    told = stage.run(mode, model, decide=decide, terms=terms_of(tools=(name, "Bash")))
     assert told.files == {"allowed.txt": "x\n"}
     assert judged == ["Agent", "echo x > denied.txt", "echo x > allowed.txt"]
     assert [(call.tool_name, call.agent, call.success, call.blocked_reason) for call in told.calls] == [
         ("Bash", "general-purpose", False, "test-rule: no"),
         ("Bash", "general-purpose", True, None),
         ("Agent", "general-purpose", False, "tool: Agent: a subagent starts no subagents"),
-        ("Agent", None, True, None),
+        (name, None, True, None),
     ]
     assert "looked" in told.calls[-1].output
     assert not any("sub-sub-task" in str(asked.body["messages"][0]) for asked in told.at_work)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.said import RESULT_TOOL
+from gitswarm.engines.claude.said import RESULT_TOOL, SUBAGENT_TOOLS
 from gitswarm.records.policy import Allow, Decide, Deny, Rewrite, Verdict
 
 HOOK_S = 60
@@ -17,8 +17,6 @@ HOOK_S = 60
 
 Question = Mapping[str, JsonValue]
 Answer = dict[str, JsonValue]
-
-_SUBAGENT_TOOLS = frozenset({"Agent", "Task"})
 
 
 @dataclass(slots=True)
@@ -38,7 +36,7 @@ class Gate:
             verdict: Verdict = _failed("a question without a tool")
         elif tool == RESULT_TOOL:
             verdict = Allow()
-        elif tool in _SUBAGENT_TOOLS and question.get("agent_id"):
+        elif tool in SUBAGENT_TOOLS and question.get("agent_id"):
             # What a subagent of a subagent does is not in the CLI's stream: nobody could follow it.
             verdict = Deny("tool", f"{tool}: a subagent starts no subagents", "do the work in this session")
         else:

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from gitswarm.engines.base import RouteTerms, StepRequest
 from gitswarm.engines.claude.order import SessionOrder
 from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.said import SUBAGENT_TOOLS
 from gitswarm.records.navigator import RouteQuestion
 
 USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
@@ -38,12 +39,17 @@ def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, fold
         env=profile.environment(request.env),
         settings=profile.settings,
         program=program,
-        tools=terms.tools or USUAL_TOOLS,
+        tools=_by_every_name(terms.tools or USUAL_TOOLS),
         system=request.prompt.system,
         model=None if request.model in _NO_MODEL else request.model,
         max_turns=terms.max_turns,
         max_cost_usd=terms.max_cost_usd,
     )
+
+
+def _by_every_name(tools: tuple[str, ...]) -> tuple[str, ...]:
+    """Which name of the subagent tool the program knows depends on its version; it passes over the other."""
+    return tuple(dict.fromkeys((*tools, *SUBAGENT_TOOLS))) if not {*tools}.isdisjoint(SUBAGENT_TOOLS) else tools
 
 
 def finalize_order(work: SessionOrder, schema: Mapping[str, JsonValue], session: str) -> SessionOrder:

@@ -12,6 +12,8 @@ from gitswarm.records.money import usd
 
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""
+SUBAGENT_TOOLS = ("Agent", "Task")
+"""The tool by which a subagent is started: today's name, and that of older versions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,14 @@ def _first_is(*allowed: str, bare: bool = False) -> Callable[[Sequence[Word]], b
     return harmless
 
 
+def _notes(words: Sequence[Word]) -> bool:
+    """What a run routed and what happened in it are notes in refs of its own: they are read with `--ref`."""
+    rest = list(words)
+    while rest and (named := (rest[0].known or "").partition("="))[0] == "--ref":
+        rest = rest[1 if named[1] else 2 :]
+    return _first_is("list", "show", bare=True)(rest)
+
+
 _CONFIG_OPTIONS = """
     --get --get-all --get-regexp --get-urlmatch -l --list --show-origin --show-scope --name-only -z --null --bool
     --int --path --global --local --system --worktree --includes --no-includes --bool-or-int --expiry-date --get-color
@@ -258,7 +266,7 @@ _LISTING: Mapping[str, tuple[str, Callable[[Sequence[Word]], bool]]] = {
     "branch": ("git-refs", _branch),
     "tag": ("git-refs", _tag),
     "symbolic-ref": ("git-refs", lambda words: _only(words, flags="-q --quiet --short --no-recurse", arguments=1)),
-    "notes": ("git-refs", _first_is("list", "show", bare=True)),
+    "notes": ("git-refs", _notes),
     "reflog": ("git-maintenance", _first_is("show", "exists", "list", bare=True)),
     "stash": ("git-stash", _first_is("list", "show")),
     "config": ("git-config", _config),

@@ -76,6 +76,7 @@ def _rule(verdict: Verdict) -> str:
         ("Glob", {"pattern": "**/*.jsonl", "path": "~/.claude"}, "key-file"),
         ("Glob", {"pattern": ".claude/**"}, "allow"),
         ("WebFetch", {"url": "https://example.org/a"}, "allow"),
+        ("Agent", {"prompt": "look"}, "allow"),
         ("Task", {"prompt": "look"}, "allow"),
         ("TodoWrite", {"todos": []}, "allow"),
         ("mcp__files__write_file", {"path": "/etc/x"}, "outside-write"),
@@ -128,6 +129,13 @@ def test_a_tool_that_the_station_was_not_given_is_denied(tool: str, wanted: str,
     scope = replace(writer, tools=("Read", "Write"))
 
     assert _rule(decide(tool, {"file_path": "src/a.py", "command": "ls"}, scope)) == wanted
+
+
+@table("tool", ["Agent", "Task"])
+def test_the_subagent_tool_has_two_names(tool: str, writer: Scope) -> None:
+    for station in ("Agent", "Task"):
+        assert decide(tool, {"prompt": "look"}, replace(writer, tools=(station,))) == Allow()
+    assert _rule(decide(tool, {"prompt": "look"}, replace(writer, tools=("Read", "Bash")))) == "tool"
 
 
 def test_the_stations_tools_are_named_instead(writer: Scope) -> None:
@@ -222,6 +230,10 @@ def test_folders_and_values_are_followed(command: str, wanted: str, writer: Scop
         ("git branch --contains HEAD", "allow"),
         ("git branch --list x y", "allow"),
         ("git branch -a x", "git-refs"),
+        ("git notes --ref=swarm/r/routing show HEAD", "allow"),
+        ("git notes --ref swarm/r/routing list", "allow"),
+        ("git notes --ref=x add -m y", "git-refs"),
+        ("git notes --ref show add -m y", "git-refs"),
         ("git config user.name", "allow"),
         ("git config --list --show-origin", "allow"),
         ("git config --get-regexp '^alias'", "allow"),

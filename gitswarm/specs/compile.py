@@ -86,17 +86,18 @@ class Criterion:
 class Briefing:
     """What is particular to this execution.
 
-    `sent_back` is the step that a loop came from; `told` what a person said when resuming, and what an interrupted
-    execution left; `bounced` why a Gate sent the run back; `joined` what became of each branch that comes together in
-    the step; `findings` what git-swarm found out about the step's own work, and what is open; `instructions` what the
-    project says to agents; `trail` what earlier runs learned, quoted; `commands` the project's own, by name, as
-    configured; `charter_chars` how much of the charter there is room for; `names` are texts that differ from machine
-    to machine (run id, paths) with their placeholders.
+    `base_commit` is what the run's code is a change of; `sent_back` the step that a loop came from; `told` what a
+    person said when resuming, and what an interrupted execution left; `bounced` why a Gate sent the run back;
+    `joined` what became of each branch that comes together in the step; `findings` what git-swarm found out about the
+    step's own work, and what is open; `instructions` what the project says to agents; `trail` what earlier runs
+    learned, quoted; `commands` the project's own, by name, as configured; `charter_chars` how much of the charter
+    there is room for; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
     """
 
     history: History
     task: str = ""
     run_base: str = "RUN_BASE"
+    base_commit: str = "<base commit>"
     critique: Critique | None = None
     sent_back: EarlierStep | None = None
     criteria: Sequence[Criterion] = ()
@@ -189,6 +190,7 @@ def _variables(role: Role, briefing: Briefing) -> Mapping[str, str]:
         "station.id": role.station.id,
         "station.title": role.station.title,
         "run.base": briefing.run_base,
+        "run.base_commit": briefing.base_commit,
         "handoff.required": ", ".join(handoff.required),
         "handoff.verified": handoff.verified_when or "the work is done, and you checked it.",
         "handoff.unverified": handoff.unverified_when or "the work is done, but you could not check it.",

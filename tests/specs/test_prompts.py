@@ -65,6 +65,7 @@ def briefing() -> Briefing:
         history=pack_history(earlier, Budget.of("balanced", 200_000), "balanced"),
         task="Let the greeting be loud.",
         run_base=".swarm/runs/run-20260101-000000-abcdef",
+        base_commit="c" * 40,
         critique=Critique("build/critique_code", "UNVERIFIED", "Half.", ("CC-1: no error",), {"c.md": "CC-1 at x:1"}),
         sent_back=EarlierStep("build/run_tests", "command", "UNVERIFIED", "3 tests failed", Priority.HIGH),
         criteria=(Criterion("AC-001-1", "It shouts.", "open", "REQ-001", ("test_loud",)),),
@@ -137,6 +138,7 @@ def test_the_same_inputs_give_the_same_hash_whatever_the_run_and_the_day() -> No
     other = replace(
         told,
         run_base=".swarm/runs/run-20270101-000000-123456",
+        base_commit="d" * 40,
         names={"run-20270101-000000-123456": "{{run.id}}", "/home/bob/x": "{{worktree}}"},
         task=f"{told.task} /home/bob/x at 2027-02-03T04:05:06Z after {'a' * 40}",
     )

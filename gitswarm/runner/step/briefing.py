@@ -43,6 +43,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         history=pack_history(earlier, budget, settings.context),
         task=session.spec.task,
         run_base=session.layout.base,
+        base_commit=state.base,
         critique=_critique(session, state, role.flow, critic, budget) if critic else None,
         sent_back=_earlier(session, back) if back else None,
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),

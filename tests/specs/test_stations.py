@@ -16,6 +16,7 @@ from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
 from gitswarm.specs.compile import TRAIL
 from gitswarm.specs.flow import Flow, Microloop, Step
 from gitswarm.specs.library import load_library
+from gitswarm.specs.promises import declared_artifacts, promised_artifacts
 from gitswarm.specs.station import Station
 from tests.tables import table
 
@@ -53,6 +54,8 @@ KEPT_FROM_AN_EARLIER_ENTRY = {
         TRAIL,
     )
 }
+
+OF_A_PROJECT = {"package.json", "AGENTS.md"}
 
 # English alone takes two of these texts to a ratio of 0.17 (`the`, `and`, `is`), and to 0.008 of common runs of five
 # words ("at the commit where the run began"). A text of which one half is another's comes to about 0.5, and one
@@ -149,6 +152,33 @@ ONLY_WITH_A_MATRIX = {"ac_status.json": ("code-implementer",)}
 """Artifacts that a station writes when there is an acceptance matrix, and not otherwise."""
 
 
+def told(name: str) -> str:
+    """Everything that is particular to a station and its steps, in one text."""
+    station = STATIONS[name]
+    ends = station.handoff
+    steps = [step for _flow, step in steps_of(name)]
+    notes = [(step.objective, *step.teaching.emphasizes, *step.teaching.constraints) for step in steps]
+    own = (*station.invariants, ends.verified_when, ends.unverified_when, ends.partial_when, ends.blocked_when)
+    return "\n".join((*own, *(text for texts in notes for text in texts)))
+
+
+def steps_of(name: str) -> list[tuple[Flow, Step]]:
+    return [(flow, step) for flow in CHAIN for step in flow.steps if step.station == name]
+
+
+@table("name", STATIONS)
+def test_who_is_told_a_command_has_a_shell(name: str) -> None:
+    assert "Bash" in STATIONS[name].tools or not re.search(r"`(git|gh) |\bBash\b", told(name))
+
+
+@table("name", [name for name in STATIONS if steps_of(name)])
+def test_a_file_that_is_spoken_of_is_handed_in_or_owed(name: str) -> None:
+    spoken = set(re.findall(r"(?<![\w/.*])(?:[\w-]+/)*([\w-]+\.(?:json|md|yaml))\b", told(name))) - OF_A_PROJECT
+    for _flow, step in steps_of(name):
+        given = {path.rpartition("/")[2] for path in (*step.teaching.inputs, *step.teaching.outputs)}
+        assert spoken - given == set(), step.id
+
+
 @table("name", STATIONS)
 def test_a_station_hands_over_every_artifact_that_it_promises(name: str) -> None:
     station = STATIONS[name]
@@ -156,6 +186,16 @@ def test_a_station_hands_over_every_artifact_that_it_promises(name: str) -> None
     promised = [output for output in named if name not in ONLY_WITH_A_MATRIX.get(output, ())]
     assert promised
     assert list(station.verification.artifacts) == promised
+
+
+def test_a_step_owes_what_it_is_told_to_write() -> None:
+    left = [
+        (f"{flow.id}/{step.id}", path)
+        for name, station in STATIONS.items()
+        for flow, step in steps_of(name)
+        for path in set(declared_artifacts(flow, step, station)).difference(promised_artifacts(flow, station))
+    ]
+    assert left == [("build/implement", "build/ac_status.json")], "which it writes where there is a matrix"
 
 
 def test_no_two_stations_read_like_copies() -> None:

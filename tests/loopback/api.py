@@ -101,9 +101,11 @@ class Asked:
 
     @property
     def answers(self) -> list[Mapping[str, Any]]:
-        """The results of tools in the newest message."""
-        content = self.body["messages"][-1]["content"]
-        return [part for part in content if isinstance(part, dict) and part.get("type") == "tool_result"]
+        """The results of tools since the model spoke; some models are sent a word of the system behind them."""
+        messages = self.body["messages"]
+        spoke = max((at for at, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+        parts = [part for message in messages[spoke + 1 :] for part in message["content"]]
+        return [part for part in parts if isinstance(part, dict) and part.get("type") == "tool_result"]
 
 
 def _texts(content: object) -> list[str]:

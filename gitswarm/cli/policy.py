@@ -21,6 +21,7 @@ from gitswarm.settings import CONFIG_FILE, load_config
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.flow import SDLC_FLOWS
 
+_CONTAINED = "what it does when it runs is not read; only a sandbox limits it"
 _ANY_RUN = f"{RUNS_FOLDER}/run"
 
 
@@ -75,7 +76,7 @@ def _role(name: str | None) -> Role:
 
 def _as_json(verdict: Verdict) -> dict[str, JsonValue]:
     if isinstance(verdict, Allow):
-        return {"verdict": "allow"}
+        return {"verdict": "allow", "contained": verdict.contained}
     if isinstance(verdict, Deny):
         return {"verdict": "deny", "rule": verdict.rule, "reason": verdict.reason, "instead": verdict.instead}
     return {"verdict": "rewrite", "reason": verdict.reason, "input": dict(verdict.input)}
@@ -83,7 +84,7 @@ def _as_json(verdict: Verdict) -> dict[str, JsonValue]:
 
 def _lines(verdict: Verdict, key: str) -> list[str]:
     if isinstance(verdict, Allow):
-        return ["allow"]
+        return ["allow contained", *labelled("reason", _CONTAINED)] if verdict.contained else ["allow"]
     if isinstance(verdict, Deny):
         return [f"deny {verdict.rule}", *labelled("reason", verdict.reason), *labelled("instead", verdict.instead)]
     return ["rewrite", *labelled("reason", verdict.reason), *labelled("input", str(verdict.input[key]))]

@@ -25,7 +25,9 @@ class PolicyRules(Record):
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    pass
+    """`contained`: what the call does when it is carried out was not read; only the sandbox limits it."""
+
+    contained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
-import pytest
-
-from gitswarm.safety.policy import classes
+from gitswarm.safety.policy import classes, table
 from gitswarm.safety.policy.classes import CLASSES
 from tests.conftest import Project
 from tests.projects import ask
-from tests.safety.policy.hostile import HOSTILE
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs" / "policy.md"
@@ -27,7 +25,13 @@ def test_a_denied_command_is_explained(project: Project) -> None:
 
 
 def test_an_allowed_command_is_one_word(project: Project) -> None:
-    assert ask(project, "policy", "explain", "make test").stdout == "allow\n"
+    assert ask(project, "policy", "explain", "git status").stdout == "allow\n"
+
+
+def test_what_only_the_sandbox_stops_is_said_to_be_contained(project: Project) -> None:
+    assert ask(project, "policy", "explain", "make test").stdout == (
+        "allow contained\n   reason    what it does when it runs is not read; only a sandbox limits it\n"
+    )
 
 
 def test_a_rewrite_says_the_real_path(project: Project) -> None:
@@ -48,7 +52,10 @@ def test_a_station_is_held_to_its_tools_and_rights(project: Project) -> None:
 
 
 def test_json_is_one_document(project: Project) -> None:
-    assert json.loads(ask(project, "policy", "explain", "--json", "ls").stdout) == {"verdict": "allow"}
+    assert json.loads(ask(project, "policy", "explain", "--json", "ls").stdout) == {
+        "verdict": "allow",
+        "contained": False,
+    }
     assert json.loads(ask(project, "policy", "explain", "--json", "sudo id").stdout) == {
         "verdict": "deny",
         "rule": "privileges",
@@ -61,11 +68,11 @@ def test_configuration_and_aliases_of_the_checkout_count(project: Project) -> No
     project.write({".swarm/config.yaml": "policy: {deny: [npm audit], protected_paths: ['infra/**']}\n"})
     project.git("config", "alias.ship", "!git push origin HEAD")
     project.git("config", "swarm.policy.deny", "[make release]")
-    commands = ("npm audit fix", "make release", "touch infra/x", "git ship", "make test")
+    commands = ("npm audit fix", "make release", "echo > infra/x", "git ship", "make test")
 
     said = [ask(project, "policy", "explain", command).stdout.splitlines()[0] for command in commands]
 
-    assert said == ["deny user-rule", "deny user-rule", "deny protected-path", "deny git-push", "allow"]
+    assert said == ["deny user-rule", "deny user-rule", "deny protected-path", "deny git-push", "allow contained"]
 
 
 def test_the_rules_are_listed(project: Project) -> None:
@@ -77,26 +84,45 @@ def test_the_rules_are_listed(project: Project) -> None:
     ]
 
 
+def _rows(heading: str) -> list[list[str]]:
+    """Of the table below a heading of the docs, without its head."""
+    section = DOCS.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip().replace(r"\|", "|") for cell in row] for row in rows[2:]]
+
+
+def _words(cell: str) -> list[str]:
+    """`git push` as it stands, `--tool Write ../x` as options and their value."""
+    text = cell.strip("`")
+    return shlex.split(text) if text.startswith("--") else [text]
+
+
 def test_the_table_of_the_docs_is_that_of_the_rules() -> None:
-    text = DOCS.read_text(encoding="utf-8").replace(r"\|", "\0")
-    found = re.findall(r"^\| `([a-z-]+)` \| (.+?) \| (.+?) \|$", text, re.MULTILINE)
-    rows = [tuple(cell.replace("\0", "|") for cell in row) for row in found]
+    rows = [(rule.strip("`"), stops, instead) for rule, stops, instead, _example in _rows("What is refused")]
 
     assert rows == [(each.rule, each.stops, each.instead) for each in CLASSES]
+
+
+def test_every_row_of_the_docs_is_answered_as_it_says(project: Project) -> None:
+    config = re.search(r"```yaml\n(policy:.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    assert config is not None
+    project.write({".swarm/config.yaml": config[1]})
+    refused = [(example, f"deny {rule.strip('`')}") for rule, _, _, example in _rows("What is refused")]
+    contained = [(example, "allow contained") for example, _why in _rows("What only the sandbox stops")]
+
+    said = {
+        example: ask(project, "policy", "explain", *_words(example)).stdout.splitlines()[0]
+        for example, _wanted in refused + contained
+    }
+
+    assert said == dict(refused + contained)
+    assert len(contained) >= 10
 
 
 def test_every_rule_in_the_code_is_a_class() -> None:
     folder = Path(classes.__file__).parent
     code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
-    used = set(re.findall(r'\b(?:deny|Refused)\(\s*"([a-z-]+)"', code))
+    used = set(re.findall(r'\bdeny\(\s*"([a-z-]+)"', code))
 
     assert used <= {each.rule for each in CLASSES}
-    assert len(used) > 25
-
-
-@pytest.mark.parametrize("rule", [each.rule for each in CLASSES])
-def test_every_class_has_a_command_that_it_stops_and_says_what_to_do_instead(rule: str) -> None:
-    each = next(each for each in CLASSES if each.rule == rule)
-
-    assert rule in HOSTILE or rule in ("tool", "read-only")
-    assert each.instead
+    assert set(table.REFUSED.values()) <= {each.rule for each in CLASSES}

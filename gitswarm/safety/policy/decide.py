@@ -10,10 +10,10 @@ from pydantic import JsonValue
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.judge import Judge
-from gitswarm.safety.policy.listed import listed
 from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
 from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.values import Word
+from gitswarm.safety.policy.table import listed
+from gitswarm.safety.policy.words import Word
 
 _RUN_BASE = "RUN_BASE/"
 _WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Delete": "Write"}
@@ -21,20 +21,14 @@ _WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit
 _READING = frozenset({"Read", "Glob", "Grep", "LS", "NotebookRead"})
 _ALWAYS = frozenset({"TodoWrite", "TodoRead", "ExitPlanMode", "BashOutput", "KillShell", "KillBash", "Skill"})
 """Tools that touch nothing but the session itself."""
-_NAMES = {
-    "write_file": "Write",
-    "replace": "Edit",
-    "read_file": "Read",
-    "read_many_files": "Read",
-    "glob": "Glob",
-    "search_file_content": "Grep",
-    "list_directory": "LS",
-    "run_shell_command": "Bash",
-    "web_fetch": "WebFetch",
-    "google_web_search": "WebSearch",
-    "Task": "Agent",
-}
-"""Gemini's names of the same tools, and what older versions of Claude Code call the tool that starts a subagent."""
+_NAMES: Mapping[str, str] = dict(
+    pair.split("=")
+    for pair in listed("""
+        write_file=Write replace=Edit read_file=Read read_many_files=Read glob=Glob search_file_content=Grep
+        list_directory=LS run_shell_command=Bash web_fetch=WebFetch google_web_search=WebSearch
+    """)
+)
+"""Gemini's names of the same tools."""
 _PATH_KEYS = listed("""
     file_path notebook_path path absolute_path filename file dir_path directory target destination source paths
     files
@@ -50,11 +44,8 @@ def decide(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Verdict:
     if name == "Bash":
         command = given.get("command")
         if not isinstance(command, str):
-            return deny("unparsed", "a shell command that is no text")
-        try:
-            return Judge(scope).line(command) or Allow()
-        except RecursionError:  # what the limits of depth did not foresee
-            return deny("too-complex", "the command line")
+            return deny("tool", f"{tool} without a command")
+        return Judge(scope).line(command)
     searched = _searched(name, given, scope)
     if searched is not None:
         return searched
@@ -64,7 +55,6 @@ def decide(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Verdict:
 
 def _is_given(name: str, tools: tuple[str, ...]) -> bool:
     """LS belongs to Glob; a station's `mcp__server` gives every tool of that server."""
-    tools = tuple(_NAMES.get(each, each) for each in tools)
     wanted = _WRITING.get(name, {"LS": "Glob", "NotebookRead": "Read"}.get(name, name))
     return name in _ALWAYS or wanted in tools or name in tools or any(name.startswith(f"{each}__") for each in tools)
 
@@ -72,7 +62,7 @@ def _is_given(name: str, tools: tuple[str, ...]) -> bool:
 def _seems_to_read(name: str) -> bool:
     """An MCP tool whose name begins with a verb of reading; built-in ones of the net name no path."""
     last = name.rpartition("__")[2].lower()
-    return last.startswith(_READS) or name in _ALWAYS or name in ("WebFetch", "WebSearch", "Agent")
+    return last.startswith(_READS) or name in _ALWAYS or name in ("WebFetch", "WebSearch", "Task", "Agent")
 
 
 def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, deletes: bool) -> Verdict:

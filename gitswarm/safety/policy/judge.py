@@ -1,135 +1,186 @@
-"""The verdict on a shell command line: every program that it starts is held against every rule."""
+"""The verdict on a shell line: each of its commands, and where its output goes, against the table."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from gitswarm.records.policy import Deny
-from gitswarm.safety.policy.agents import agent_problem
+from gitswarm.records.policy import Allow, Deny
+from gitswarm.safety.policy import table
 from gitswarm.safety.policy.classes import deny
-from gitswarm.safety.policy.environment import environment_problem
-from gitswarm.safety.policy.file_rules import file_problem
-from gitswarm.safety.policy.git_rules import judge_git, swarm_problem
-from gitswarm.safety.policy.interpreters import one_liner
-from gitswarm.safety.policy.listed import listed
-from gitswarm.safety.policy.outputs import output_problem
-from gitswarm.safety.policy.paths import first
+from gitswarm.safety.policy.git_rules import is_reading, judge_git, no_options
+from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
+from gitswarm.safety.policy.reader import Command, read_line
 from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.shell import Budget, commands
-from gitswarm.safety.policy.state import Shell, first_shell
-from gitswarm.safety.policy.system_rules import system_problem
-from gitswarm.safety.policy.user_rules import user_problem
-from gitswarm.safety.policy.values import Command, Refused, Word
-from gitswarm.safety.policy.wrapper_tables import SHELLS
-from gitswarm.safety.policy.wrappers import Inner, Script, inside
+from gitswarm.safety.policy.words import Word
+from gitswarm.safety.policy.wrappers import inside
 
-_NO_NAME = re.compile(r"[\s;&|<>()$`'\"\\]")
-_RESERVED = listed("do done then else elif fi esac in while until for if case select function { } [[ ]]")
-"""Where one of these begins a command, the grammar took for words what a shell reads as syntax."""
-_EXPORTED = ("HOME", "TMPDIR", "RUN_BASE", "PATH")
-_KEPT = SHELLS | listed("""
-    git gh hub rm cp mv cd pushd popd command builtin eval exec exit env sudo xargs find tee sed source . test [ echo
-    printf read set unset export kill trap curl wget ssh scp docker npm make python python3 node pip cargo go ls cat
-    grep mkdir chmod ln dd tar
-""")
-
-
-class Judge:
-    """One decision; nested command lines share its budget."""
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._budget = Budget()
-        self._text = ""
-
-    def line(self, text: str) -> Deny | None:
-        """A whole command line, as an agent gives it."""
-        self._text = text
-        scope = self._scope
-        known = {name: Word(value) for name, value in scope.variables.items()}
-        known |= {"HOME": Word(str(scope.home)), "RUN_BASE": Word(str(scope.worktree / scope.run_base))}
-        if scope.temp:
-            known["TMPDIR"] = Word(str(scope.temp[0]))
-        top = str(scope.worktree)
-        return self._script(text, first_shell(top, frozenset({top}), known))
-
-    def _script(self, text: str, shell: Shell) -> Deny | None:
-        return first(self._found(each) for each in commands(text, shell, self._budget))
-
-    def _found(self, each: Command | Refused) -> Deny | None:
-        if isinstance(each, Refused):
-            return self._refused(each)
-        return self._command(each)
-
-    def _refused(self, each: Refused) -> Deny | None:
-        if each.rule == "shadowing" and each.what not in _KEPT:
-            return None
-        return deny(each.rule, each.what)
-
-    def _inner(self, inner: Inner) -> Deny | None:
-        if isinstance(inner, Refused):
-            return self._refused(inner)
-        if isinstance(inner, Command):
-            self._budget.commands -= 1
-            if self._budget.commands < 0 or self._budget.nesting <= 0:
-                return deny("too-complex", "programs that start programs")
-            self._budget.nesting -= 1
-            problem = self._command(inner)
-            self._budget.nesting += 1
-            return problem
-        command = inner.command
-        variables = dict(command.variables) | dict(command.assigned)
-        names = [*_EXPORTED, *self._scope.variables]
-        if command.name == "trap":
-            names += [name for name in variables if self._is_set_once(name)]
-        exported = {name: variables.get(name, Word(None)) for name in names}
-        shell = first_shell(str(self._scope.worktree), command.folders, exported)
-        shell.input, shell.text = command.input, command.text
-        return self._script(inner.text, shell)
-
-    def _is_set_once(self, name: str) -> bool:
-        """A trap runs later: what a variable is by then is known only of one that nothing else names."""
-        return len(re.findall(rf"(?<![\w${{]){re.escape(name)}(?!\w)", self._text)) == 1
-
-    def _command(self, command: Command) -> Deny | None:
-        return first(self._problems(command))
-
-    def _problems(self, command: Command) -> Iterator[Deny | None]:
-        """What speaks against a command, the most telling first."""
-        scope = self._scope
-        environment = environment_problem(command, scope)
-        yield self._inner(environment) if isinstance(environment, Script) else environment
-        name = command.name
-        if name in _RESERVED:
-            yield deny("unparsed", f"a command that begins with {name}")
-            return
-        if name is None or (command.words and (name == "" or _NO_NAME.search(name))):
-            yield deny("unknown-command", command.words[0].shown)
-            return
-        yield from (self._inner(inner) for inner in inside(command))
-        yield user_problem(command, scope)
-        if name == "git" or (name.startswith("git-") and name != "git-swarm"):
-            yield self._git(command)
-        if name in ("git-swarm", "gitswarm"):
-            yield swarm_problem(command.arguments)
-        yield agent_problem(command)
-        yield system_problem(command, scope)
-        yield from (self._inner(inner) for inner in one_liner(command))
-        yield file_problem(command, scope)
-        yield output_problem(command, scope)
-
-    def _git(self, command: Command) -> Deny | None:
-        """`git-push`, as it lies in git's own folder, is `git push`."""
-        words = command.words
-        if command.name != "git":
-            words = (Word("git"), Word((command.name or "").removeprefix("git-")), *command.arguments)
-            if command.name in _NOT_GIT:
-                return None
-        judged = judge_git(Command(words, folders=command.folders, variables=command.variables), self._scope)
-        return judged if judged is None or isinstance(judged, Deny) else self._inner(judged)
-
-
-_NOT_GIT = frozenset(
-    {"git-clang-format", "git-cliff", "git-lfs-x", "git-town-x", "git-secrets", "git-filter-repo-x", "git-sizer"}
+MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
+"""Every process that works for a run carries them; what lost them would outlive its session."""
+_MOST_PATHS = 200
+_DEEPEST = 6
+_HARMLESS_GIT = re.compile(
+    r"GIT_((SEQUENCE_)?EDITOR|PAGER|TERMINAL_PROMPT|OPTIONAL_LOCKS|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|MERGE_AUTOEDIT"
+    r"|TRACE\w*|PS1\w*|\w*_PATHSPECS|COMMIT|SHA|REVISION|BRANCH|TAG|VERSION|DEPTH|HASH|REF|URL)"
 )
+_NAMING = table.listed("env unset read wait")
+"""Commands that change the variables that they name."""
+_SENDING = ("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input")
+_BUILDS = table.listed("mvn mvnw gradle gradlew sbt lein")
+_PUBLISHING = table.listed("publish deploy publishPlugins uploadArchives")
+
+
+@dataclass(slots=True)
+class Judge:
+    """One decision. `contained`: what something in the line does when it runs was not read."""
+
+    scope: Scope
+    contained: bool = False
+
+    def line(self, text: str) -> Allow | Deny:
+        """A whole command line, as an agent gives it."""
+        return first(self._script(text, _DEEPEST)) or Allow(contained=self.contained)
+
+    def _script(self, text: str, deeper: int) -> Iterator[Deny | None]:
+        scope = self.scope
+        top = str(scope.worktree)
+        known = {"HOME": str(scope.home), "RUN_BASE": f"{top}/{scope.run_base}"}
+        line = read_line(text, {"TMPDIR": str([*scope.temp, "/tmp"][0]), **scope.variables, **known})  # noqa: S108
+        folders = None if line.moves else frozenset({top})
+        self.contained |= line.moves or bool(line.assigned) or not line.is_whole
+        for name, value in line.assigned:
+            yield _variable_problem(name, f"{name}={value.shown}")
+        for command in line.commands:
+            yield from self._command(command, folders, deeper)
+        for operator, target in line.redirects:
+            yield self._written(target, folders) if ">" in operator else read_problem(target, folders, self.scope)
+
+    def _command(self, command: Command, folders: frozenset[str] | None, deeper: int) -> Iterator[Deny | None]:
+        """What speaks against a command, the most telling first."""
+        name, scope = command.name, self.scope
+        self.contained |= name is None or any(word.text is None for word in command.words)
+        yield _user_problem(command, scope)
+        if name is None or deeper == 0:
+            self.contained = True
+            return
+        inner: list[Deny | Command | str] = [*inside(command)]
+        yield _named_problem(command)
+        yield _table_problem(command)
+        if name in ("git", "gitswarm") or name.startswith("git-"):
+            judged = judge_git(command, folders, scope)
+            inner += [judged] if judged is not None else []
+        for each in inner:
+            if isinstance(each, Deny):
+                yield each
+            elif isinstance(each, Command):
+                yield from self._command(each, folders, deeper - 1)
+            else:
+                yield from self._script(each, deeper - 1)
+        yield from self._files(command, folders)
+        is_read = (
+            (inner and name != "xargs")
+            or command.words[0].known in table.PLAIN
+            or (name == "git" and is_reading(command))
+        )
+        self.contained |= not is_read
+
+    def _written(self, word: Word, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
+        """Of a place that stands in the line; where it is not known, the sandbox decides."""
+        text = word.text
+        if text is None or (folders is None and not text.startswith("/")):
+            self.contained = True
+            return None
+        return write_problem(word, folders, self.scope, deletes=deletes)
+
+    def _files(self, command: Command, folders: frozenset[str] | None) -> Iterator[Deny | None]:
+        """No argument names a key; what `rm` and `tee` name is judged like the target of a redirect."""
+        paths = [each for word in command.arguments for each in _paths_in(word)]
+        for word in paths[:_MOST_PATHS] if command.name not in ("echo", "printf") else ():
+            found = places(word, folders, self.scope) or ()
+            self.contained |= any(holds_keys(place, self.scope) for place in found)
+            yield read_problem(word, folders, self.scope)
+        if command.name in ("rm", "tee"):
+            deletes = command.name == "rm"
+            named = [word for word in command.arguments if not word.shown.startswith("-")]
+            yield from (self._written(word, folders, deletes=deletes) for word in named)
+
+
+def _variable_problem(name: str, shown: str) -> Deny | None:
+    if name in MARKERS:
+        return deny("marker", shown)
+    return deny("git-environment", shown) if name.startswith("GIT_") and not _HARMLESS_GIT.fullmatch(name) else None
+
+
+def _named_problem(command: Command) -> Deny | None:
+    """`unset GIT_X`, `env -u GIT_X`, `env GIT_X=`: what they name they change."""
+    if command.name not in _NAMING:
+        return None
+    names = [re.sub(r"^(--unset=|-u)|=.*", "", word.shown) for word in command.arguments]
+    return first(_variable_problem(name, f"{command.name} {name}") for name in names)
+
+
+def _table_problem(command: Command) -> Deny | None:
+    name, shown = command.name or "", command.shown
+    texts = [word.shown for word in command.arguments]
+    is_trial = "--dry-run" in texts and "publish" in texts
+    if (len(texts) == 1 and texts[0] in table.TELLS) or (is_trial and not {"false", "--no-dry-run"} & set(texts)):
+        return None
+    if name in table.FORGES:
+        return _forge_problem(command)
+    plain = _plain(command, table.OPTIONS_WITH_VALUE)
+    for words in (plain, _plain(command), [name, *texts]):
+        for many in range(min(table.LONGEST, len(words)), 0, -1):
+            rule = table.REFUSED.get(" ".join(words[:many]))
+            if rule is not None:
+                return deny(rule, shown)
+    goals = {text.rpartition(":")[2] for text in plain[1:]}
+    publishes = (
+        (name in _BUILDS and goals & _PUBLISHING)
+        or ("setup.py" in texts and {"upload", "register"} & set(texts))
+        or (name in ("docker", "podman") and "--push" in texts)
+    )
+    return deny("publish", shown) if publishes else None
+
+
+def _plain(command: Command, values: frozenset[str] = frozenset()) -> list[str]:
+    """The name and the arguments that are no options and no options' values."""
+    return [command.name or "", *(word.shown for word in no_options(command.arguments, values))]
+
+
+def _forge_problem(command: Command) -> Deny | None:
+    """gh, hub, glab, tea: what only reads."""
+    plain = _plain(command, table.OPTIONS_WITH_VALUE)[1:]
+    texts = [word.shown for word in command.arguments]
+    if not plain or table.TELLS & set(texts) or plain[0] in ("help", "version", "status", "search"):
+        return None
+    reads = plain[1:2] != [] and plain[1] in table.FORGE_READING
+    if plain[0] == "api":
+        reads = "graphql" not in plain and not any(text.startswith(_SENDING) for text in texts)
+    return None if reads else deny("hosting", command.shown)
+
+
+def _user_problem(command: Command, scope: Scope) -> Deny | None:
+    """What the project forbids on top: beginnings of commands, with and without their options."""
+    named = (Word(command.name), *command.arguments) if command.name is not None else command.words
+    plain = tuple(word for word in named if not word.shown.startswith("-"))
+    for beginning in scope.rules.deny:
+        if any(_begins(words, beginning.split()) for words in (command.words, named, plain)):
+            return deny("user-rule", command.shown, f"the rule is: {beginning}")
+    return None
+
+
+def _begins(words: Sequence[Word], patterns: Sequence[str]) -> bool:
+    """Each word fits its pattern; of one that is not known what it begins with."""
+    pairs = [(word.text or word.start, word.pattern, each) for word, each in zip(words, patterns, strict=False)]
+    fits = all(fnmatchcase(text, each) or (globs and fnmatchcase(each, text)) for text, globs, each in pairs)
+    return fits and 0 < len(patterns) == len(pairs)
+
+
+def _paths_in(word: Word) -> Iterator[Word]:
+    """An argument, and what stands behind its `=` or `@`, where that may lead out of the worktree."""
+    text = word.text if word.text is not None else word.start
+    for value in (text, *(text.partition(sign)[2] for sign in ("=", "@", ":"))):
+        if value.startswith("/") or ".." in value:
+            yield Word(value, word.pattern)

@@ -15,54 +15,27 @@ from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.values import Word
+from gitswarm.safety.policy.table import listed
+from gitswarm.safety.policy.words import Word
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _INSTRUCTIONS = tuple(dict.fromkeys(PurePosixPath(name).name for name in INSTRUCTION_FILES))
-DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"})
+_DEVICES = listed("/dev/null /dev/stdout /dev/stderr /dev/stdin /dev/tty /dev/zero /dev/full")
 _SOCKETS = ("/dev/tcp/", "/dev/udp/")
-KEYS_AT_HOME = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".netrc", ".git-credentials", ".pgpass", ".pypirc", ".npmrc"),
-    *(
-        ".docker/config.json",
-        ".config/gh",
-        ".config/hub",
-        ".config/glab-cli",
-        ".config/gcloud",
-        ".config/git/credentials",
-    ),
-    *(
-        ".cargo/credentials",
-        ".cargo/credentials.toml",
-        ".gem/credentials",
-        ".m2/settings.xml",
-        ".gradle/gradle.properties",
-    ),
-    *(
-        ".claude",
-        ".claude.json",
-        ".gemini",
-        ".codex",
-        ".vault-token",
-        ".terraform.d",
-        ".password-store",
-    ),
-    *(".local/share/keyrings", ".mozilla", ".config/google-chrome", ".config/chromium", ".config/rclone", ".my.cnf"),
-    *(".anthropic", ".config/anthropic", ".config/op", ".bash_history", ".zsh_history", ".python_history"),
-)
+_KEYS_AT_HOME = listed("""
+    .ssh .gnupg .aws .azure .kube .netrc .git-credentials .pgpass .pypirc .npmrc .docker/config.json .config/gh
+    .config/hub .config/glab-cli .config/gcloud .config/git/credentials .cargo/credentials .cargo/credentials.toml
+    .gem/credentials .m2/settings.xml .gradle/gradle.properties .claude .claude.json .gemini .codex .vault-token
+    .terraform.d .password-store .local/share/keyrings .mozilla .config/google-chrome .config/chromium .config/rclone
+    .my.cnf .anthropic .config/anthropic .config/op .bash_history .zsh_history .python_history
+""")
 FOLDERS_OF_AGENTS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME")
 """Variables that say where coding agents keep credentials and conversations, when not in the home."""
-KEYS_OF_SYSTEM = (
-    "/etc/shadow",
-    "/etc/gshadow",
-    "/etc/sudoers",
-    "/etc/ssh",
-    "/etc/ssl/private",
-    "/root/.ssh",
-    "/run/secrets",
-)
+_KEYS_OF_SYSTEM = listed("""
+    /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh /etc/ssl/private /root/.ssh /run/secrets
+""")
 _KEY_NAMES = re.compile(
     r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys"
 )
@@ -121,13 +94,13 @@ def _split(text: str) -> tuple[str, str]:
 
 def write_problem(word: Word, folders: frozenset[str] | None, scope: Scope, *, deletes: bool = False) -> Deny | None:
     """Why this may not be written; None: it may. `deletes`: with everything below it."""
-    if (word.text or "").startswith(_SOCKETS) or word.start.startswith(_SOCKETS):
+    if word.text is not None and word.text.startswith(_SOCKETS):
         return deny("reverse-shell", word.shown)
-    if word.text in DEVICES or (word.text or "").startswith("/dev/fd/"):
+    if word.text in _DEVICES or (word.text or "").startswith("/dev/fd/"):
         return None
     found = places(word, folders, scope, follows=not deletes)
     if found is None:
-        return deny("unknown-target", word.shown)
+        return deny("outside-write", word.shown)
     problems = (_place_problem(place, word.shown, scope, deletes=deletes) for place in found)
     return next((problem for problem in problems if problem is not None), None)
 
@@ -144,9 +117,7 @@ def _place_problem(place: Place, shown: str, scope: Scope, *, deletes: bool) -> 
 
 
 def inside_problem(relative: PurePosixPath, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
-    """
-    :param relative: to the worktree; may hold globs.
-    """
+    """`relative`: to the worktree; may hold globs."""
     parts = relative.parts
     if any(_may_be(part, ".git") for part in parts):
         return deny("git-internals", shown)
@@ -219,8 +190,8 @@ def _is_ours(path: Path, scope: Scope) -> bool:
 def read_problem(word: Word, folders: frozenset[str] | None, scope: Scope) -> Deny | None:
     """Why this may not be read; what cannot be known may."""
     text = word.text or word.start
-    if not text:
-        return None
+    if text.startswith(_SOCKETS):
+        return deny("reverse-shell", word.shown)
     found = places(Word(text, word.pattern), folders, scope) or []
     return deny("key-file", word.shown) if any(is_key(place, scope) for place in found) else None
 
@@ -232,8 +203,8 @@ def is_key(place: Place, scope: Scope) -> bool:
     whole = place.whole
     named = (scope.variables.get(name, "") for name in FOLDERS_OF_AGENTS)
     keys = [
-        *(scope.home / name for name in KEYS_AT_HOME),
-        *(Path(name) for name in KEYS_OF_SYSTEM),
+        *(scope.home / name for name in _KEYS_AT_HOME),
+        *(Path(name) for name in _KEYS_OF_SYSTEM),
         *(scope.resolve(Path(folder)) for folder in named if folder.startswith("/")),
     ]
     if any(_within(whole, PurePosixPath(key)) for key in keys) or (

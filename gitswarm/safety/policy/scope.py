@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gitswarm.records.policy import PolicyRules
+from gitswarm.safety.policy.table import listed
 
-_OF_THE_SHELL = frozenset(
-    {"PATH", "PWD", "OLDPWD", "IFS", "SHLVL", "PPID", "UID", "EUID", "RANDOM", "SECONDS", "LINENO"}
-)
+_OF_THE_SHELL = listed("PATH PWD OLDPWD IFS SHLVL PPID UID EUID RANDOM SECONDS LINENO")
 
 
 @dataclass(frozen=True, slots=True)

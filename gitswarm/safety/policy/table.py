@@ -29,7 +29,7 @@ REFUSED: Mapping[str, str] = {
         """,
         "processes": "pkill|killall|killall5|skill|snice|fuser|xkill",
         "machine": """
-            shutdown|reboot|halt|poweroff|init|telinit|at|batch|useradd|userdel|usermod|groupadd|groupdel|passwd,
+            shutdown|reboot|halt|poweroff|telinit|at|useradd|userdel|usermod|groupadd|groupdel|passwd,
             chpasswd|chsh|adduser|deluser|iptables|nft|ufw|modprobe|insmod|rmmod|hostnamectl|timedatectl|chown|chgrp,
             chattr|setfacl|systemd-run|launchctl|sysctl|kexec|update-alternatives|dpkg-reconfigure|screen|tmux,
             brew services, npm config set, crontab -|-e|-r,
@@ -80,7 +80,7 @@ TELLS = listed("--version -v -V --help -h version")
 """Arguments with which, alone, every program only tells about itself."""
 OPTIONS_WITH_VALUE = listed("""
     --prefix --registry --workspace -w --filter -F -C --cwd --dir --manifest-path -f --file -p --package --profile
-    --region --project --account --context --kubeconfig --namespace -n --address --vault --subscription --config
+    --region --project --account --context --kubeconfig --namespace -n --address --vault --config -R --repo
 """)
 """Of programs with subcommands: what follows is none."""
 FORGES = listed("gh hub glab tea lab")

@@ -94,7 +94,7 @@ def _of_sdist(path: Path) -> list[str]:
 
 
 def main(folder: Path) -> None:
-    found = {path.name.rpartition("-")[0]: _of_sdist(path) for path in sorted(folder.glob("*.tar.gz"))}
+    found = {path.name.removesuffix(".tar.gz"): _of_sdist(path) for path in sorted(folder.glob("*.tar.gz"))}
     chosen = sorted(sorted(found, key=lambda project: -len(found[project]))[:PROJECTS])
     chance = Random(20261122)
     left = LINES

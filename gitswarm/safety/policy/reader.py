@@ -31,9 +31,9 @@ class Command:
 
     @property
     def name(self) -> str | None:
-        """Last part of the program's name, without a version (`x@latest`); None: it is not known."""
+        """Last part of the program's name, without a version (`x@latest`) or a second brace; None: not known."""
         text = self.words[0].known if self.words else None
-        return re.split(r"@|==", text.rpartition("/")[2])[0] or None if text else None
+        return re.split(r"@|==|(?<=\{) ", text.rpartition("/")[2])[0] or None if text else None
 
     @property
     def arguments(self) -> tuple[Word, ...]:

@@ -25,10 +25,10 @@ _NAMES: Mapping[str, str] = dict(
     pair.split("=")
     for pair in listed("""
         write_file=Write replace=Edit read_file=Read read_many_files=Read glob=Glob search_file_content=Grep
-        list_directory=LS run_shell_command=Bash web_fetch=WebFetch google_web_search=WebSearch
+        list_directory=LS run_shell_command=Bash web_fetch=WebFetch google_web_search=WebSearch Task=Agent
     """)
 )
-"""Gemini's names of the same tools."""
+"""Gemini's names of the same tools, and what older versions of Claude Code call the tool that starts a subagent."""
 _PATH_KEYS = listed("""
     file_path notebook_path path absolute_path filename file dir_path directory target destination source paths
     files
@@ -55,6 +55,7 @@ def decide(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Verdict:
 
 def _is_given(name: str, tools: tuple[str, ...]) -> bool:
     """LS belongs to Glob; a station's `mcp__server` gives every tool of that server."""
+    tools = tuple(_NAMES.get(each, each) for each in tools)
     wanted = _WRITING.get(name, {"LS": "Glob", "NotebookRead": "Read"}.get(name, name))
     return name in _ALWAYS or wanted in tools or name in tools or any(name.startswith(f"{each}__") for each in tools)
 
@@ -62,7 +63,7 @@ def _is_given(name: str, tools: tuple[str, ...]) -> bool:
 def _seems_to_read(name: str) -> bool:
     """An MCP tool whose name begins with a verb of reading; built-in ones of the net name no path."""
     last = name.rpartition("__")[2].lower()
-    return last.startswith(_READS) or name in _ALWAYS or name in ("WebFetch", "WebSearch", "Task", "Agent")
+    return last.startswith(_READS) or name in _ALWAYS or name in ("WebFetch", "WebSearch", "Agent")
 
 
 def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, deletes: bool) -> Verdict:

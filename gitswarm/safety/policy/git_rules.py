@@ -133,11 +133,13 @@ def _names(words: Sequence[Word]) -> str | None:
     return "git-refs" if moves else None
 
 
-def _only(rule: str, *verbs: str, bare: bool = False) -> Callable[[Sequence[Word]], str | None]:
+def _only(
+    rule: str, *verbs: str, bare: bool = False, values: frozenset[str] = frozenset()
+) -> Callable[[Sequence[Word]], str | None]:
     """`rule`, but when the next word is one of `verbs`; `bare`: or there is none."""
 
     def check(words: Sequence[Word]) -> str | None:
-        arguments = no_options(words)
+        arguments = no_options(words, values)
         return None if (arguments[0].known in verbs if arguments else bare) else rule
 
     return check
@@ -192,7 +194,7 @@ _CHECKS: Mapping[str, Callable[[Sequence[Word]], str | None]] = {
     "branch": _names,
     "tag": _names,
     "symbolic-ref": lambda words: "git-refs" if len(no_options(words)) > 1 else None,
-    "notes": _only("git-refs", "list", "show", bare=True),
+    "notes": _only("git-refs", "list", "show", bare=True, values=frozenset({"--ref"})),
     "bisect": _only("git-refs", "log", "view", "help"),
     "reflog": _by_verb(expire="git-maintenance", delete="git-maintenance", drop="git-maintenance"),
     "stash": _only("git-stash", "list", "show"),

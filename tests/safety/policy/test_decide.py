@@ -148,3 +148,23 @@ def test_conversations_that_an_agent_keeps_elsewhere_are_not_read(variable: str,
         decide("Read", {"file_path": "/srv/agents.md"}, scope),
     ]
     assert [_rule(verdict) for verdict in asked] == ["key-file", "key-file", "allow"]
+
+
+@table("tool", ["Agent", "Task"])
+def test_the_subagent_tool_has_two_names(tool: str, writer: Scope) -> None:
+    for station in ("Agent", "Task"):
+        assert decide(tool, {"prompt": "look"}, replace(writer, tools=(station,))) == Allow()
+    assert _rule(decide(tool, {"prompt": "look"}, replace(writer, tools=("Read", "Bash")))) == "tool"
+
+
+@table(
+    ("command", "wanted"),
+    [
+        ("git notes --ref=swarm/r/routing show HEAD", "allow"),
+        ("git notes --ref swarm/r/routing list", "allow"),
+        ("git notes --ref=x add -m y", "git-refs"),
+        ("git notes --ref show add -m y", "git-refs"),
+    ],
+)
+def test_notes_of_a_named_ref_may_be_read(command: str, wanted: str, writer: Scope) -> None:
+    assert _rule(decide("Bash", {"command": command}, writer)) == wanted

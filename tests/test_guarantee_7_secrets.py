@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gitswarm.runner.session import MARKER
 from tests.conftest import Project
 from tests.leaks import FLOW, clean, events_of, journals, kept_bytes, leaked, quarantined, token, with_flow
 from tests.projects import new_project, only_run
-from tests.safety.redact.corpus import Planted, planted
+from tests.safety.redact.corpus import SHAPED, Dice, Planted, planted
 from tests.unseen import unseen_line
 from tests.waiting import wait_until
 
@@ -195,21 +196,32 @@ def test_evidence_and_envelope_say_where_it_was(project: Project) -> None:
     assert stored("handoff/write.json")["blockers"] == [
         "src/key.py:1: a secret (github-token): the file was left out",
         f'git swarm resume {run} -m "read it from the environment"   (the step is executed again)',
-        "no secret? list the file under secrets.allow_paths in .swarm/config.yaml, commit that and start a new run",
+        f"git swarm resume {run} --allow 'PATH=WHY'   (no secret: a person says so)",
     ]
 
 
-def test_after_a_false_alarm_a_new_run_takes_the_file(project: Project) -> None:
-    """As the blocker says: a run keeps the rules of the commit that it was started from."""
-    run = blocked_run(project, {"write": {"src/key.py": f"KEY = '{token(5)}'\n"}})
-    config = project.root / ".swarm/config.yaml"
-    before = config.read_text("utf-8") if config.exists() else ""
-    config.write_text(f"{before}secrets: {{allow_paths: [src/key.py]}}\n", encoding="utf-8")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "no secret")
-    project.swarm("discard", run, "--force")
-    other = project.start(script(write={"write": {"src/key.py": f"KEY = '{token(5)}'\n"}}), flow="leak")
-    assert "src/key.py" in project.tree(f"shadow/{other}")
+def test_a_person_says_that_it_is_none(project: Project) -> None:
+    with_flow(project)
+    # A run is resumed from what is stored, which holds no secret: the lines make it up.
+    first, second = (unseen_line(f"echo \"KEY = '{token(5)}'\" > src/{name}.py") for name in ("key", "other"))
+    steps = script(write=[{"run": [first]}, {"run": [first, second]}, {"run": [first, second]}])
+    project.swarm("start", "leak", "--script", project.script(steps), code=5)
+    run = only_run(project)
+    refused = project.swarm("resume", "--allow", "src/kez.py", code=1)
+    assert "no secret was found in src/kez.py; found in: src/key.py" in refused.stderr
+    # The word holds for that file, and in a later process as well.
+    project.swarm("resume", "--allow", "src/key.py=a made-up one", code=5)
+    assert project.json("log")[1]["summary"] == "no secrets: src/key.py (a made-up one)"
+    project.swarm("resume", "--allow", "src/*.py")
+    assert {"src/key.py", "src/other.py"} <= set(project.tree(f"shadow/{run}"))
+    project.swarm("verify", run)
+
+
+def test_an_agent_cannot_say_so(project: Project) -> None:
+    blocked_run(project, {"write": {"src/key.py": f"KEY = '{token(5)}'\n"}})
+    agent = Project(project.root, {**project.env, MARKER: only_run(project)})
+    refused = agent.swarm("resume", "--allow", "src/key.py", code=1)
+    assert "an agent cannot resume --allow" in refused.stderr
 
 
 def test_after_an_answer_the_step_is_executed_again(project: Project) -> None:
@@ -255,6 +267,53 @@ def test_a_secret_that_moves_from_one_file_to_another_is_not_new(project: Projec
     steps = script(write={"run": ["git mv old.py new.py", "echo '# moved' >> new.py"]})
     run = project.start(steps, flow="leak")
     assert "new.py" in project.tree(f"shadow/{run}")
+
+
+KEY = SHAPED["rsa-key"](Dice(61))
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("src/copy.key", KEY),
+        ("src/crlf.key", KEY.replace("\n", "\r\n")),
+        ("src/indented.yaml", "key: |\n" + "".join(f"    {line}\n" for line in KEY.splitlines())),
+        ("src/conf_new.py", f"KEY = {KEY!r}\n"),
+        ("src/joined.py", "KEY = (\n" + "".join(f"    b'{line}\\n'\n" for line in KEY.splitlines()) + ")\n"),
+        ("src/one_line.env", f'KEY="{KEY.replace(chr(10), "")}"\n'),
+    ],
+    ids=["copied", "crlf", "indented", "repr", "joined", "one-line"],
+)
+@pytest.mark.parametrize("is_gone", [False, True], ids=["kept", "deleted"])
+def test_a_key_of_the_base_is_not_new_however_it_is_written(
+    project: Project, path: str, content: str, *, is_gone: bool
+) -> None:
+    with_flow(project, **{"src/server.key": f"{KEY}\n"})
+    run = project.start(
+        script(write={"write": {path: content}, "run": ["git rm -q src/server.key"] if is_gone else []}), flow="leak"
+    )
+    assert path in project.tree(f"shadow/{run}")
+
+
+def test_a_key_that_is_new_is_found_however_it_is_written(project: Project) -> None:
+    with_flow(project, **{"src/server.key": f"{KEY}\n"})
+    other = SHAPED["rsa-key"](Dice(62))
+    steps = script(write={"write": {"src/a.key": other, "src/b.py": f"KEY = {other!r}\n", "src/c.key": KEY}})
+    project.swarm("start", "leak", "--script", project.script(steps), code=5)
+    assert {each["path"] for each in events_of(project, "secret_found")} == {"src/a.key", "src/b.py"}
+
+
+def test_a_file_stays_whose_replacement_is_refused(project: Project) -> None:
+    body = "".join(f"value_{number} = {number}\n" for number in range(40))
+    with_flow(project, **{"src/config.py": body})
+    move = {"write": {"src/settings.py": f"{body}KEY = '{token(30)}'\n"}, "run": ["git rm -q src/config.py"]}
+    project.swarm("start", "leak", "--script", project.script(script(write=[move])), code=5)
+    run = only_run(project)
+    tree = project.tree(f"shadow/{run}")
+    assert ("src/config.py" in tree, "src/settings.py" in tree) == (True, False)
+    assert (project.worktree(run) / "src/config.py").read_text("utf-8") == body
+    assert clean(project, run) == ""
+    assert leaked(project, [token(30)]) == []
 
 
 def test_a_team_may_allow_paths(project: Project) -> None:

@@ -44,7 +44,7 @@ ROOT = Group(
         "resume": Command(
             "resume:resume",
             "Go on from the tip of a run, whatever ended it.",
-            "-m= --message= --adopt --approve --accept= --feedback= --until= --json",
+            "-m= --message= --adopt --approve --accept= --allow= --feedback= --until= --json",
             words="run",
         ),
         "skip": Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
@@ -18,6 +19,12 @@ from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.human import ResumeOptions
 
 UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")]
+AllowOption = Annotated[
+    list[str] | None,
+    Option(
+        "--allow", metavar="PATH[=WHY]", help="What was found in this file is no secret, from here on in this run."
+    ),
+]
 JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")]
 
 
@@ -27,17 +34,23 @@ def resume(
     adopt: Annotated[bool, Option("--adopt", help="Make your edits in the worktree a step of the run.")] = False,
     approve: Annotated[bool, Option("--approve", help="Carry out what the navigator proposed, then go on.")] = False,
     accept: AcceptOption = None,
+    allow: AllowOption = None,
     feedback: FeedbackOption = None,
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
     """Go on from the tip of a run, whatever ended it."""
     repository = repository_here()
-    if adopt or approve or accept:
+    if adopt or approve or accept or allow:
         refuse_agent(os.environ, "resume", repository.common_dir)
     layout = _find(repository, run)
     options = ResumeOptions(
-        message, adopt=adopt, approve=approve, accept=accept_of(accept), feedback=feedback_of(feedback)
+        message,
+        adopt=adopt,
+        approve=approve,
+        accept=accept_of(accept),
+        allow=_allowed(allow or ()),
+        feedback=feedback_of(feedback),
     )
     go_on(repository, layout, options, until=until, as_json=as_json)
 
@@ -54,6 +67,12 @@ def skip(
     refuse_agent(os.environ, "skip", repository.common_dir)
     layout = find_run(repository, run)
     go_on(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
+
+
+def _allowed(given: Sequence[str]) -> dict[str, str]:
+    """Path → why, which may be left out."""
+    pairs = (each.partition("=") for each in given)
+    return {path.strip(): why.strip() for path, _equals, why in pairs if path.strip()}
 
 
 def _find(repository: Repository, run: str | None) -> RunLayout:

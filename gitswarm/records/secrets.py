@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
 from pydantic import AfterValidator, JsonValue
@@ -47,6 +48,13 @@ class SecretFound(Record):
     kind: str
 
 
-FindSecrets = Callable[[str, bytes, bytes | None], Sequence[SecretFound]]
-"""Looks through a file of the code: its path from the top of the worktree, its bytes, what it held before (None: it
-is new)."""
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A secret in code that may be an old one. `value` is never stored."""
+
+    found: SecretFound
+    value: str = field(repr=False)
+
+
+FindSecrets = Callable[[str, bytes], Sequence[Suspect]]
+"""Looks through a file of the code: its path from the top of the worktree, its bytes."""

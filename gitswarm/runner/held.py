@@ -21,6 +21,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.begin import NewRun, open_session
+from gitswarm.runner.landing.allowing import allowed_so_far
 from gitswarm.runner.new_ground import stand_on_new_ground
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Surroundings
@@ -68,6 +69,7 @@ def hold_run(
         session.store.complete_creation(state)
         _mend_notes(session, state)
         follow_approval(repository, state)
+        session.redactor.allow(allowed_so_far(session, state))
         yield Held(session, state, settled=state.tip != found)
 
 

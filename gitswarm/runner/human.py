@@ -33,13 +33,15 @@ ADOPT = "adopt"
 @dataclass(frozen=True, slots=True)
 class ResumeOptions:
     """What a person adds to `resume`. `skip`: the step to skip, `step` or `flow/step`; `approve`: carry out what the
-    navigator proposed; `accept`: concerns that may stay, id → why; `feedback`: what others said about the change."""
+    navigator proposed; `accept`: concerns that may stay, id → why; `allow`: files in which no secret is, path → why;
+    `feedback`: what others said about the change."""
 
     answer: str = ""
     adopt: bool = False
     skip: str | None = None
     approve: bool = False
     accept: Mapping[str, str] = field(default_factory=dict)
+    allow: Mapping[str, str] = field(default_factory=dict)
     feedback: Feedback | None = None
 
 

@@ -15,6 +15,7 @@ from gitswarm.runner.engines import refuse_impossible
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions, commit_human_step
 from gitswarm.runner.landing.accepting import accept_concerns
+from gitswarm.runner.landing.allowing import allow_secrets
 from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
 from gitswarm.runner.operations.forge.handing_in import hand_in
 from gitswarm.runner.run import carry_on
@@ -62,6 +63,8 @@ def resume_run(
             state = hand_in(session, settled(session, state), options.feedback)
         if options.accept:
             state = accept_concerns(session, settled(session, state), options.accept)
+        if options.allow:
+            state = allow_secrets(session, settled(session, state), options.allow)
         if state.end is RunStatus.SUCCEEDED:
             return Resumed(state, was_complete=False)
         if options.adopt or options.skip:

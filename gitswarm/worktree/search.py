@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 
+from gitswarm.git.former import Former
 from gitswarm.git.incoming import Incoming
 from gitswarm.git.objects import IndexChange
-from gitswarm.records.secrets import FindSecrets, SecretFound
+from gitswarm.records.base import readable
+from gitswarm.records.secrets import FindSecrets, SecretFound, Suspect
 from gitswarm.worktree.shadow import Shadow
 
 _OVERLAP = 64_000
 """What a piece of a big file repeats of the one before: a secret may lie across the border."""
 
 _GITLINK = 0o160000
+_LONG_BYTES, _LONG_FILES = 50_000_000, 5_000
+"""From here on a person is told that it takes long."""
+
+_BINARY_BYTES, _HEAD = 64_000_000, 8_000
+"""How much of a binary file is looked through, and where the zero stands by which git knows one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What is looked for, and the tree that the worktree was before: what it held already is not new."""
+    """What is looked for, and the tree that the worktree was before: what it or one of the `known` trees holds is not
+    new. `tell`: says to a person what takes long, or was not looked at."""
 
     find: FindSecrets
     before: str
+    known: tuple[str, ...] = ()
+    tell: Callable[[str], None] = field(default=lambda _text: None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Flagged:
-    """A file that may not be stored; `path` may itself hold a secret, unlike those in `found`."""
+    """A file that may not be stored; `path` may itself hold a secret, unlike those in `found`. Without any, one that
+    may not go: what was to replace it is not stored."""
 
     path: str
     found: tuple[SecretFound, ...]
@@ -46,45 +57,75 @@ class Staged:
 def flagged_files(
     shadow: Shadow, incoming: Incoming, search: Search, changes: Sequence[IndexChange]
 ) -> Iterator[Flagged]:
-    """Files whose new content, or whose new name, holds a secret that no changed file held before."""
-    suspects = []
-    for change in changes:
-        if change.new_id is not None and change.new_mode != _GITLINK:
-            found = (*_in_name(search, change), *_in_content(shadow, incoming, search, change))
-            if found:
-                suspects.append((change, found))
+    """Files whose new content, or whose new name, holds a secret that stood nowhere before; and those that git would
+    take for the former version of such a file."""
+    looked = [change for change in changes if change.new_id is not None and change.new_mode != _GITLINK]
+    _say_how_much(shadow, search, looked)
+    suspects = {
+        change: found
+        for change in looked
+        if (found := (*_in_name(search, change), *_in_content(shadow, incoming, search, change)))
+    }
     if not suspects:
         return
-    # A secret that moves from one file to another is not new: what every changed file held is asked, once needed.
-    former = b"\n".join(_former(shadow, changes))
-    for change, _found in suspects:
-        again = (*_in_name(search, change, former), *_in_content(shadow, incoming, search, change, former))
-        if again:
-            yield Flagged(change.path, again, change)
+    values = {suspect.value for found in suspects.values() for suspect in found}
+    held = Former(shadow.git, shadow.objects, (search.before, *search.known)).held(values)
+    flagged = set()
+    for change, found in suspects.items():
+        new = tuple(suspect.found for suspect in found if suspect.value not in held)
+        if new:
+            flagged.add(change.path)
+            yield Flagged(change.path, new, change)
+    gone = {change.path: change for change in changes if change.new_id is None}
+    for source in _renamed(shadow, incoming, search, flagged) if flagged and gone else ():
+        if source in gone:
+            yield Flagged(source, (), gone[source])
 
 
-def _in_name(search: Search, change: IndexChange, former: bytes | None = None) -> Sequence[SecretFound]:
+def _say_how_much(shadow: Shadow, search: Search, changes: Sequence[IndexChange]) -> None:
+    size = sum(_size(shadow, change) for change in changes)
+    if size > _LONG_BYTES or len(changes) > _LONG_FILES:
+        search.tell(f"looking through {_amount(size)} in {len(changes)} files for secrets")
+
+
+def _size(shadow: Shadow, change: IndexChange) -> int:
+    try:
+        return (shadow.path / change.path).lstat().st_size
+    except OSError:
+        return 0
+
+
+def _amount(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def _in_name(search: Search, change: IndexChange) -> Sequence[Suspect]:
     if change.old_id is not None:
         return ()
-    found = search.find(change.path, os.fsencode(change.path), former)
-    return [item.model_copy(update={"line": 0}) for item in found]
+    found = search.find(change.path, os.fsencode(change.path))
+    return [replace(item, found=item.found.model_copy(update={"line": 0})) for item in found]
 
 
-def _in_content(
-    shadow: Shadow, incoming: Incoming, search: Search, change: IndexChange, former: bytes | None = None
-) -> Iterator[SecretFound]:
-    """In pieces that overlap, so that the size of a file does not matter."""
-    lines, tail = 0, b""
+def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: IndexChange) -> Iterator[Suspect]:
+    """In pieces that overlap, so that the size of a file does not matter. Of a binary file, the begin."""
+    lines, tail, done = 0, b"", 0
     seen: set[SecretFound] = set()
     for piece in _pieces(shadow, incoming, change.new_id or ""):
         content = tail + piece
-        for item in search.find(change.path, content, former):
-            found = item.model_copy(update={"line": item.line + lines}) if lines else item
+        for item in search.find(change.path, content):
+            found = item.found.model_copy(update={"line": item.found.line + lines}) if lines else item.found
             if found not in seen:
                 seen.add(found)
-                yield found
+                yield replace(item, found=found)
         tail = content[-_OVERLAP:]
         lines += content.count(b"\n", 0, len(content) - len(tail))
+        done += len(piece)
+        if done >= _BINARY_BYTES and b"\0" in piece[:_HEAD]:
+            looked, size = (_amount(each) for each in (done, _size(shadow, change)))
+            search.tell(
+                f"{readable(change.path)}: binary; only the first {looked} of {size} looked through for secrets"
+            )
+            return
 
 
 def _pieces(shadow: Shadow, incoming: Incoming, blob_id: str) -> Iterator[bytes]:
@@ -93,11 +134,13 @@ def _pieces(shadow: Shadow, incoming: Incoming, blob_id: str) -> Iterator[bytes]
     return found if found is not None else iter((shadow.objects.read_blob(blob_id),))
 
 
-def _former(shadow: Shadow, changes: Sequence[IndexChange]) -> Iterator[bytes]:
-    for change in changes:
-        if change.old_id is not None and change.old_mode != _GITLINK:
-            yield os.fsencode(change.path)
-            yield shadow.objects.read_blob(change.old_id)
+def _renamed(shadow: Shadow, incoming: Incoming, search: Search, flagged: Collection[str]) -> Iterator[str]:
+    """What git takes for the former names of these files."""
+    arguments = ("diff-index", "--cached", "--raw", "-z", "-M", "--no-abbrev", "--diff-filter=R", search.before)
+    fields = shadow.git.output(*arguments, extra_env=incoming.env).split(b"\0")
+    for source, target in zip(fields[1::3], fields[2::3], strict=False):
+        if os.fsdecode(target) in flagged:
+            yield os.fsdecode(source)
 
 
 def former_entries(flagged: Sequence[Flagged]) -> bytes:

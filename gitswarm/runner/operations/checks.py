@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
+from gitswarm.git.former import Former
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
@@ -78,11 +79,10 @@ def secrets_in(session: Session, state: RunState) -> Sequence[SecretFound]:
 def _in_code(session: Session, state: RunState) -> Iterator[SecretFound]:
     objects, store = session.repository.objects, session.store
     base, code = store.code(objects.commit(state.base).tree), store.code(state.tip_tree)
-    for delta in session.repository.diffs.between(base, code):
-        content = objects.file(code, delta.path)
-        if content is not None:
-            before = objects.file(base, delta.old_path or delta.path)
-            yield from session.redactor.find_in_code(delta.path, content, before)
+    changed = ((delta.path, objects.file(code, delta.path)) for delta in session.repository.diffs.between(base, code))
+    found = [each for path, content in changed if content for each in session.redactor.find_in_code(path, content)]
+    held = Former(session.repository.git, objects, (base,)).held({each.value for each in found})
+    yield from (each.found for each in found if each.value not in held)
 
 
 def _in_texts(session: Session, state: RunState) -> Iterator[SecretFound]:
@@ -90,4 +90,4 @@ def _in_texts(session: Session, state: RunState) -> Iterator[SecretFound]:
         path = f"{session.layout.base}/{artifact}"
         content = session.repository.objects.file(state.tip_tree, path)
         if content is not None:
-            yield from session.redactor.find_in_code(path, content, None)
+            yield from (each.found for each in session.redactor.find_in_code(path, content))

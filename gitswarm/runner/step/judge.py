@@ -147,8 +147,7 @@ def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope
         return envelope
     hints = (
         f'git swarm resume {plan.execution.run_id} -m "read it from the environment"   (the step is executed again)',
-        # A run keeps the rules of the commit that it was started from.
-        "no secret? list the file under secrets.allow_paths in .swarm/config.yaml, commit that and start a new run",
+        f"git swarm resume {plan.execution.run_id} --allow 'PATH=WHY'   (no secret: a person says so)",
     )
     blockers = (*(f"{described(found)}: the file was left out" for found in secrets), *hints)
     return envelope.model_copy(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gitswarm.ledger.journal import Journal
+from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.session import Session
@@ -14,8 +15,11 @@ from gitswarm.worktree.shadow import Shadow
 
 
 def search_since(session: Session, tree: str) -> Search:
-    """What to look for in code that was `tree` before."""
-    return Search(session.redactor.find_in_code, tree)
+    """What to look for in code that was `tree` before. What the run began with is not new either."""
+    repository = session.repository
+    base = repository.refs.read(session.layout.base_ref)
+    known = (repository.objects.commit(base).tree,) if base is not None else ()
+    return Search(session.redactor.find_in_code, tree, known, session.around.observer.notice)
 
 
 def take_out(session: Session, shadow: Shadow, staged: Staged, journal: Journal) -> tuple[SecretFound, ...]:
@@ -33,6 +37,11 @@ def keep(session: Session, shadow: Shadow, flagged: Sequence[Flagged]) -> list[t
     store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
     kept = []
     for item in flagged:
+        if not item.found:
+            session.around.observer.notice(
+                f"{readable(item.path)} stays: the file that was to replace it was left out"
+            )
+            continue
         kept_as = keep_copy(shadow, item, store, session.redactor.scrub)
         first = item.found[0]
         session.around.observer.notice(f"{described(first)}: the file is kept as {store / kept_as}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gitswarm.safety.redact.plausible import is_placeholder, is_plausible, is_strong
+from gitswarm.safety.redact.plausible import is_chosen, is_placeholder, is_plausible, is_strong
 from gitswarm.safety.redact.rule import Rule
 from gitswarm.safety.redact.words import is_name, is_words
 
@@ -34,10 +34,14 @@ _OF_A_THING = re.compile(
     re.IGNORECASE,
 )
 
-# Hosts without a dot are those of a compose file.
+# Hosts without a dot are those of a compose file; the others are reserved (RFC 2606, 6761).
 _LOCAL_HOST = re.compile(
-    r"(?:localhost|127\.0\.0\.1|\[::1\]|[a-z][\w-]*|[\w.-]*\.?example\.(?:com|org|net))(?:[:/?#]|$)"
+    r"(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1\]|[a-z][\w-]*|[\w.-]*\.?example\.(?:com|org|net)"
+    r"|[\w.-]*\.(?:example|test|invalid|localhost|local))(?:[^\w.-]|$)"
 )
+_TEMPLATE = re.compile(r"[{}<>$%]")
+_EXPRESSION = re.compile(r"[\w$\[({]|\.\w")
+"""What follows a value that was cut out of an expression of a program."""
 
 
 def _is_value(match: re.Match[str]) -> bool:
@@ -72,7 +76,8 @@ def _is_prose(match: re.Match[str], value: str) -> bool:
 def _is_strong_value(match: re.Match[str]) -> bool:
     if "name" in match.re.groupindex and _OF_A_THING.search(match["name"]):
         return False
-    return is_strong(match["value"])
+    is_quoted = any(match.groupdict().get(name) for name in ("quote", "open"))
+    return is_strong(match["value"]) and (is_quoted or not _EXPRESSION.match(match.string, match.end("value")))
 
 
 def _is_password(match: re.Match[str]) -> bool:
@@ -82,9 +87,10 @@ def _is_password(match: re.Match[str]) -> bool:
 
 
 def _is_remote_password(match: re.Match[str]) -> bool:
-    """In code, `postgres:postgres@localhost` is everybody's."""
-    rest = match.string[match.end() : match.end() + 100]
-    return match["value"] != match["user"] and _LOCAL_HOST.match(rest) is None and _is_password(match)
+    """In code, `postgres:postgres@localhost` is everybody's, and a short or guessed one an example."""
+    rest, value = match.string[match.end() : match.end() + 100], match["value"]
+    is_example = value == match["user"] or _TEMPLATE.search(value) or _LOCAL_HOST.match(rest)
+    return not is_example and _is_password(match) and is_chosen(value)
 
 
 def _said(kind: str, keywords: str, pattern: str, *, in_code: bool = True) -> Rule:

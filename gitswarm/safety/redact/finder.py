@@ -5,18 +5,26 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+import re2
+
 from gitswarm.safety.redact.entropy import random_tokens
-from gitswarm.safety.redact.rule import Rule, Span
+from gitswarm.safety.redact.rule import Rule, Span, any_of, in_ascii, options
+from gitswarm.safety.redact.shapes import Shape, Shapes
 from gitswarm.safety.redact.views import GAP, views
 
 
 class Finder:
     """Applies rules to a text and to every other reading of it. Linear in the length of the text."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], shapes: Shapes) -> None:
         self._always = [rule for rule in rules if not rule.keywords]
-        self._exact = _by_keyword(rule for rule in rules if not rule.folds)
-        self._folded = _by_keyword(rule for rule in rules if rule.folds)
+        self._shapes = shapes
+        self._seen: list[Rule | Shape] = []
+        self._keywords = re2.Set.SearchSet(options())
+        self._seen += [*(rule for rule in rules if rule.keywords), *shapes.rules]
+        for rule in self._seen:
+            self._keywords.Add(any_of(rule.keywords, folds=True))
+        self._keywords.Compile()
 
     def in_text(self, text: str) -> list[Span]:
         """In order and without overlaps; what random letters look like counts too."""
@@ -39,28 +47,12 @@ class Finder:
                     yield Span(start, end, span.kind)
 
     def _direct(self, text: str, *, is_code: bool) -> Iterator[Span]:
-        folded = _folded(text)
-        # Most rules are out because none of their words occurs; that costs 40 ns each.
-        seen = [self._exact[word] for word in self._exact if word in text]
-        seen += [self._folded[word] for word in self._folded if word in folded]
-        for rule in dict.fromkeys(rule for rules in (self._always, *seen) for rule in rules):
-            yield from rule.spans(text, folded, is_code=is_code)
-
-
-def _by_keyword(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
-    for rule in rules:
-        for keyword in rule.keywords:
-            found.setdefault(keyword, []).append(rule)
-    return found
-
-
-def _folded(text: str) -> str:
-    """In lower case, each letter at its place: a few letters outside of ASCII become two."""
-    folded = text.lower()
-    if len(folded) != len(text):
-        folded = "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-    return folded
+        raw = in_ascii(text)
+        # Most rules are out because none of their words occurs: all of them are looked for at once.
+        seen = [self._seen[number] for number in sorted(self._keywords.Match(raw) or ())]
+        for rule in (*self._always, *(rule for rule in seen if isinstance(rule, Rule))):
+            yield from rule.spans(text, raw, is_code=is_code)
+        yield from self._shapes.spans(text, raw, [rule for rule in seen if isinstance(rule, Shape)])
 
 
 def _apart_from(known: Sequence[Span], spans: Iterable[Span]) -> Iterator[Span]:

@@ -73,7 +73,9 @@ _REFERENCE = re.compile(
     re.VERBOSE,
 )
 _DIGEST = re.compile(
-    r"(?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
+    r"\$(?:2[abxy]?|5|6|1|apr1|y|7|gy|argon2(?:i|d|id)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|md5)\$.* | \{S?SHA\d*\}.*"
+    r"| (?:pbkdf2|bcrypt|argon2|scrypt|md5|sha1|crypt|unsalted)\w*\$.*"
+    r"| (?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
     re.VERBOSE | re.IGNORECASE,
 )
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -100,6 +102,12 @@ def is_plausible(value: str) -> bool:
     return not is_json and _REFERENCE.fullmatch(value) is None and _DIGEST.fullmatch(value) is None
 
 
+def is_chosen(value: str) -> bool:
+    """Whether somebody made it up to be kept: 8 letters at least, no name, nothing that anybody would guess."""
+    is_open = is_guessed(value) or is_sequence(value) or is_name(value) or not is_plausible(value)
+    return len(value) >= 8 and not is_open
+
+
 def is_strong(value: str) -> bool:
     """As `is_plausible`, for code: a piece of it is random, as nobody writes it for anything else."""
     return is_plausible(value) and any(_is_dice(piece) for piece in _BETWEEN.split(value))
@@ -107,7 +115,7 @@ def is_strong(value: str) -> bool:
 
 def _is_dice(value: str) -> bool:
     kinds = sum(1 for letters in _CLASSES if letters.search(value))
-    if len(value) < 12 or kinds < 3 or _changes(value) < 0.25 or _entropy(value) < 2.8:
+    if len(value) < 12 or kinds < 3 or _changes(value) < 0.25 or entropy(value) < 2.8:
         return False
     if is_name(value) or is_guessed(value) or is_sequence(value) or _UUID.fullmatch(value) or not is_plausible(value):
         return False
@@ -120,7 +128,7 @@ def is_random(value: str) -> bool:
     """Whether a token of at least 32 letters is no name: letters and digits change as in dice, not as in words."""
     if sum(letter.isdigit() for letter in value) < 3 or not all(kind.search(value) for kind in _CLASSES[:3]):
         return False
-    return _changes(value) >= 0.4 and _entropy(value) >= 0.82 * math.log2(min(len(value), 64))
+    return _changes(value) >= 0.4 and entropy(value) >= 0.82 * math.log2(min(len(value), 64))
 
 
 def _changes(value: str) -> float:
@@ -129,7 +137,7 @@ def _changes(value: str) -> float:
     return sum(a != b for a, b in pairwise(classes)) / max(1, len(value) - 1)
 
 
-def _entropy(value: str) -> float:
+def entropy(value: str) -> float:
     """Bits per letter (Shannon)."""
     total = len(value)
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values())

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from gitswarm.records.secrets import SecretFound, SecretRules
+from gitswarm.records.secrets import SecretFound, SecretRules, Suspect
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, is_said, is_secret_name
 from gitswarm.safety.redact.finder import Finder
+from gitswarm.safety.redact.fixtures import EXAMPLES, OwnKeys, is_example_path
+from gitswarm.safety.redact.keys import KEYS
 from gitswarm.safety.redact.known import known_rule, secret_values
-from gitswarm.safety.redact.library import LIBRARY
 from gitswarm.safety.redact.plausible import is_placeholder
 from gitswarm.safety.redact.rule import Rule, Span
-from gitswarm.safety.redact.tokens import TOKENS
+from gitswarm.safety.redact.shapes import shapes
 
 _MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _ROUNDS = 4
@@ -35,8 +36,9 @@ class Redactor:
         """
         known = known_rule(secret_values(env, profiles))
         own = [_own_rule(name, pattern) for name, pattern in rules.patterns.items()]
-        self._finder = Finder([*([known] if known else []), *own, *TOKENS, *LIBRARY, *ASSIGNMENTS])
+        self._finder = Finder([*([known] if known else []), *own, *KEYS, *ASSIGNMENTS], shapes())
         self._allow_paths = rules.allow_paths
+        self._own_keys = OwnKeys(env)
 
     def scrub(self, text: str) -> str:
         """The text with `[REDACTED:<kind>]` for every secret; applied twice it is the same."""
@@ -68,22 +70,26 @@ class Redactor:
         is_bare = isinstance(item, str) and scrubbed == item and " " not in item and is_secret_name(name)
         return "[REDACTED:password]" if is_bare and is_said(name, str(item)) else scrubbed
 
-    def find_in_code(self, path: str, content: bytes, before: bytes | None) -> list[SecretFound]:
-        """Secrets in a file of the code that it did not hold before, in the order of their lines.
+    def allow(self, paths: Iterable[str]) -> None:
+        """A person's word that what stands in these files is no secret: as `allow_paths`."""
+        self._allow_paths += tuple(path for path in paths if path not in self._allow_paths)
 
-        :param before: the file as it was; None: it is new.
-        """
+    def find_in_code(self, path: str, content: bytes) -> list[Suspect]:
+        """What looks like a secret in a file of the code, in the order of its lines."""
         if self._is_allowed(path):
             return []
         text = content.decode("utf-8", errors="replace")
-        former = before.decode("utf-8", errors="replace") if before else ""
         found = []
         for span in self._finder.in_code(text):
             secret = text[span.start : span.end]
-            if not is_placeholder(secret) and secret not in former:
+            if not is_placeholder(secret) and not self._is_example(path, span.kind, secret):
                 line = text.count("\n", 0, span.start) + 1
-                found.append(SecretFound(path=self.scrub(path), line=line, kind=span.kind))
+                found.append(Suspect(SecretFound(path=self.scrub(path), line=line, kind=span.kind), secret))
         return found
+
+    def _is_example(self, path: str, kind: str, secret: str) -> bool:
+        """Whether it is a key that tests or documentation show; a key of this machine is none anywhere."""
+        return kind in EXAMPLES and is_example_path(path) and not self._own_keys.has(secret)
 
     def _is_allowed(self, path: str) -> bool:
         if not self._allow_paths:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import re2
+
 _AHEAD = 2_000
 """A pattern is searched this far behind its keyword at first; a match that reaches the end is matched again whole."""
 
@@ -32,14 +34,37 @@ class Span:
 Accept = Callable[["re.Match[str]"], bool]
 
 
+def options() -> re2.Options:
+    """Bytes of ASCII; room for an automaton of all rules."""
+    found = re2.Options()
+    found.encoding = re2.Options.Encoding.LATIN1
+    found.max_mem = 64 << 20
+    return found
+
+
+def linear(pattern: str) -> re2._Regexp:
+    """Compiled for bytes, in an engine that takes no longer than a text is long."""
+    return re2.compile(pattern.encode("ascii"), options())
+
+
+def in_ascii(text: str) -> bytes:
+    """Each letter at its place; `?` for those that no rule asks for."""
+    return text.encode("ascii", "replace")
+
+
+def any_of(words: Iterable[str], *, folds: bool) -> str:
+    """Pattern of literal words."""
+    found = "|".join(re2.escape(in_ascii(word).decode()) for word in words)
+    return f"(?i:{found})" if folds else f"(?:{found})"
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """`keywords`: one of them is in every match, at most `back` letters behind its start; lower case when `folds`.
+    """`keywords`: one of them is in every match, at most `back` letters behind its start; of any case when `folds`.
     Without any the patterns are tried on every text.
 
     `patterns` is called when a keyword was seen, and never before. The named group `value` is the secret, else the
-    whole match. `accept` looks at a match once more. `in_code`: a match in code is no accident; None: when
-    `accept_in_code` says so too.
+    whole match. `accept` looks at a match once more; `accept_in_code` does so in code, too.
     """
 
     kind: str
@@ -51,18 +76,21 @@ class Rule:
     accept_in_code: Accept | None = None
 
     @cached_property
-    def compiled(self) -> tuple[re.Pattern[str], ...]:
+    def _compiled(self) -> tuple[re.Pattern[str], ...]:
         return self.patterns()
 
-    def spans(self, text: str, folded: str, *, is_code: bool) -> Iterator[Span]:
+    @cached_property
+    def _keyword(self) -> re2._Regexp:
+        return linear(any_of(self.keywords, folds=self.folds))
+
+    def spans(self, text: str, raw: bytes, *, is_code: bool) -> Iterator[Span]:
         """
-        :param folded: `text` in lower case, letter by letter.
+        :param raw: `text` in ASCII, letter by letter.
         """
-        where = folded if self.folds else text
-        present = [keyword for keyword in self.keywords if keyword in where]
-        if present or not self.keywords:
-            windows = list(_windows(_places(where, present), self.back, len(text))) if present else [(0, len(text))]
-            for pattern in self.compiled:
+        places = [found.start() for found in self._keyword.finditer(raw)] if self.keywords else []
+        if places or not self.keywords:
+            windows = list(_windows(places, self.back, len(text))) if places else [(0, len(text))]
+            for pattern in self._compiled:
                 yield from self._matches(pattern, text, windows, is_code=is_code)
 
     def _matches(
@@ -84,17 +112,6 @@ class Rule:
         return accepted and not (is_code and self.accept_in_code is not None and not self.accept_in_code(match))
 
 
-def _places(text: str, keywords: Sequence[str]) -> list[int]:
-    """Where any of the keywords stands, in order."""
-    found: list[int] = []
-    for keyword in keywords:
-        at = text.find(keyword)
-        while at >= 0:
-            found.append(at)
-            at = text.find(keyword, at + len(keyword))
-    return found if len(keywords) == 1 else sorted(found)
-
-
 def _windows(places: Sequence[int], back: int, length: int) -> Iterator[tuple[int, int]]:
     """Where a pattern has to be looked for, in order and without overlaps."""
     begin, end = max(0, places[0] - back), places[0] + _AHEAD
@@ -106,7 +123,6 @@ def _windows(places: Sequence[int], back: int, length: int) -> Iterator[tuple[in
     yield begin, min(end, length)
 
 
-def shaped(kind: str, keywords: str, pattern: str, *, back: int = 0, folds: bool = False) -> Rule:
-    """A rule of our own: one pattern; `keywords` are separated by blanks."""
-    flags = re.IGNORECASE if folds else 0
-    return Rule(kind, tuple(keywords.split()), lambda: (re.compile(pattern, flags),), back=back, folds=folds)
+def shaped(kind: str, keyword: str, pattern: str, *, back: int = 0, accept_in_code: Accept | None = None) -> Rule:
+    """A rule of one pattern."""
+    return Rule(kind, (keyword,), lambda: (re.compile(pattern),), back=back, accept_in_code=accept_in_code)

@@ -1,4 +1,4 @@
-"""Keys that tests and documentation show: they open nothing, unless they are those of whoever sits at this machine."""
+"""Keys that tests and documentation show: they open nothing, unless they are those of this machine's user."""
 
 from __future__ import annotations
 

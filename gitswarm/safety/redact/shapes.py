@@ -32,12 +32,9 @@ class Shape:
 
     @cached_property
     def _compiled(self) -> re2._Regexp:
-        bare = linear(self.pattern)
-        return linear(f"{_BEGIN}{self.whole}") if bare.groups == 0 else linear(f"{_BEGIN}(?:{self.pattern})")
-
-    @property
-    def whole(self) -> str:
-        return f"({self.pattern})"
+        """The first group is the value."""
+        has_group = linear(self.pattern).groups > 0
+        return linear(f"{_BEGIN}(?:{self.pattern})" if has_group else f"{_BEGIN}({self.pattern})")
 
     def spans(self, text: str, raw: bytes) -> Iterator[Span]:
         """
@@ -50,12 +47,15 @@ class Shape:
 
     def _counts(self, value: str) -> bool:
         """Not a name that begins like a token: `tss_update_all_rows`."""
-        is_named = is_words(value) or (is_name(value) and not any(map(str.isdigit, value)))
+        folded = value.lower()
+        begin = next((folded.index(word) + len(word) for word in self.keywords if word in folded), 0)
+        body = value[begin:]
+        is_named = is_words(body) or (is_name(body) and not any(map(str.isdigit, body)))
         return not is_named and (not self.least or entropy(value) > self.least)
 
 
 class Shapes:
-    """All of them; `keywords` in the order of the rules, each with the number of its rule."""
+    """All of them, in order."""
 
     def __init__(self, rules: Sequence[Shape]) -> None:
         self.rules = rules

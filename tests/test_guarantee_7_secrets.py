@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gitswarm.git import incoming
 from gitswarm.runner.session import MARKER
+from gitswarm.worktree import search
 from tests.conftest import Project
 from tests.leaks import FLOW, clean, events_of, journals, kept_bytes, leaked, quarantined, token, with_flow
 from tests.projects import new_project, only_run
@@ -314,6 +316,22 @@ def test_a_file_stays_whose_replacement_is_refused(project: Project) -> None:
     assert (project.worktree(run) / "src/config.py").read_text("utf-8") == body
     assert clean(project, run) == ""
     assert leaked(project, [token(30)]) == []
+
+
+def test_what_takes_long_is_said_and_a_big_binary_file_is_looked_through_in_part(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_LONG_BYTES", 1_000_000)
+    monkeypatch.setattr(search, "_BINARY_BYTES", 1_000_000)
+    monkeypatch.setattr(incoming, "_PIECE", 1_000_000)
+    monkeypatch.setattr(search, "_PATIENCE_S", 0.0)
+    with_flow(project)
+    late = unseen_line(f"truncate -s 5M big.bin; echo {token(31)} >> big.bin; echo {token(31)} > late.txt")
+    said = project.swarm("start", "leak", "--script", project.script(script(write={"run": [late]})), code=5).stderr
+    assert "looking through 5 MiB in 2 files for secrets" in said
+    assert "big.bin: binary; only 2 MiB of 5 MiB looked through for secrets" in said
+    assert "still staging what changed; the biggest file is big.bin (5 MiB)" in said
+    assert {found["path"] for found in events_of(project, "secret_found")} == {"late.txt"}
 
 
 def test_a_team_may_allow_paths(project: Project) -> None:

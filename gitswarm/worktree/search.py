@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
+from pathlib import Path
+from threading import Timer
 
 from gitswarm.git.former import Former
 from gitswarm.git.incoming import Incoming
@@ -20,6 +23,8 @@ _OVERLAP = 64_000
 _GITLINK = 0o160000
 _LONG_BYTES, _LONG_FILES = 50_000_000, 5_000
 """From here on a person is told that it takes long."""
+
+_PATIENCE_S = 10.0
 
 _BINARY_BYTES, _HEAD = 64_000_000, 8_000
 """How much of a binary file is looked through, and where the zero stands by which git knows one."""
@@ -82,15 +87,36 @@ def flagged_files(
             yield Flagged(source, (), gone[source])
 
 
+@contextmanager
+def saying_what_takes_long(shadow: Shadow, search: Search | None) -> Iterator[None]:
+    """Names the biggest file of the worktree when git has not staged everything after a while."""
+    timer = Timer(_PATIENCE_S, _say_what_takes_long, (shadow, search)) if search is not None else None
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def _say_what_takes_long(shadow: Shadow, search: Search) -> None:
+    files = (Path(folder, name) for folder, _folders, names in os.walk(shadow.path) for name in names)
+    size, path = max(((_size(path), path) for path in files), default=(0, shadow.path))
+    where = readable(os.fspath(path.relative_to(shadow.path)))
+    search.tell(f"still staging what changed; the biggest file is {where} ({_amount(size)})")
+
+
 def _say_how_much(shadow: Shadow, search: Search, changes: Sequence[IndexChange]) -> None:
-    size = sum(_size(shadow, change) for change in changes)
+    size = sum(_size(shadow.path / change.path) for change in changes)
     if size > _LONG_BYTES or len(changes) > _LONG_FILES:
         search.tell(f"looking through {_amount(size)} in {len(changes)} files for secrets")
 
 
-def _size(shadow: Shadow, change: IndexChange) -> int:
+def _size(path: Path) -> int:
     try:
-        return (shadow.path / change.path).lstat().st_size
+        return path.lstat().st_size
     except OSError:
         return 0
 
@@ -108,9 +134,14 @@ def _in_name(search: Search, change: IndexChange) -> Sequence[Suspect]:
 
 def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: IndexChange) -> Iterator[Suspect]:
     """In pieces that overlap, so that the size of a file does not matter. Of a binary file, the begin."""
-    lines, tail, done = 0, b"", 0
+    lines, tail, done, is_binary = 0, b"", 0, False
     seen: set[SecretFound] = set()
     for piece in _pieces(shadow, incoming, change.new_id or ""):
+        is_binary = is_binary or (done == 0 and b"\0" in piece[:_HEAD])
+        if is_binary and done >= _BINARY_BYTES:
+            size = _amount(_size(shadow.path / change.path))
+            search.tell(f"{readable(change.path)}: binary; only {_amount(done)} of {size} looked through for secrets")
+            return
         content = tail + piece
         for item in search.find(change.path, content):
             found = item.found.model_copy(update={"line": item.found.line + lines}) if lines else item.found
@@ -120,12 +151,6 @@ def _in_content(shadow: Shadow, incoming: Incoming, search: Search, change: Inde
         tail = content[-_OVERLAP:]
         lines += content.count(b"\n", 0, len(content) - len(tail))
         done += len(piece)
-        if done >= _BINARY_BYTES and b"\0" in piece[:_HEAD]:
-            looked, size = (_amount(each) for each in (done, _size(shadow, change)))
-            search.tell(
-                f"{readable(change.path)}: binary; only the first {looked} of {size} looked through for secrets"
-            )
-            return
 
 
 def _pieces(shadow: Shadow, incoming: Incoming, blob_id: str) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from gitswarm.git.incoming import Incoming
 from gitswarm.git.objects import IndexChange
 from gitswarm.git.running import RunningGit
 from gitswarm.worktree import sparse, submodules
-from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries
+from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
 from gitswarm.worktree.shadow import Shadow
 
 _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cost.py)
@@ -52,7 +52,8 @@ def _staged(shadow: Shadow, incoming: Incoming, search: Search | None, also: Seq
     flagged: dict[str, Flagged] = {}
     while True:
         _copy_index(shadow, incoming)
-        _add(shadow, incoming, tuple(flagged.values()), also)
+        with saying_what_takes_long(shadow, search):
+            _add(shadow, incoming, tuple(flagged.values()), also)
         found = _look_through(shadow, incoming, search) if search is not None else {}
         if not found.keys() - flagged.keys():
             break

@@ -1,4 +1,4 @@
-"""Keys that tests and documentation show: they open nothing, unless they are those of this machine's user."""
+"""What tests and documentation show: made-up passwords and keys, unless these are those of this machine's user."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from gitswarm.safety.redact.assignments import ASSIGNMENTS
 from gitswarm.safety.redact.keys import letters_of_key
 
-EXAMPLES = frozenset({"private-key", "putty-key", "jwt", "url-password"})
-"""Kinds of which tests make their own. A token of a provider opens something wherever it stands."""
+EXAMPLES = frozenset(
+    {"private-key", "putty-key", "jwt", *(rule.kind for rule in ASSIGNMENTS)},
+)
+"""Kinds of which tests make their own: keys, and what only its name makes a secret. What a provider issued, or the
+environment holds, opens something wherever it stands."""
 
 _PATH = re.compile(
-    r"(?:^|/)(?:[\w.-]*[_.-])?(?:tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
+    r"(?:^|/)(?:[\w.-]*[_.-])?(?:t|unit|tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
     r"|docs?_src|tutorials?|examples?|samples?|vectors|benchmarks?)(?:[_.-][\w.-]*)?/"
-    r"|(?:^|/)(?:tests?_[^/]*|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",
+    r"|(?:^|/)(?:tests?|tests?_[^/]*|conftest|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",
     re.IGNORECASE,
 )
 _BIGGEST = 100_000

@@ -29,15 +29,8 @@ _LEAST_KEY = 64
 """Letters of base64 in the shortest key (Ed25519 in PKCS #8); fewer are a placeholder."""
 
 _JWT = begins("eyJ") + rf"{_BODY}{{8,}}\.{_BODY}{{8,}}={{0,2}}(?:\.[A-Za-z0-9_=-]*)?"
-_EXAMPLE_KEYS = (
-    b"secret",
-    b"your-256-bit-secret",
-    b"a-string-secret-at-least-256-bits-long",
-    b"key",
-    b"hello",
-    b"test",
-    b"",
-)
+_JWT_IO = b"a-string-secret-at-least-256-bits-long"
+_EXAMPLE_KEYS = (b"", b"secret", b"key", b"hello", b"test", b"your-256-bit-secret", _JWT_IO)
 """What tokens of documentation are signed with: everybody can sign such a token."""
 
 _DIGESTS = {"HS256": hashlib.sha256, "HS384": hashlib.sha384, "HS512": hashlib.sha512}

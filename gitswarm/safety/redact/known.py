@@ -16,18 +16,11 @@ _NAME = re.compile(
     r"|(?:^|_)(?:PASS|PWD|AUTH|PAT)$",
     re.IGNORECASE,
 )
-_KEYS_OF_ENGINES = frozenset(
-    {
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "ANTHROPIC_FOUNDRY_API_KEY",
-        "AWS_BEARER_TOKEN_BEDROCK",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "OPENAI_API_KEY",
-    }
+_VARIABLES = (
+    "ANTHROPIC_API_KEY ANTHROPIC_AUTH_TOKEN ANTHROPIC_FOUNDRY_API_KEY AWS_BEARER_TOKEN_BEDROCK "
+    "CLAUDE_CODE_OAUTH_TOKEN GEMINI_API_KEY GOOGLE_API_KEY OPENAI_API_KEY"
 )
+_KEYS_OF_ENGINES = frozenset(_VARIABLES.split())
 """What engines reach their providers with: a key whatever it looks like."""
 _NO_SECRETS = frozenset({"GPG_KEY", "PWD", "OLDPWD", "SSH_AUTH_SOCK"})
 """`GPG_KEY` is a fingerprint, in every image of Python."""

@@ -9,53 +9,12 @@ from itertools import pairwise
 
 from gitswarm.safety.redact.words import decoded, is_guessed, is_name, is_pretended, is_sequence
 
-_COMMON = frozenset(
-    [
-        "true",
-        "false",
-        "yes",
-        "no",
-        "none",
-        "null",
-        "nil",
-        "undefined",
-        "default",
-        "enabled",
-        "disabled",
-        "required",
-        "optional",
-        "string",
-        "text",
-        "password",
-        "passwd",
-        "secret",
-        "token",
-        "changeme",
-        "change_me",
-        "placeholder",
-        "example",
-        "sample",
-        "dummy",
-        "redacted",
-        "hidden",
-        "production",
-        "development",
-        "staging",
-        "localhost",
-        "keyring",
-        "prompt",
-        "input",
-        "stdin",
-        "ignore",
-        "always",
-        "never",
-        "unknown",
-        "invalid",
-        "missing",
-        "bearer",
-        "basic",
-    ]
+_SAID = (
+    "true false yes no none null nil undefined default enabled disabled required optional string text password "
+    "passwd secret token changeme change_me placeholder example sample dummy redacted hidden production development "
+    "staging localhost keyring prompt input stdin ignore always never unknown invalid missing bearer basic"
 )
+_COMMON = frozenset(_SAID.split())
 _PLACEHOLDER = re.compile(
     r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
     r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"

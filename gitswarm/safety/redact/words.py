@@ -16,36 +16,12 @@ _SPLIT = re.compile(r"\d[a-z]")
 _PART = re.compile(r"[A-Za-z]+\d{0,4}|\d{1,4}")
 _SEPARATOR = re.compile(r"[-_./: ]")
 
-_PAIRS = frozenset(
-    first + second
-    for first, seconds in {
-        "a": "bcdgilmnprst",
-        "b": "aeil",
-        "c": "aehiklort",
-        "d": "aeio",
-        "e": "acdefglmnoprstvx",
-        "f": "afio",
-        "g": "er",
-        "h": "aeio",
-        "i": "abcdefglmnoprstvz",
-        "k": "e",
-        "l": "aeilosuy",
-        "m": "aeiop",
-        "n": "acdefgiost",
-        "o": "cdglmnoprstuw",
-        "p": "aeiloprty",
-        "q": "u",
-        "r": "acdeimorst",
-        "s": "acehiopstu",
-        "t": "aehiorstuy",
-        "u": "blmnrst",
-        "v": "aei",
-        "w": "aei",
-        "y": "p",
-        "z": "e",
-    }.items()
-    for second in seconds
+_FOLLOW = (
+    "abcdgilmnprst baeil caehiklort daeio eacdefglmnoprstvx fafio ger haeio iabcdefglmnoprstvz ke laeilosuy "
+    "maeiop nacdefgiost ocdglmnoprstuw paeiloprty qu racdeimorst sacehiopstu taehiorstuy ublmnrst vaei waei yp "
+    "ze"
 )
+_PAIRS = frozenset(each[0] + second for each in _FOLLOW.split() for second in each[1:])
 """The 164 pairs of letters that are four fifths of all in the words of code; of random letters they are a fourth."""
 
 _PRETENDED = re.compile(

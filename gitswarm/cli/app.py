@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 
 from gitswarm.cli.arguments import plain_values
-from gitswarm.cli.console import err
+from gitswarm.cli.console import complain
 from gitswarm.cli.registry import ROOT, Command, Group
+from gitswarm.cli.terminal import paged, wished
 from gitswarm.cli.usage import HELP, NAME, help_text
 from gitswarm.errors import RunInterruptedError
 
@@ -27,8 +29,7 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except RunInterruptedError:
-        err("git-swarm: interrupted")
-        err("hint: git swarm resume")
+        complain("interrupted", "git swarm resume")
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone, `| head` for one. The interpreter must not try to flush it again.
@@ -56,14 +57,37 @@ def _call(group: Group, name: str, entry: str, line: list[str]) -> int:
     found, whole = group.entries[entry], f"{name} {entry}"
     if isinstance(found, Group):
         return _choose(found, whole, line)
-    function = command_function(found)
-    values = plain_values(function, line)
-    if values is None:
-        from gitswarm.cli.tree import call
+    color, rest = _color_of(found, line)
+    follows = any(word in ("-f", "--follow") for word in rest)
+    with wished(color), paged() if found.is_long and not follows else nullcontext():
+        function = command_function(found)
+        values = plain_values(function, rest)
+        if values is None:
+            from gitswarm.cli.tree import call
 
-        call(function, whole, line)
-    function(**values)
+            call(function, whole, rest)
+        function(**values)
     return 0
+
+
+def _color_of(command: Command, line: list[str]) -> tuple[str, list[str]]:
+    """What `--color` says, as in git, and the line without it.
+
+    :raises UsageError: it is no such word.
+    """
+    color, rest, takes_value = "auto", [], False
+    for word in line:
+        name, equals, when = word.partition("=")
+        if takes_value or name not in ("--color", "--no-color") or (equals and name == "--no-color"):
+            rest.append(word)
+            takes_value = not takes_value and f"{word}=" in command.options.split()
+            continue
+        color = "never" if name == "--no-color" else when or "always"
+        if color not in ("always", "never", "auto"):
+            from gitswarm.errors import UsageError
+
+            raise UsageError(f"--color {color}: always, never or auto", hint="--color=always")
+    return color, rest
 
 
 def command_function(command: Command) -> Callable[..., None]:

@@ -37,7 +37,7 @@ def candidates(line: list[str]) -> list[str]:
         # Which steps a flow has, only its file says.
         return [] if (kind, entry.words) == ("step", "flow") else _beginning(_names(kind, before), typed)
     if typed.startswith("-"):
-        return _beginning([*(name.removesuffix("=") for name in options), "--help"], typed)
+        return _beginning([*(name.removesuffix("=") for name in options), "--color", "--help"], typed)
     return _beginning(_names(entry.words, before), typed)
 
 
@@ -48,7 +48,7 @@ def _beginning(names: list[str], typed: str) -> list[str]:
 def _names(kind: str, before: list[str]) -> list[str]:
     try:
         if kind == "run":
-            return _runs()
+            return runs_here()
         if kind == "step":
             return _steps(before)
         if kind in ("flow", "station"):
@@ -98,11 +98,16 @@ def _text(path: str) -> str:
         return file.read().strip()
 
 
-def _runs() -> list[str]:
-    """Newest first."""
-    repository = _common_dir()
-    if repository is None:
+def runs_here() -> list[str]:
+    """Ids of the runs that have a branch here, newest first; none where there is no repository."""
+    try:
+        repository = _common_dir()
+        return _runs_of(repository) if repository is not None else []
+    except OSError:
         return []
+
+
+def _runs_of(repository: str) -> list[str]:
     found: set[str] = set()
     if os.path.isdir(f"{repository}/{_RUN_REFS}"):
         found |= set(os.listdir(f"{repository}/{_RUN_REFS}"))
@@ -115,7 +120,7 @@ def _runs() -> list[str]:
 def _steps(before: list[str]) -> list[str]:
     """Of the run that `--run` names, else the one that we stand in, else the newest."""
     named = before[before.index("--run") + 1] if "--run" in before[:-1] else _standing_in()
-    run = next((name for name in _runs() if named in name), "")
+    run = next((name for name in runs_here() if named in name), "")
     if not run:
         return []
     # Without --git-dir: git refuses what belongs to somebody else.

@@ -1,10 +1,9 @@
-"""Words on a terminal: results on stdout, progress on stderr, tables that fit 80 columns."""
+"""Words on a terminal: results on stdout, progress on stderr, tables as wide as it is."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,9 @@ from itertools import starmap
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from gitswarm.cli.lines import hint_lines, told
+from gitswarm.cli.short_ids import with_short_ids
+from gitswarm.cli.terminal import has_colours, painted, terminal_width
 from gitswarm.records.text import columns
 
 if TYPE_CHECKING:
@@ -20,13 +22,12 @@ if TYPE_CHECKING:
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, of 8 bits too (U+009B begins a sequence as ESC does), and what turns the direction of text."""
 
-_USUAL_WIDTH = 80
 _GAP = 2
 
 
 def out(text: str = "") -> None:
-    """A line of the result."""
-    sys.stdout.write(f"{harmless(text)}\n")
+    """A line of the result, for a person: with short ids, and colours where they are wanted."""
+    out_verbatim(painted(with_short_ids(harmless(text)), sys.stdout))
 
 
 def out_lines(lines: Iterable[str]) -> None:
@@ -34,21 +35,38 @@ def out_lines(lines: Iterable[str]) -> None:
         out(line)
 
 
+def out_verbatim(text: str) -> None:
+    """A line as it is."""
+    sys.stdout.write(f"{text}\n")
+
+
 def err(text: str) -> None:
     """A line of progress. Nobody may be there to read it any more; the run is worth more than the line."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{harmless(text)}\n")
+        sys.stderr.write(f"{painted(with_short_ids(harmless(text)), sys.stderr)}\n")
         sys.stderr.flush()
+
+
+def complain(message: str, hint: str = "") -> None:
+    """What is wrong, and the next command to type."""
+    for line in told("git-swarm: ", message, sys.stderr):
+        err(line)
+    advise(hint)
+
+
+def advise(hint: str) -> None:
+    for line in hint_lines(hint, sys.stderr) if hint else ():
+        err(line)
 
 
 def out_json(value: Mapping[str, JsonValue] | Sequence[Mapping[str, JsonValue]]) -> None:
     """One JSON document."""
-    out(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
+    out_verbatim(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def out_json_line(value: Mapping[str, JsonValue]) -> None:
     """One JSON document of one line."""
-    out(escaped(json.dumps(value, ensure_ascii=False)))
+    out_verbatim(escaped(json.dumps(value, ensure_ascii=False)))
 
 
 def out_stored(content: bytes) -> None:
@@ -73,16 +91,15 @@ def table(
 
     :param below: lines of their own behind a row, by its number from 0.
     """
-    lines = [[harmless(cell).expandtabs() for cell in row] for row in (headings, *rows)]
-    room = _terminal_width()
+    lines = [[with_short_ids(harmless(cell)).expandtabs() for cell in row] for row in (headings, *rows)]
+    room = terminal_width()
     widths = _widths(
         [max(map(columns, column)) for column in zip(*lines, strict=True)], stretch % len(headings), room
     )
     shown = [_cut("".join(starmap(_cell, zip(line, widths, strict=True))), room) for line in lines]
-    bold = sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    sys.stdout.write(f"\x1b[1m{shown[0]}\x1b[0m\n" if bold else f"{shown[0]}\n")
+    out_verbatim(f"\x1b[1m{shown[0]}\x1b[0m" if has_colours(sys.stdout) else shown[0])
     for number, line in enumerate(shown[1:]):
-        sys.stdout.write(f"{line}\n")
+        out_verbatim(painted(line, sys.stdout))
         out_lines(below.get(number, ()))
 
 
@@ -115,18 +132,6 @@ def _cut(text: str, width: int) -> str:
             break
         kept += letter
     return kept + " " * (width - columns(kept))
-
-
-def _terminal_width() -> int:
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
-    for stream in range(3):
-        try:
-            return os.get_terminal_size(stream).columns or _USUAL_WIDTH
-        except OSError:
-            continue
-    return _USUAL_WIDTH
 
 
 def duration(milliseconds: int) -> str:

@@ -17,7 +17,7 @@ import yaml
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out
-from gitswarm.cli.executing import finish
+from gitswarm.cli.executing import explain_rehearsal, finish
 from gitswarm.cli.start import Asked, execute
 from gitswarm.errors import SwarmError
 from gitswarm.git.commits import Person
@@ -56,8 +56,9 @@ def demo(
     done = execute(repository, _asked(project))
     if done.state.end is not RunStatus.SUCCEEDED:
         out(f"folder     {project}")
-        finish(repository, done.state, stopped_by_hand=done.stopped_by_hand, as_json=False)
+        finish(repository, done, as_json=False)
     _show_ways_in(project, done.state.layout)
+    explain_rehearsal(repository, done.state)
 
 
 def _refuse_without_pytest() -> None:

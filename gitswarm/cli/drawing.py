@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import textwrap
 
+from gitswarm.cli.terminal import text_width
 from gitswarm.specs.flow import Flow, Fork, Join
 from gitswarm.specs.graph import END, Edge, edges
 
 _GAP = 2
-_WIDTH = 80
 
 
 def drawing(flow: Flow) -> str:
     """One line per step; `┐` marks where a way back arrives and `┘` where it starts, with its maximum; `║` steps that
-    are executed beside others."""
+    are executed in parallel."""
     names = [step.id for step in flow.steps]
     width = max(len(f"{step.id}  {step.agent}") for step in flow.steps) + _GAP
     backs = [edge for edge in edges(flow) if edge.limit is not None]
@@ -39,7 +39,9 @@ def drawing(flow: Flow) -> str:
 
 def _wrapped(text: str) -> list[str]:
     """Lines below a step, as narrow as a terminal."""
-    return textwrap.wrap(text, _WIDTH, initial_indent="│   ", subsequent_indent="│     ", break_long_words=False)
+    return textwrap.wrap(
+        text, text_width(), initial_indent="│   ", subsequent_indent="│     ", break_long_words=False
+    )
 
 
 def _brackets(names: list[str], row: int, backs: list[Edge]) -> str:

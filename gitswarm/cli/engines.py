@@ -10,7 +10,8 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out_json, out_lines
 from gitswarm.cli.here import config_here, now
-from gitswarm.cli.lines import WIDTH, hanging
+from gitswarm.cli.lines import hanging
+from gitswarm.cli.terminal import text_width
 from gitswarm.runner.engine_survey import EngineHere, survey_engines
 from gitswarm.settings import CommandLine, engine_access, freeze_settings
 
@@ -56,7 +57,7 @@ def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:
     told = [asdict(each.capabilities) for each in found]
     rows += [(name, *(_said(each[name]) for each in told)) for name in told[0]]
     for line in _aligned(rows):
-        yield line[:WIDTH].rstrip()
+        yield line[: text_width()].rstrip()
 
 
 def _said(value: object) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,20 +14,21 @@ from types import FrameType
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, money, out, out_lines, plural
+from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
 from gitswarm.cli.here import config_at, read_text, surroundings
-from gitswarm.cli.lines import hanging
+from gitswarm.cli.lines import command_lines, field, hanging, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
+from gitswarm.cli.run_words import tests_word
+from gitswarm.engines.claude.program import INSTALL_CLAUDE, located
 from gitswarm.errors import RunInterruptedError, UsageError
+from gitswarm.evidence.diff_scan import scan
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.overview import accepting, way_home, way_on
-from gitswarm.ledger.reading import run_spec
-from gitswarm.ledger.spent import spent
+from gitswarm.ledger.overview import RunOverview, is_played, overview
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.ledger.stored_json import ConcernFields, concern_fields, deployed_as
-from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.ledger.stored_json import ConcernFields, deployed_as, spec_fields
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.review import Feedback
 from gitswarm.runner.human import ResumeOptions
@@ -96,20 +98,37 @@ class NoticeObserver(SilentObserver):
         err(text)
 
 
-def go_on(
+def continue_run(
     repository: Repository, layout: RunLayout, options: ResumeOptions, *, until: str | None, as_json: bool
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
-    with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
+    begun = time.monotonic()
+    with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:
         err(f"{layout.run_id} succeeded already: nothing to do")
-        err(f"hint: git swarm diff {layout.run_id}")
+        advise(f"git swarm diff {layout.run_id}")
         return
-    finish(repository, resumed.state, stopped_by_hand=stop.requested(), as_json=as_json)
+    finish(repository, Executed(resumed.state, stop.requested(), milliseconds(begun)), as_json=as_json)
+
+
+def milliseconds(begun: float) -> int:
+    """
+    :param begun: what `time.monotonic` said.
+    """
+    return int((time.monotonic() - begun) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """Where a run stands after this process executed it. `stopped_by_hand`: Ctrl-C asked it to stop."""
+
+    state: RunState
+    stopped_by_hand: bool
+    took_ms: int
 
 
 @dataclass(slots=True)
@@ -166,62 +185,85 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
 
 
 @contextmanager
-def watching(*, as_json: bool) -> Iterator[Observer]:
+def watching(repository: Repository, *, as_json: bool) -> Iterator[Observer]:
     if as_json:
         yield JsonProgress()
     elif sys.stderr.isatty():
-        with LiveProgress() as live:
+        with LiveProgress(repository) as live:
             yield live
     else:
-        yield PlainProgress()
+        yield PlainProgress(repository)
 
 
-def finish(repository: Repository, state: RunState, *, stopped_by_hand: bool, as_json: bool) -> None:
+def finish(repository: Repository, executed: Executed, *, as_json: bool) -> None:
     """The result on stdout, the exit code of the contract."""
+    state = executed.state
     status = state.end or RunStatus.INTERRUPTED
     if not as_json:
-        _summarize(repository, state, status)
-    if stopped_by_hand and status in (RunStatus.STOPPED, RunStatus.PAUSED):
+        _summarize(repository, executed, status)
+    if executed.stopped_by_hand and status in (RunStatus.STOPPED, RunStatus.PAUSED):
         raise SystemExit(INTERRUPTED)
     raise SystemExit(EXIT_CODES.get(status, 0))
 
 
 def concern_lines(concerns: Iterable[ConcernFields]) -> list[str]:
-    """What is open, those that block first, in lines of 80 columns."""
+    """What is open, those that block first."""
     ordered = sorted(concerns, key=lambda concern: not concern.blocking)
     return [
         line
         for concern in ordered
-        for line in hanging(f"{'blocking' if concern.blocking else 'warning':<11}", f"{concern.id}: {concern.fact}")
+        for line in field("blocking" if concern.blocking else "warning", f"{concern.id}: {concern.fact}")
     ]
 
 
-def _summarize(repository: Repository, state: RunState, status: RunStatus) -> None:
-    spec = run_spec(repository, state)
-    run = state.layout.run_id
-    steps = plural(len(state.steps), "step")
-    used = spent(repository, state)
+def _summarize(repository: Repository, executed: Executed, status: RunStatus) -> None:
+    """How it ended, how long it took, tests, changes and cost; what is open; what to type next."""
+    state = executed.state
+    found = overview(repository, state.layout, state)
     first = f", {plural(len(state.blocking), 'blocking concern')}" if status is RunStatus.UNPROVEN else ""
-    out(f"{run} {status}{first}: {steps}, {used.tokens} tokens, {money(used.cost_usd)}")
-    out_lines(concern_lines(concern_fields(repository, state)))
+    word = "not proven" if status is RunStatus.UNPROVEN else status.value
+    facts = [f"{plural(found.steps_executed, 'step')} in {duration(executed.took_ms)}"]
+    facts += [tests_word(found)] if found.tests else []
+    facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
+    out_lines(hanging("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}"))
+    out_lines(concern_lines(found.open_concerns))
     deployed = deployed_as(repository, state)
     if deployed is not None:
-        out_lines(hanging(*deployed))
-    if status is RunStatus.UNPROVEN:
-        out(f"go on      git swarm resume {run}")
-        out(f"accept     {accepting(state)}")
-    elif status is not RunStatus.SUCCEEDED:
-        last = state.last_step
-        if last is not None and status is not RunStatus.STOPPED:
-            out(f"last step  {last.flow}/{last.step}: {last.summary.splitlines()[0]}")
-            why = parse_message(repository.objects.commit(state.tip).message)
-            out(f"because    {why.body if why else ''}")
-        out(f"go on      {way_on(state, status)}")
-    else:
-        home = way_home(repository, state)
-        for word in ("approve", "land"):
-            if home.startswith(f"git swarm {word}"):
-                out(f"{word:<10} {home}")
-    out(f"look       git swarm log {run}")
-    out(f"review     git swarm diff {run}")
-    out(f"with git   git diff {state.base[:12]}...{spec.branch} -- ':(top,exclude){RUNS_FOLDER}'")
+        out_lines(field(*deployed))
+    last = state.last_step
+    if last is not None and status in (RunStatus.FAILED, RunStatus.PAUSED, RunStatus.INTERRUPTED):
+        why = parse_message(repository.objects.commit(state.tip).message)
+        out_lines(field("last step", f"{last.flow}/{last.step}: {last.summary.splitlines()[0]}"))
+        out_lines(field("because", why.body) if why and why.body else ())
+    for command in _next_commands(found):
+        out_lines(field("next", command))
+    if found.rehearsal or is_played(state):
+        explain_rehearsal(repository, state)
+
+
+def _changes(repository: Repository, state: RunState) -> str:
+    size = scan(repository.diffs, repository.objects.commit(state.base).tree, code_tree(repository, state))
+    return (
+        f"+{size.insertions} -{size.deletions} in {plural(len(size.files), 'file')}" if size.files else "no changes"
+    )
+
+
+def _next_commands(found: RunOverview) -> list[str]:
+    """Two at most: what shows why it ended so, or what it changed, then what the run waits for."""
+    look = f"git swarm {'diff' if found.state is RunStatus.SUCCEEDED else 'log'} {found.run_id}"
+    return list(dict.fromkeys(command for command in (look, found.hint) if command))
+
+
+def explain_rehearsal(repository: Repository, state: RunState) -> None:
+    """That nothing here is the work of a model, and what to type for that."""
+    spec = spec_fields(repository, state)
+    may = "may land all the same (--allow-stub)" if spec.allow_stub else "cannot land"
+    claude = os.environ.get("SWARM_CLAUDE_CLI") or located(os.environ, bundled_first=False)
+    lines = [
+        *(field("claude", str(claude)) if claude else command_lines("install", INSTALL_CLAUDE)),
+        *command_lines("for real", f"git swarm start {' '.join(spec.flows)} --mode cli -m 'TASK'"),
+        *command_lines("always", "git config swarm.engines.claude.mode cli"),
+        *told("", f"REHEARSAL: a stub did the work, no model was asked; the result {may}", sys.stderr),
+    ]
+    for line in lines:
+        err(line)

@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from gitswarm import __version__
-from gitswarm.cli.console import err
+from gitswarm.cli.console import advise, complain, err
 from gitswarm.errors import SpecError, StorageError, SwarmError, storage_error
 from gitswarm.records.secrets import SecretRules
 from gitswarm.safety.redact.redactor import Redactor
@@ -69,11 +69,8 @@ def _in_the_way(error: OSError) -> str | None:
 
 
 def _explain(error: SwarmError) -> None:
-    for line in _discreet(error.message).splitlines() or [""]:
-        err(f"git-swarm: {line}")
-    hint = error.hint or ("mend that and type the same command again" if isinstance(error, SpecError) else "")
-    if hint:
-        err(f"hint: {hint}")
+    usual = "correct that, then type the same command again" if isinstance(error, SpecError) else ""
+    complain(_discreet(error.message), error.hint or usual)
 
 
 def _discreet(text: str) -> str:
@@ -91,11 +88,11 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
         "".join(traceback.format_exception(error)),
     ]
     whole = _discreet("\n".join(report))
-    err(_discreet(f"git-swarm: a bug: {type(error).__name__}: {error}"))
+    complain(_discreet(f"a bug: {type(error).__name__}: {error}"))
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(whole, encoding="utf-8")
     except OSError:
         err(whole)
         return
-    err(f"hint: nothing of the run is lost: git swarm resume. Please report it with {log}")
+    advise(f"git swarm resume   (nothing of the run is lost; please report the bug with {log})")

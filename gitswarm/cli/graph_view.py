@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from gitswarm.cli.lines import WIDTH, padded
+from gitswarm.cli.lines import hanging, padded
 from gitswarm.cli.opened import Opened
+from gitswarm.cli.terminal import text_width
 from gitswarm.cli.turns import Turn, turn_of, where_to
 from gitswarm.ledger.history import Passage, RunEnd, history
 from gitswarm.ledger.reading import standing_decision
@@ -14,7 +15,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
-from gitswarm.records.text import columns, shorten
+from gitswarm.records.text import columns
 
 _NAME_WIDTH = 32
 _LEAD_WIDTH = 9
@@ -28,7 +29,7 @@ _LEGEND = {
     "→": "→ not simply the next step",
     "(": "(name) who decided, if not the flow's rules",
     "├": "├─┐ ├─┘ an interruption begins, is over",
-    "┌": "┌ └ side by side",
+    "┌": "┌ └ in parallel",
     "■": "■ the run ends or waits",
     "▶": "▶ it was resumed",
     "◇": "◇ this run was forked off",
@@ -224,12 +225,12 @@ def _laid_out(rows: Sequence[_Row]) -> list[str]:
     for row in rows:
         left = padded(row.lead, lead) + (f" {row.bracket}" if forked else "")
         if row.is_heading:
-            line = row.text
+            lines.append(row.text)
         elif row.number:
-            line = f"{left} {row.number:>{number}}  {padded(row.name, name)}  {row.outcome:<{outcome}}  {row.text}"
+            first = f"{left} {row.number:>{number}}  {padded(row.name, name)}  {row.outcome:<{outcome}}  "
+            lines += hanging(first, row.text)
         else:
-            line = f"{left} {'':>{number}}  {row.text}"
-        lines.append(shorten(line, WIDTH))
+            lines += hanging(f"{left} {'':>{number}}  ", row.text)
     return lines
 
 
@@ -237,11 +238,11 @@ def _legend(signs: set[str]) -> list[str]:
     """Only the signs that occur, as many in a line as fit."""
     lines: list[str] = []
     for sign, meaning in _LEGEND.items():
-        if sign in signs and lines and columns(f"{lines[-1]}   {meaning}") <= WIDTH:
+        if sign in signs and lines and columns(f"{lines[-1]}   {meaning}") <= text_width():
             lines[-1] += f"   {meaning}"
         elif sign in signs:
             lines.append(meaning)
-    return [*lines, "all about one of these turns: git swarm show NUMBER --routing"]
+    return [*lines, "one of these turns in full: git swarm show NUMBER --routing"]
 
 
 def lines_of(opened: Opened) -> list[str]:

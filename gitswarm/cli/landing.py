@@ -1,4 +1,4 @@
-"""`approve` and `land`: a person's word on the code of a run, and its way home."""
+"""`approve` and `land`: a person's approval of the code of a run, and its landing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, out, out_lines
+from gitswarm.cli.console import advise, complain, err, out, out_lines
 from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunArgument
@@ -76,7 +76,7 @@ def land(
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         state = settled(held.session, held.state)
         if dry_run:
-            _tell_plan(layout.run_id, plan_land(held.session, state, wish))
+            _tell_plan(layout.run_id, plan_land(held.session, state, wish), wish)
             return
         done = land_run(held.session, state, wish)
         if isinstance(done, Refused):
@@ -95,18 +95,16 @@ def _tell_approval(run: str, said: Approval, way: str) -> None:
         out(f"{caution.name:<10} {caution.text}")
     out_lines(f"{'accepted' if each.blocking else 'open':<10} {each.id}: {each.fact}" for each in subject.concerns)
     _tell_subject(run, said, "approved")
-    if subject.never:
-        out(f"lands      never: {subject.never}")
     if way:
-        out(f"go on      {way}")
+        out(f"next       {way}")
 
 
 def _tell_rejection(run: str, said: Approval) -> None:
     _tell_subject(run, said, "rejected")
     if said.state.end is RunStatus.SUCCEEDED:
-        out(f"go on      git swarm rollback STEP --run {run}   (and resume from there)")
+        out(f"next       git swarm rollback STEP --run {run}   (then git swarm resume {run})")
     else:
-        out(f"go on      git swarm resume {run}")
+        out(f"next       git swarm resume {run}")
 
 
 def _tell_subject(run: str, said: Approval, what: str) -> None:
@@ -116,10 +114,10 @@ def _tell_subject(run: str, said: Approval, what: str) -> None:
     out(f"tests      {subject.tests}")
     out(f"code       {subject.code} in {subject.tip[:12]}")
     if subject.played:
-        out("note       played by a stub or a script: no model did this work")
+        out("note       a stub or a script did this work, not a model")
 
 
-def _tell_plan(run: str, plan: Way | Landed | Refused) -> None:
+def _tell_plan(run: str, plan: Way | Landed | Refused, wish: Wish) -> None:
     if isinstance(plan, Refused):
         _refuse(plan)
     elif isinstance(plan, Landed):
@@ -127,7 +125,14 @@ def _tell_plan(run: str, plan: Way | Landed | Refused) -> None:
     else:
         out(f"{run} would land on {short(plan.target)} ({plan.strategy})")
         out(f"approved   {plan.approval.about[:12]} by {plan.approval.by}")
-        out(f"go on      git swarm land {run}")
+        out(f"next       git swarm land {run}{_options(wish)}")
+
+
+def _options(wish: Wish) -> str:
+    """Those that were given, for the command that does what was shown."""
+    given = [f" --strategy {wish.strategy}"] if wish.strategy else []
+    given += [f" --target {short(wish.target)}"] if wish.target else []
+    return "".join([*given, " --trust-hooks" if wish.trust_hooks else ""])
 
 
 def _tell_landing(run: str, done: Delivered) -> None:
@@ -135,13 +140,13 @@ def _tell_landing(run: str, done: Delivered) -> None:
         _tell_earlier(run, done.landed.commit, done.landed.target, done.reverted_by)
         return
     out(f"{run} {done.summary}")
-    out(f"look       git show {done.landed.commit[:12]}")
+    out(f"next       git show {done.landed.commit[:12]}")
 
 
 def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
     out(f"{run} has landed on {short(target)} already, as {commit[:12]}")
     if reverted_by is not None:
-        out(f"reverted   by {reverted_by[:12]}: it does not land again by itself")
+        out(f"reverted   by {reverted_by[:12]}: landing it again takes the command below")
         out(f"again      git revert {reverted_by[:12]}   (on {short(target)})")
 
 
@@ -157,11 +162,11 @@ def _push(session: Session, done: Delivered) -> None:
 
 
 def _refuse(refused: Refused) -> None:
-    err(f"git-swarm: {refused.reason}")
+    complain(refused.reason)
     out_lines(f"  {path}" for path in refused.paths[:_PATHS_SHOWN])
     if len(refused.paths) > _PATHS_SHOWN:
         out(f"  and {len(refused.paths) - _PATHS_SHOWN} more")
     for line in refused.said.splitlines():
         err(f"  {line}")
-    err(f"hint: {refused.hint}")
+    advise(refused.hint)
     raise SystemExit(REFUSED)

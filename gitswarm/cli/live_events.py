@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from gitswarm.cli.console import err
+from gitswarm.cli.console import advise
 from gitswarm.cli.opened import Opened
 from gitswarm.ledger.events import current
 from gitswarm.ledger.journal import OpenJournal
@@ -66,7 +66,7 @@ def open_steps(opened: Opened) -> list[OpenJournal]:
 
 
 def hint_at_resume(opened: Opened) -> None:
-    err(f"hint: nobody executes this run now: git swarm resume {opened.layout.run_id}")
+    advise(f"git swarm resume {opened.layout.run_id}   (no process executes this run now)")
 
 
 def place(flow: str | None, step: str | None, iteration: int | None) -> str:

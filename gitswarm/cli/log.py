@@ -2,65 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import duration, money, out, out_json, out_lines, plural, table
-from gitswarm.cli.lines import hanging
-from gitswarm.cli.opened import JsonFlag, Opened, RunArgument, log_entry, open_run, step_name, step_outcome
+from gitswarm.cli.console import duration, out, out_json, out_lines
+from gitswarm.cli.lines import hanging, padded
+from gitswarm.cli.opened import (
+    CountOption,
+    JsonFlag,
+    Opened,
+    RunArgument,
+    log_entry,
+    open_run,
+    step_name,
+    step_outcome,
+)
+from gitswarm.cli.run_words import about, count_of, headline, mark
+from gitswarm.cli.terminal import terminal_width
+from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.overview import overview
-from gitswarm.ledger.stored_json import status_reasons, timings
-from gitswarm.records.text import shorten
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import Timing, status_reasons, timings
+from gitswarm.records.text import columns, shorten
 
 
 def log(
     run: RunArgument = None,
+    count: CountOption = None,
     as_json: JsonFlag = False,
     oneline: Annotated[bool, Option("--oneline", help="One short line per step.")] = False,
     graph: Annotated[bool, Option("--graph", help="Where the run went, drawn, and why.")] = False,
 ) -> None:
     """The steps of a run, oldest first."""
     opened = open_run(run)
-    steps = opened.state.steps
-    headline = _headline(opened)
-    took = timings(opened.repository, opened.state)
+    most = count_of(count)
+    first = max(len(opened.state.steps) - most, 0) if most is not None else 0
+    steps = opened.state.steps[first:]
+    found = overview(opened.repository, opened.layout, opened.state)
+    took = timings(opened.repository, opened.state)[first:]
     if as_json:
         out_json([log_entry(opened, record, each) for record, each in zip(steps, took, strict=True)])
-        return
-    if graph:
+    elif graph:
         from gitswarm.cli.graph_view import lines_of
 
-        out_lines([headline, *lines_of(opened)])
-        return
-    if oneline:
+        out_lines([headline(found), *lines_of(opened)])
+    elif oneline:
         for record in steps:
-            out(f"{record.commit[:9]} {step_name(record)} {step_outcome(record)} {shorten(record.summary, 40)}")
-        return
-    out(headline)
-    table(
-        ("#", "step", "outcome", "time", "commit", "summary"),
-        [
-            (
-                str(record.number),
-                step_name(record),
-                step_outcome(record),
-                duration(each.duration_ms),
-                record.commit[:8],
-                shorten(record.summary, 200),
-            )
-            for record, each in zip(steps, took, strict=True)
-        ],
-        below=_reasons(opened),
-    )
+            line = f"{record.commit[:9]} {step_name(record)} {step_outcome(record)} {_summary(opened, record)}"
+            out(shorten(line, terminal_width()))
+    else:
+        out(headline(found))
+        out_lines(hanging("", about(found)))
+        out_lines(_step_lines(opened, steps, took))
 
 
-def _reasons(opened: Opened) -> dict[int, list[str]]:
-    """Below a step that is not VERIFIED: why, where git-swarm says so and not the agent."""
-    found = status_reasons(opened.repository, opened.state)
-    return {number - 1: hanging("     because ", reason) for number, reason in found.items()}
+def _summary(opened: Opened, record: StepRecord) -> str:
+    return command_summary(record, evidence_of_command(opened.repository, opened.state, record))
 
 
-def _headline(opened: Opened) -> str:
-    found = overview(opened.repository, opened.layout, opened.state)
-    steps = plural(len(opened.state.steps), "step")
-    return f"{opened.layout.run_id}  {found.state}, {steps}, {found.tokens} tokens, {money(found.cost_usd)}"
+def _step_lines(opened: Opened, steps: Sequence[StepRecord], took: Sequence[Timing]) -> list[str]:
+    """`✓ 9  run_tests  2.7s  e8e381b3  31 passed`, and below a step that is not VERIFIED why, where git-swarm says so
+    and not the agent."""
+    reasons = status_reasons(opened.repository, opened.state)
+    several = len({record.flow for record in steps}) > 1
+    names = [step_name(record) if several else step_name(record).partition("/")[2] for record in steps]
+    number = max((len(str(record.number)) for record in steps), default=1)
+    name_room = max(map(columns, names), default=0)
+    outcome_room = max((len(step_outcome(record)) for record in steps), default=0)
+    times = [duration(each.duration_ms) for each in took]
+    time_room = max(map(len, times), default=0)
+    lines = []
+    for record, name, elapsed in zip(steps, names, times, strict=True):
+        outcome = step_outcome(record)
+        first = f"{mark(outcome)} {record.number:>{number}}  {padded(name, name_room)}  {outcome:<{outcome_room}}  "
+        first += f"{elapsed:>{time_room}}  {record.commit[:8]}  "
+        lines += hanging(first, _summary(opened, record))
+        if record.number in reasons:
+            lines += hanging("      because ", reasons[record.number])
+    return lines

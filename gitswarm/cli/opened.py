@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 RunArgument = Annotated[
     str | None,
-    Argument(metavar="RUN", help="An id or a part of it; else the run you stand in, or the newest."),
+    Argument(metavar="RUN", help="An id or a part of it; else the run of this worktree, or the newest."),
 ]
 StepArgument = Annotated[
     str | None,
     Argument(metavar="STEP", help="step, flow/step, step@2, 7, or a commit; else the last one."),
 ]
 RunOption = Annotated[str | None, Option("--run", metavar="RUN", help="The run; else as for `log`.")]
+CountOption = Annotated[
+    str | None, Option("-n", "--max-count", metavar="NUMBER", help="At most so many, the newest.")
+]
 JsonFlag = Annotated[bool, Option("--json", help="One JSON document.")]
 
 

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from gitswarm.cli.console import duration, err, harmless, money, out_stored
-from gitswarm.cli.lines import hanging, tail
+from gitswarm.cli.console import duration, err, harmless, money, out_stored, plural
+from gitswarm.cli.lines import hanging, tail, told
+from gitswarm.cli.opened import step_name, step_outcome
+from gitswarm.cli.run_words import mark
+from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.spoken import retry_in_words
-from gitswarm.cli.turns import OFF_THE_GRAPH, short_reason, target_text, where_to
+from gitswarm.cli.terminal import is_narrow, painted, text_width
+from gitswarm.cli.turns import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import RUNS_COMMANDS
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.routing import Action, Decision
-from gitswarm.records.text import shorten
+from gitswarm.records.text import columns, shorten
 from gitswarm.runner.observer import SilentObserver
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
+
+_UNDER = " " * 5
+_NAME = 16
+_SHOWN_MS = 100
+"""Shorter steps have no time in their line."""
 
 DOING_COLUMNS = 30
 """Room for what the agent says or does, in the line that moves."""
@@ -37,41 +51,75 @@ class JsonProgress(SilentObserver):
 
 
 class PlainProgress(SilentObserver):
-    """One line per step on stderr; below it why it ended so, where that is no agent's word."""
+    """A line per step on stderr; below it why it ended so, where that is no agent's word.
 
-    def __init__(self) -> None:
+    :param repository: where the evidence of steps is read; None: the lines say what the steps say.
+    """
+
+    def __init__(self, repository: RepositoryReader | None = None) -> None:
+        self._repository = repository
         self._below: dict[tuple[str | None, str | None, int | None], Below] = {}
+        self._flow = ""
+        self._executed: set[tuple[str, str]] = set()
+        self._last: StepRecord | None = None
 
     def opened(self, state: RunState, worktree: str) -> None:
-        err(f"{state.layout.run_id} on {state.layout.branch.removeprefix('refs/heads/')}")
-        err(f"worktree {worktree}")
+        self._executed = {(record.flow, record.step) for record in state.steps}
+        self.say(f"{state.layout.run_id} on {state.layout.branch.removeprefix('refs/heads/')}")
+        self.say(f"worktree {worktree}")
 
     def event(self, event: LoggedEvent) -> None:
         if event.payload.get("blocked"):
-            self.say(shorten_line(f"    denied {event.payload['tool']}: {event.payload['blocked_reason']}"))
+            self.tell(f"{_UNDER}denied {event.payload['tool']}: ", str(event.payload["blocked_reason"]))
         elif event.kind is EventKind.ENGINE_RETRY:
-            self.say(shorten_line(f"    retry {retry_in_words(event.payload)}"))
+            self.tell(f"{_UNDER}retry ", retry_in_words(event.payload))
         if event.step_id is not None:
             place = (event.flow_key, event.step_id, event.iteration)
             self._below.setdefault(place, Below()).take(event)
 
     def committed(self, state: RunState) -> None:
-        record = state.steps[-1]
-        name = f"{record.flow}/{record.step}@{record.execution.iteration}"
-        outcome = record.status.value if record.result == "succeeded" else record.result.value
-        line = f"{record.number:>3} {name:<26} {outcome:<10} {record.commit[:8]}  {record.summary}"
-        self.say(shorten_line(line))
+        record = self._last = state.steps[-1]
+        if record.flow != self._flow:
+            self._flow = record.flow
+            self.say(f"── {record.flow} ──")
+        name = step_name(record).partition("/")[2]
         below = self._below.pop((record.flow, record.step, record.execution.iteration), Below())
+        evidence = evidence_of_command(self._repository, state, record) if self._repository else None
+        first = f"{mark(step_outcome(record))} {record.number:>2} {name:<{_NAME}}  "
+        took = f"  {duration(below.took_ms)}" if below.took_ms and below.took_ms >= _SHOWN_MS else ""
+        self.tell(first, command_summary(record, evidence), took)
         for text in below.lines(record.summary):
-            self.say(shorten_line(text))
+            self.say(text)
+        self._executed.add((record.flow, record.step))
 
     def decided(self, decision: Decision) -> None:
-        told = told_on_the_way(decision)
-        if told is not None:
-            self.say(shorten_line(f"    {told}"))
+        turn = told_on_the_way(decision, is_back=(decision.next_flow, decision.to_step) in self._executed)
+        if turn is not None:
+            self.tell(_UNDER, f"{turn}{self._why_back() if turn.startswith('↺') and ': ' not in turn else ''}")
+
+    def _why_back(self) -> str:
+        """What sends a loop back: the concerns of its critic."""
+        last = self._last
+        if last is None or self._repository is None:
+            return ""
+        content = self._repository.objects.file(last.tree, last.execution.envelope) or b"{}"
+        found = json.loads(content).get("concerns")
+        return f": {plural(len(found), 'concern')}" if found else ""
 
     def notice(self, text: str) -> None:
-        self.say(text)
+        for line in told("", text, sys.stderr):
+            self.say(line)
+
+    def tell(self, first: str, text: str, last: str = "") -> None:
+        """A line, wrapped for a terminal.
+
+        :param last: stands at its end.
+        """
+        *lines, end = told(first, text.strip().partition("\n")[0], sys.stderr)
+        if is_narrow(sys.stderr) and columns(end + last) > text_width():
+            lines, end = [*lines, end], " " * (columns(first) - len("  "))
+        for line in (*lines, end + last):
+            self.say(line)
 
     def say(self, text: str) -> None:
         err(text)
@@ -88,6 +136,7 @@ class Below:
     reason: str = ""
     told: set[str] = field(default_factory=set)
     is_command: bool = False
+    took_ms: int | None = None
 
     def take(self, event: LoggedEvent) -> None:
         said = event.payload
@@ -99,21 +148,23 @@ class Below:
             self.told.add(f"{said['id']}: {said['fact']}")
         elif event.kind is EventKind.STEP_END:
             self.reason = str(said.get("status_reason") or "")
+            took = said.get("duration_ms")
+            self.took_ms = took if isinstance(took, int) else None
 
     def lines(self, summary: str) -> list[str]:
         """
         :param summary: stands in the line of the step.
         """
         why = self.reason if self.reason not in (summary, *self.told) else ""
-        because = hanging("    because ", why) if why else []
-        return [*because, *(f"      {line}" for line in tail(self.output) if self.is_command)]
+        because = hanging(f"{_UNDER}because ", why) if why else []
+        return [*because, *(f"{_UNDER}  {line}" for line in tail(self.output) if self.is_command)]
 
 
 class LiveProgress(PlainProgress):
     """The plain lines, and below them one line that moves: step, iteration, elapsed, tokens, cost, what goes on."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, repository: RepositoryReader | None = None) -> None:
+        super().__init__(repository)
         from rich.console import Console  # noqa: PLC0415 - only on a terminal
         from rich.live import Live  # noqa: PLC0415
 
@@ -159,7 +210,10 @@ class LiveProgress(PlainProgress):
         super().committed(state)
 
     def say(self, text: str) -> None:
-        self._console.print(harmless(text), markup=False, no_wrap=True, overflow="ellipsis", crop=True)
+        from rich.text import Text  # noqa: PLC0415
+
+        line = Text.from_ansi(painted(with_short_ids(harmless(text)), sys.stderr))
+        self._console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
     def _line(self) -> Text:
         from rich.text import Text  # noqa: PLC0415
@@ -171,23 +225,23 @@ class LiveProgress(PlainProgress):
         return Text(harmless(" · ".join(parts)), style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def told_on_the_way(decision: Decision) -> str | None:
-    """`loop -> write: reason` for a decision that a person who watches wants to know; None for the next step."""
+def told_on_the_way(decision: Decision, *, is_back: bool = False) -> str | None:
+    """`↺ back to write (1 of 3)` for a decision that a person who watches wants to know; None for the next step.
+
+    :param is_back: the run has been at the target before.
+    """
     kind = decision.decision
     if kind is Action.FORK and decision.fork is not None and decision.fork.pending != decision.fork.targets:
         return None  # told when it began
+    reason = short_reason(decision)
+    because = f": {reason}" if reason else ""
     if kind in (Action.PAUSE, Action.ESCALATE):
-        return f"{kind}: {short_reason(decision)}"
+        return f"{kind}{because}"
     if decision.to_flow is not None and kind not in OFF_THE_GRAPH:
-        return f"flow -> {where_to(decision)}: {short_reason(decision)}"
-    if kind in (Action.ADVANCE, Action.TERMINATE):
-        return None
-    return f"{kind} -> {target_text(decision)}: {short_reason(decision)}"
-
-
-def shorten_line(line: str) -> str:
-    """The first line in at most 80 columns, indentation kept."""
-    first = line.splitlines()[0]
-    text = first.lstrip()
-    indent = len(first) - len(text)
-    return first[:indent] + shorten(text, 80 - indent)
+        return f"→ {where_to(decision)}{because}"
+    if kind in (Action.LOOP, Action.REPEAT) or (kind is Action.BRANCH and is_back):
+        turn = turn_of(decision, is_behind=True)
+        return f"↺ back to {turn.text}" if turn else None
+    if kind in (Action.ADVANCE, Action.TERMINATE, Action.BRANCH):
+        return reason if gave_up(decision) else None
+    return f"→ {target_text(decision)}{because}"

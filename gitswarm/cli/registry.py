@@ -8,16 +8,24 @@ class Command:
 
     `where`: module of this package and function. `help`: one line, the first sentence of its docstring. `options`:
     names of its options, those that take a value with `=`. `words`: what its arguments name: `run`, `step`, `flow`,
-    `station`.
+    `station`. `is_long`: what does not fit on the screen is shown by git's pager.
     """
 
-    __slots__ = ("help", "options", "where", "words")
+    __slots__ = ("help", "is_long", "options", "where", "words")
 
-    def __init__(self, where: str, help: str, options: str = "", words: str = "") -> None:  # noqa: A002
+    def __init__(
+        self,
+        where: str,
+        help: str,  # noqa: A002
+        options: str = "",
+        words: str = "",
+        is_long: bool = False,
+    ) -> None:
         self.where = where
         self.help = help
         self.options = options
         self.words = words
+        self.is_long = is_long
 
 
 class Group:
@@ -43,13 +51,13 @@ ROOT = Group(
         ),
         "resume": Command(
             "resume:resume",
-            "Go on from the tip of a run, whatever ended it.",
+            "Continue a run from its tip, whatever ended it.",
             "-m= --message= --adopt --approve --accept= --allow= --feedback= --until= --json",
             words="run",
         ),
         "skip": Command(
             "resume:skip",
-            "Do not execute the next step, and go on behind it.",
+            "Leave the next step out, and continue after it.",
             "--run= -m= --message= --until= --json",
             words="step",
         ),
@@ -67,13 +75,13 @@ ROOT = Group(
         ),
         "stop": Command(
             "undo:stop",
-            "End a run in good order, after the step that executes.",
+            "Stop a run after the step that it executes now.",
             "--now",
             words="run",
         ),
         "pause": Command(
             "undo:pause",
-            "Let a run wait for you, after the step that executes.",
+            "Pause a run after the step that it executes now.",
             "--now",
             words="run",
         ),
@@ -92,20 +100,23 @@ ROOT = Group(
         "log": Command(
             "log:log",
             "The steps of a run, oldest first.",
-            "--json --oneline --graph",
+            "-n= --max-count= --json --oneline --graph",
             words="run",
+            is_long=True,
         ),
         "show": Command(
             "showing:show",
             "One step: what was done, what is proven, where it led.",
             "--run= --envelope --receipt --evidence --prompt --routing --json",
             words="step",
+            is_long=True,
         ),
         "transcript": Command(
             "transcript:transcript",
             "What was said and done in a step.",
             "--run= --follow -f --json",
             words="step",
+            is_long=True,
         ),
         "diff": Command(
             "diff:diff",
@@ -122,11 +133,12 @@ ROOT = Group(
         "list": Command(
             "status:list_runs",
             "All runs of this repository, newest first.",
-            "--json",
+            "-n= --max-count= --since= --state= --json",
+            is_long=True,
         ),
         "path": Command(
             "status:path",
-            'Where the run\'s worktree lies: cd "$(git swarm path)".',
+            'The folder of the run\'s worktree: cd "$(git swarm path)".',
             "",
             words="run",
         ),

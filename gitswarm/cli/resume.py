@@ -1,4 +1,4 @@
-"""`resume` and `skip`: let a run go on."""
+"""`resume` and `skip`: continue a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
-from gitswarm.cli.executing import AcceptOption, FeedbackOption, accept_of, feedback_of, go_on
+from gitswarm.cli.executing import AcceptOption, FeedbackOption, accept_of, continue_run, feedback_of
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunOption
 from gitswarm.git.repository import Repository
@@ -18,7 +18,7 @@ from gitswarm.ledger.rescue import rescue_branch
 from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.human import ResumeOptions
 
-UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")]
+UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")]
 AllowOption = Annotated[
     list[str] | None,
     Option(
@@ -29,17 +29,19 @@ JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdou
 
 
 def resume(
-    run: Annotated[str | None, Argument(help="The run; without it the one you stand in, else the newest.")] = None,
+    run: Annotated[str | None, Argument(help="The run; else the one of this worktree, or the newest.")] = None,
     message: Annotated[str, Option("-m", "--message", help="Your answer; the next step is told.")] = "",
     adopt: Annotated[bool, Option("--adopt", help="Make your edits in the worktree a step of the run.")] = False,
-    approve: Annotated[bool, Option("--approve", help="Carry out what the navigator proposed, then go on.")] = False,
+    approve: Annotated[
+        bool, Option("--approve", help="Carry out what the navigator proposed, then continue.")
+    ] = False,
     accept: AcceptOption = None,
     allow: AllowOption = None,
     feedback: FeedbackOption = None,
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Go on from the tip of a run, whatever ended it."""
+    """Continue a run from its tip, whatever ended it."""
     repository = repository_here()
     if adopt or approve or accept or allow:
         refuse_agent(os.environ, "resume", repository.common_dir)
@@ -52,7 +54,7 @@ def resume(
         allow=_allowed(allow or ()),
         feedback=feedback_of(feedback),
     )
-    go_on(repository, layout, options, until=until, as_json=as_json)
+    continue_run(repository, layout, options, until=until, as_json=as_json)
 
 
 def skip(
@@ -62,11 +64,11 @@ def skip(
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Do not execute the next step, and go on behind it."""
+    """Leave the next step out, and continue after it."""
     repository = repository_here()
     refuse_agent(os.environ, "skip", repository.common_dir)
     layout = find_run(repository, run)
-    go_on(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
+    continue_run(repository, layout, ResumeOptions(message, skip=step), until=until, as_json=as_json)
 
 
 def _allowed(given: Sequence[str]) -> dict[str, str]:
@@ -80,6 +82,6 @@ def _find(repository: Repository, run: str | None) -> RunLayout:
     if run is not None:
         rescued = rescue_branch(repository, run)
         if rescued is not None:
-            err(f"{rescued.branch.removeprefix('refs/heads/')} was gone: made again from the run's notes")
+            err(f"{rescued.branch.removeprefix('refs/heads/')} was gone: restored from the run's notes")
             return rescued
     return find_run(repository, run)

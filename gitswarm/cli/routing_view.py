@@ -40,7 +40,7 @@ def entry_lines(entry: Decision | Superseded) -> list[str]:
     """One entry of a routing note."""
     if isinstance(entry, Decision):
         return decision_lines(entry)
-    said = f"what is above was taken back: {entry.reason}"
+    said = f"undone, what is above: {entry.reason}"
     kept = [] if entry.superseded_by in entry.reason else labelled("kept in", entry.superseded_by)
     return [*hanging(f"{entry.seq}. ", said), *labelled("at", entry.ts), *kept]
 
@@ -148,8 +148,13 @@ def _conditions(decision: Decision) -> list[str]:
 
 
 def _loop(decision: Decision) -> list[str]:
+    """Nothing of a step that no loop ends at: it counts its executions all the same."""
     state = decision.loop_state
-    return labelled("loop", f"pass {state.iteration} of at most {state.max_iterations}") if state else []
+    ends_loop = decision.decision in (Action.LOOP, Action.BRANCH, Action.REPEAT) or any(
+        candidate.candidate_id.startswith("loop:") for candidate in decision.candidates
+    )
+    told = f"pass {state.iteration} of at most {state.max_iterations}" if state and ends_loop else ""
+    return labelled("loop", told) if told else []
 
 
 def _stall(stall: StallState | None) -> list[str]:
@@ -206,13 +211,13 @@ def _proposal(proposal: Proposal | None) -> list[str]:
 def _fork(fork: Fork | None) -> list[str]:
     if fork is None:
         return []
-    said = [f"{', '.join(fork.targets)} side by side, then {fork.join}"]
+    said = [f"{', '.join(fork.targets)} in parallel, then {fork.join}"]
     if fork.commit:
         said.append(f"all of them start from {fork.commit[:12]}")
     if fork.pending != fork.targets:
         said.append(f"still to come: {', '.join(fork.pending) or 'none'}")
     if fork.void:
-        said.append(f"taken back: {', '.join(commit[:12] for commit in fork.void)}")
+        said.append(f"undone: {', '.join(commit[:12] for commit in fork.void)}")
     return labelled("fork", *said)
 
 
@@ -234,7 +239,7 @@ def _stack(stack: Sequence[Frame]) -> list[str]:
 def _frame(frame: Frame) -> str:
     nodes = f" ({', '.join(node.id for node in frame.nodes)})" if frame.nodes else ""
     after = f"after {frame.flow}/{frame.step}" if frame.step else f"before {frame.flow}"
-    return f"{frame.kind} {frame.id}{nodes}, begun {after}; leads back to {way_text(frame.back)}"
+    return f"{frame.kind} {frame.id}{nodes}, begun {after}; returns to {way_text(frame.back)}"
 
 
 def way_text(way: Continuation) -> str:
@@ -247,7 +252,7 @@ def way_text(way: Continuation) -> str:
 
 
 def _resumes(way: Continuation | None) -> list[str]:
-    return labelled("resume", f"goes on at {way_text(way)} ({way.decision}): {way.reason}") if way else []
+    return labelled("resume", f"continues at {way_text(way)} ({way.decision}): {way.reason}") if way else []
 
 
 def _events(decision: Decision) -> list[str]:

@@ -6,8 +6,18 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import duration, money, out, out_json, out_lines, out_stored
-from gitswarm.cli.lines import tail
+from gitswarm.cli.console import (
+    duration,
+    err,
+    harmless,
+    money,
+    out,
+    out_json,
+    out_lines,
+    out_stored,
+    out_verbatim,
+)
+from gitswarm.cli.lines import field, tail
 from gitswarm.cli.opened import (
     JsonFlag,
     Opened,
@@ -20,8 +30,11 @@ from gitswarm.cli.opened import (
     stored_file,
     understood,
 )
+from gitswarm.cli.run_words import mark
+from gitswarm.cli.turns import reason_words
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_step
+from gitswarm.ledger.last_tests import command_summary
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import decisions_after, failed_output, status_reason, timing, tool_calls
 from gitswarm.records.text import shorten
@@ -58,13 +71,20 @@ def show(
     if prompt:
         from gitswarm.cli.spoken import prompt_lines
 
-        out_lines(prompt_lines(opened, record))
+        _show_prompt(record, list(prompt_lines(opened, record)))
     if routing and as_json:
         out_json(_decisions(opened, record))
     elif routing:
         from gitswarm.cli.routing_view import step_lines
 
         out_lines(step_lines(opened, record))
+
+
+def _show_prompt(record: StepRecord, lines: list[str]) -> None:
+    for line in lines:
+        out_verbatim(harmless(line))
+    if not lines:
+        err(f"{step_name(record)} has no prompt: {record.engine} executed it, no model was asked")
 
 
 def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
@@ -94,19 +114,22 @@ def _decisions(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]
 
 def _show_step(opened: Opened, record: StepRecord) -> None:
     whole = _whole_step(opened, record)
-    out(f"{step_name(record)}  {step_outcome(record)}  commit {record.commit[:12]}  (#{record.number})")
-    out(f"  by        {record.execution.agent}, {record.engine}/{record.mode}, {record.model}")
-    out(f"  took      {duration(int(str(whole['duration_ms'])))}, {record.tokens} tokens, {money(record.cost_usd)}")
-    out(f"  summary   {record.summary}")
     envelope, evidence = whole["envelope"], whole["evidence"]
+    outcome = step_outcome(record)
+    out(f"{mark(outcome)} {step_name(record)}  {outcome}  commit {record.commit[:12]}  (#{record.number})")
+    model = "" if record.model == "none" else f", {record.model}"
+    _field("by", f"{record.execution.agent}, {record.engine}/{record.mode}{model}")
+    used = f"{record.tokens} tokens, {money(record.cost_usd)}"
+    _field("took", f"{duration(int(str(whole['duration_ms'])))}, {used}")
+    _field("summary", command_summary(record, evidence))
     reason = status_reason(envelope, record.summary)
     if reason is not None:
-        out(f"  because   {reason}")
+        _field("because", reason)
     if isinstance(envelope, dict):
         for kind in ("concerns", "blockers", "artifacts"):
             items = envelope.get(kind)
             for item in items if isinstance(items, list) else ():
-                out(f"  {kind[:-1]:<9} {item}")
+                _field(kind[:-1], str(item))
     _show_denied(whole["receipt"])
     if isinstance(evidence, dict):
         _show_evidence(evidence)
@@ -114,16 +137,30 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     for number, line in enumerate(output if isinstance(output, list) else ()):
         out(f"  {'' if number else 'output':<9} {line}")
     for taken in _decisions(opened, record):
-        out(f"  led to    {taken['to_step'] or 'the end'}: {taken['reason']} ({taken['routing_source']})")
-    out(f"  changes   git swarm diff {record.number} --run {opened.layout.run_id}")
+        _field("led to", _led_to(taken))
+    _field("changes", f"git swarm diff {record.number} --run {opened.layout.run_id}")
+    if output:
+        _field("in full", f"git swarm transcript {record.number} --run {opened.layout.run_id}")
+
+
+def _field(name: str, value: str) -> None:
+    out_lines(field(name, value))
+
+
+def _led_to(taken: dict[str, JsonValue]) -> str:
+    """The next step and, where a person understands it, the reason; conditions of a flow are for `--routing`."""
+    reason = reason_words(str(taken["reason"]))
+    source = str(taken["routing_source"]).replace("_", " ")
+    told = f"{reason}, " if reason else ""
+    return f"{taken['to_step'] or 'the end'} ({told}{source})"
 
 
 def _show_denied(receipt: JsonValue) -> None:
     """What the agent wanted to do, and the policy did not let it."""
     for call in tool_calls(receipt):
         if call.blocked:
-            out(f"  denied    {call.tool} {shorten(call.wanted, 60)}")
-            out(f"  {'':<9} {call.blocked_reason}")
+            _field("denied", f"{call.tool} {shorten(call.wanted, 60)}")
+            _field("", call.blocked_reason)
 
 
 def _show_evidence(evidence: dict[str, JsonValue]) -> None:
@@ -132,28 +169,28 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
     for file in files if isinstance(files, list) else ():
         if isinstance(file, dict):
             counts = "binary" if file["insertions"] is None else f"+{file['insertions']} -{file['deletions']}"
-            out(f"  {file['change']!s:<9} {file['path']}  {counts}")
+            _field(str(file["change"]), f"{file['path']}  {counts}")
     tests = evidence["tests"]
     if isinstance(tests, dict) and tests.get("command"):
         said = {True: "passed", False: "failed", None: "judged nothing"}[
             tests["passed"] if isinstance(tests["passed"], bool) else None
         ]
-        out(f"  tests     {tests['command']}: {said}")
+        _field("tests", f"{tests['command']}: {said}")
     again = evidence.get("extra_runs_ms")
     if isinstance(again, dict) and again:
         runs = ", ".join(f"{name.replace('_', ' ')} {duration(int(str(ms)))}" for name, ms in again.items())
-        out(f"  also ran  {runs}")
+        _field("also ran", runs)
     _show_report(evidence.get("report"))
     _show_verdict(evidence.get("verdict"))
     criteria = evidence.get("criteria")
     for each in criteria if isinstance(criteria, list) else ():
         if isinstance(each, dict):
-            out(f"  {each['proof']!s:<9} {each['id']}: {each['reason']}")
+            _field(str(each["proof"]), f"{each['id']}: {each['reason']}")
     _show_concerns(evidence)
     for kind in ("tampered", "quarantined", "put_back", "artifact_problems"):
         items = evidence.get(kind)
         for item in items if isinstance(items, list) else ():
-            out(f"  {kind.removesuffix('_problems').replace('_', ' '):<9} {item}")
+            _field(kind.removesuffix("_problems").replace("_", " "), f"{item}")
 
 
 def _show_concerns(evidence: dict[str, JsonValue]) -> None:
@@ -163,20 +200,20 @@ def _show_concerns(evidence: dict[str, JsonValue]) -> None:
         {each["id"]: each["why"] for each in accepted if isinstance(each, dict)} if isinstance(accepted, list) else {}
     )
     for each in closed if isinstance(closed, list) else ():
-        out(f"  {'accepted' if each in why else 'settled':<9} {each}{f': {why[each]}' if each in why else ''}")
+        _field("accepted" if each in why else "settled", f"{each}{f': {why[each]}' if each in why else ''}")
     for each in opened if isinstance(opened, list) else ():
         if isinstance(each, dict):
-            out(f"  {'blocking' if each['blocking'] else 'warning':<9} {each['id']}: {each['fact']}")
+            _field("blocking" if each["blocking"] else "warning", f"{each['id']}: {each['fact']}")
 
 
 def _show_report(report: JsonValue) -> None:
     if isinstance(report, dict):
         more = " at least" if report["partial"] else ""
         counts = ", ".join(f"{report[kind]} {kind}" for kind in ("passed", "failed", "skipped"))
-        out(f"  report   {more} {counts} ({report['source']})")
+        _field("report", f"{counts}{more} ({report['source']})")
         failing = report.get("failing")
         for name in failing if isinstance(failing, list) else ():
-            out(f"  failing   {name}")
+            _field("failing", f"{name}")
 
 
 def _show_verdict(verdict: JsonValue) -> None:
@@ -186,8 +223,8 @@ def _show_verdict(verdict: JsonValue) -> None:
         return
     about = verdict.get("about")
     whom = f" about {', '.join(map(str, about))}" if isinstance(about, list) and about else ""
-    out(f"  verdict   {verdict['recommendation']}{whom}, score {verdict['score']}")
+    _field("verdict", f"{verdict['recommendation']}{whom}, score {verdict['score']}")
     for finding in findings:
         if isinstance(finding, dict):
             claim = f'said "{finding["claim"]}"; ' if finding["claim"] else ""
-            out(f"  {'':<9} {finding['flag']}: {claim}{finding['fact']}")
+            _field("", f"{finding['flag']}: {claim}{finding['fact']}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -12,11 +13,13 @@ from gitswarm.cli.background import execute_in_background
 from gitswarm.cli.console import out
 from gitswarm.cli.dry_run import show_forecast
 from gitswarm.cli.executing import (
+    Executed,
     FeedbackOption,
     NoticeObserver,
     apply_durability,
     feedback_of,
     finish,
+    milliseconds,
     stop_signals,
     watching,
 )
@@ -24,7 +27,6 @@ from gitswarm.cli.here import config_at, now, read_text, repository_here, surrou
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
-from gitswarm.ledger.state import RunState
 from gitswarm.ledger.wisdom import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
 from gitswarm.records.routing import HumanPolicy, RoutingMode
@@ -60,14 +62,6 @@ class Asked:
     feedback: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
-    """Where a run stands after this process executed it. `stopped_by_hand`: Ctrl-C asked it to stop."""
-
-    state: RunState
-    stopped_by_hand: bool
-
-
 def start(
     flows: Annotated[list[str], Argument(metavar="FLOW", help="Flows in order, or all: git swarm flows list")],
     message: Annotated[str | None, Option("-m", "--message", help="The task, in your words.")] = None,
@@ -77,17 +71,19 @@ def start(
     mode: Annotated[str | None, Option(help="The engine's mode: stub, sdk, cli.")] = None,
     model: Annotated[str | None, Option(help="The model's id.")] = None,
     economy: Annotated[bool, Option("--economy", help="The cheapest tier of models for every step.")] = False,
-    script: Annotated[str | None, Option(help="A script for the stub to play.")] = None,
-    allow_stub: Annotated[bool, Option("--allow-stub", help="A stub run may land.")] = False,
+    script: Annotated[str | None, Option(help="A script for the stub: what it answers instead of a model.")] = None,
+    allow_stub: Annotated[
+        bool, Option("--allow-stub", help="Let a rehearsal (mode stub, or a script) land.")
+    ] = False,
     routing: Annotated[RoutingMode | None, Option(help="Who chooses next steps; assist unless configured.")] = None,
     autopilot: Annotated[
-        bool, Option("--autopilot", help="Nobody is there: a pause becomes a detour to the clarifier.")
+        bool, Option("--autopilot", help="Never pause for a person: the clarifier answers instead.")
     ] = False,
     first: Annotated[str | None, Option("--from", metavar="STEP", help="Begin at this step.")] = None,
-    until: Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    until: Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")] = None,
     feedback: FeedbackOption = None,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Only show steps, prompts and the cost at worst; nothing is created.")
+        bool, Option("--dry-run", help="Only show steps, prompts and the highest cost; nothing is created.")
     ] = False,
     detach: Annotated[bool, Option("--detach", help="Execute in the background, with a log file.")] = False,
     as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
@@ -119,7 +115,7 @@ def start(
         _detach(repository, asked)
         return
     done = execute(repository, asked, as_json=as_json)
-    finish(repository, done.state, stopped_by_hand=done.stopped_by_hand, as_json=as_json)
+    finish(repository, done, as_json=as_json)
 
 
 def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> Executed:
@@ -130,15 +126,14 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
     new, config = _plan(repository, asked)
     apply_durability(repository, config)
     stub = _is_stub(new)
-    with watching(as_json=as_json) as observer, stop_signals(observer) as stop:
+    begun = time.monotonic()
+    with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
         if stub:
-            observer.notice(
-                _STUB_LINE.format("It may land all the same" if asked.allow_stub else "This run never lands")
-            )
+            observer.notice(_ALLOWED if asked.allow_stub else _REHEARSAL)
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
         state = start_run(repository, new, around)
-    return Executed(state, stop.requested())
+    return Executed(state, stop.requested(), milliseconds(begun))
 
 
 def _is_stub(new: NewRun) -> bool:
@@ -148,7 +143,8 @@ def _is_stub(new: NewRun) -> bool:
     return asks and new.spec.settings.default_engine.mode == "stub"
 
 
-_STUB_LINE = "*** STUB MODE: no model is asked, the work is scripted or empty. {}. ***"
+_REHEARSAL = "REHEARSAL: a stub does the work, no model is asked; the result cannot land (for real: --mode cli)"
+_ALLOWED = "REHEARSAL: a stub does the work, no model is asked; the result may land (--allow-stub)"
 
 
 def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
@@ -224,9 +220,8 @@ def _detach(repository: Repository, asked: Asked) -> None:
     with create_run(repository, new, around) as (_session, state):
         layout = state.layout
     log = execute_in_background(repository, layout, asked.until)
-    out(f"{layout.run_id} executes in the background")
-    out(f"log        {log}")
-    out(f"follow     git swarm events {layout.run_id} --follow")
+    out(f"{layout.run_id} runs in the background; its output is in {log}")
+    out(f"next       git swarm transcript --follow --run {layout.run_id}")
     out(f"stop       git swarm stop {layout.run_id}")
 
 
@@ -263,4 +258,4 @@ def _mention_uncommitted(repository: Repository, spec: RunSpec, observer: Observ
     git = repository.checkout_git
     dirty = git.run("--no-optional-locks", "status", "--porcelain", "-z", "-uno").stdout
     if dirty:
-        observer.notice(f"note: the run starts from {spec.base[:8]}; uncommitted changes here are not in it")
+        observer.notice(f"note: the run starts from {spec.base[:8]}; uncommitted changes here are not part of it")

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
-from gitswarm.cli.console import err, money, out, out_bytes, out_json, size, table
-from gitswarm.cli.opened import JsonFlag, RunArgument, reader_here
-from gitswarm.errors import NotFoundError
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import advise, err, money, out, out_bytes, out_json, out_lines, plural, table
+from gitswarm.cli.lines import command_lines, field
+from gitswarm.cli.opened import CountOption, JsonFlag, RunArgument, reader_here
+from gitswarm.cli.run_words import SUCCESSORS, age, count_of, state_word, task_title, tests_cell, tests_word
+from gitswarm.cli.terminal import terminal_width
+from gitswarm.errors import NotFoundError, UsageError
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.run_id import created_at
 from gitswarm.worktree.disk_use import disk_bytes
+
+_NARROW = 72
+"""Fewer columns have no room for all of a list."""
+
+_STATES = (*(status.value for status in RunStatus), "not proven", *SUCCESSORS)
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
@@ -23,27 +41,28 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     if as_json:
         out_json(found.to_plain())
         return
-    out(f"{found.run_id}  {found.state}")
+    out(f"{found.run_id}  {state_word(found)}")
     rows = [
+        ("task", task_title(found)),
         ("flow", found.flow),
-        ("now", found.current_step or "-"),
-        ("next", found.next_step or "-"),
+        ("now", found.current_step or ""),
+        ("next", found.next_step or ""),
         ("within", "; ".join(map(_within, found.stack))),
-        ("steps", f"{found.steps_completed} completed, {found.tokens} tokens, {money(found.cost_usd)}"),
-        ("branch", found.branch),
-        ("worktree", found.worktree or "gone (resume makes it again)"),
+        ("steps", f"{plural(found.steps_executed, 'step')}, {found.tokens} tokens, {money(found.cost_usd)}"),
+        ("tests", f"{tests_word(found)}{f' ({found.tests.step})' if found.tests else ''}"),
         ("error", found.last_error or ""),
         ("question", _question(found)),
         *((_severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
         ("approved", _spoken(found.approved)),
         ("rejected", _spoken(found.rejected)),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
-        ("review", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"),
-        ("try", found.hint),
+        ("branch", found.branch),
+        ("worktree", found.worktree or "none (git swarm resume makes it again)"),
     ]
     for name, value in rows:
-        if value:
-            out(f"  {name:<9} {value}")
+        out_lines(field(name, value) if value else ())
+    out_lines(command_lines("diff", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"))
+    out_lines(field("hint", found.hint) if found.hint else ())
 
 
 def _question(found: RunOverview) -> str:
@@ -67,35 +86,71 @@ def _within(interruption: OpenInterruption) -> str:
     return f"{interruption.id} (back to {interruption.back_to or 'the end of its flow'})"
 
 
-def list_runs(as_json: JsonFlag = False) -> None:
+def list_runs(
+    count: CountOption = None,
+    since: Annotated[
+        str | None, Option("--since", metavar="TIME", help="Not older: 2h, 3d, or as git understands it.")
+    ] = None,
+    state: Annotated[
+        str | None, Option("--state", metavar="STATE", help="Only runs in this state, as the list names it.")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
     """All runs of this repository, newest first."""
     repository = reader_here()
-    listed = overviews(repository, all_runs(repository))
-    found = listed.runs
+    if state is not None and state not in _STATES:
+        raise UsageError(f"--state {state}: there is no such state", hint=f"one of: {', '.join(_STATES)}")
+    most = count_of(count)
+    runs = _since(repository, all_runs(repository), since)
+    listed = overviews(repository, runs if state else runs[:most])
+    found = [item for item in listed.runs if state in (None, item.state.value, state_word(item))][:most]
     lost = runs_without_branch(repository)
     for error in listed.unreadable:
         err(f"unreadable: {error.message}")
-        err(f"hint: {error.hint}")
+        advise(error.hint)
     for layout in lost:
         err(f"lost: {layout.run_id} has no branch with its commits")
-        err(f"hint: git swarm resume {layout.run_id}")
+        advise(f"git swarm resume {layout.run_id}")
     if as_json:
         out_json([{**item.to_plain(), "disk_bytes": _disk_bytes(item)} for item in found])
-        return
-    if not found and (lost or listed.unreadable):
-        return
-    if not found:
+    elif found:
+        _show_list(found)
+    elif runs or state or since:
+        out("no such runs")
+    elif not (lost or listed.unreadable):
         out("no runs yet")
-        err("hint: git swarm start build -m 'the task'")
-        return
-    table(
-        ("run", "state", "flow", "steps", "cost", "disk", "next"),
-        [_list_row(item) for item in found],
-    )
+        advise("git swarm start build -m 'the task'")
+
+
+def _since(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
+    if since is None:
+        return runs
+    short = re.fullmatch(r"(\d+)([smhdw])", since)
+    if short:
+        oldest = time.time() - int(short[1]) * _SECONDS[short[2]]
+    else:
+        told = repository.git.output("rev-parse", f"--since={since}").decode()
+        oldest = int(told.strip().removeprefix("--max-age="))
+    return [layout for layout in runs if created_at(layout.run_id).timestamp() >= oldest]
+
+
+def _show_list(found: list[RunOverview]) -> None:
+    """One line each; without room for all, flow and cost are left out."""
+    columns: list[tuple[str, bool, Callable[[RunOverview], str]]] = [
+        ("run", True, lambda item: item.run_id),
+        ("state", True, state_word),
+        ("flow", False, lambda item: item.flow),
+        ("age", True, lambda item: age(item.run_id)),
+        ("tests", True, tests_cell),
+        ("cost", False, lambda item: money(item.cost_usd)),
+        ("task", True, lambda item: task_title(item) or "-"),
+    ]
+    shown = [each for each in columns if each[1] or terminal_width() >= _NARROW]
+    table([name for name, _, _ in shown], [[cell(item) for _, _, cell in shown] for item in found], stretch=-1)
 
 
 def path(run: RunArgument = None) -> None:
-    """Where the run's worktree lies: cd "$(git swarm path)"."""
+    """The folder of the run's worktree: cd "$(git swarm path)"."""
     repository = reader_here()
     layout = find_run(repository, run)
     found = overview(repository, layout)
@@ -104,18 +159,6 @@ def path(run: RunArgument = None) -> None:
             f"{layout.run_id} has no worktree here any more", hint=f"git swarm resume {layout.run_id}"
         )
     out_bytes(os.fsencode(found.worktree) + b"\n")
-
-
-def _list_row(item: RunOverview) -> tuple[str, ...]:
-    return (
-        item.run_id,
-        item.state.value,
-        item.flow,
-        str(item.steps_completed),
-        money(item.cost_usd),
-        size(_disk_bytes(item)),
-        item.next_step or "-",
-    )
 
 
 def _disk_bytes(item: RunOverview) -> int | None:

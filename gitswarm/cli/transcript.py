@@ -23,9 +23,7 @@ from gitswarm.records.outcome import RunStatus
 def transcript(
     step: StepArgument = None,
     run: RunOption = None,
-    follow: Annotated[
-        bool, Option("--follow", "-f", help="The step that executes now, and those behind it.")
-    ] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="The step that executes now, and those after it.")] = False,
     as_json: Annotated[bool, Option("--json", help="One JSON document; with --follow one per line.")] = False,
 ) -> None:
     """What was said and done in a step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from gitswarm.records.event import EventKind
@@ -11,6 +12,10 @@ _QUIET = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC})
 _ON = (Action.ADVANCE, Action.TERMINATE)
 _BACK = (Action.LOOP, Action.REPEAT)
 OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
+_GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
+_RESIGNED = ("max_iterations_reached", "no_further_help")
+_PASSED = re.compile(r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?")
+_CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
 _ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
 
 
@@ -40,8 +45,6 @@ def turn_of(decision: Decision, *, is_behind: bool = False) -> Turn | None:
         return None
     passes = _passes(decision) if is_back else ""
     reason = short_reason(decision)
-    if passes and reason.startswith("loop_iteration:"):
-        reason = ""  # the passes say it already
     who = None if decision.routing_source in _QUIET else decision.routing_source.value
     told = f"{target_text(decision)}{passes}{f' ({who})' if who else ''}"
     return Turn("↺" if is_back else "→", f"{told}: {reason}" if reason else told, who)
@@ -52,14 +55,29 @@ def short_reason(decision: Decision) -> str:
     reason = " ".join(decision.reason.split())
     if decision.why_now is not None and reason.endswith("the navigator's choice"):
         reason = " ".join(decision.why_now.trigger.split())
-    return reason
+    return reason_words(reason)
+
+
+def gave_up(decision: Decision) -> bool:
+    """Whether a loop ended though its critic was not content."""
+    return decision.reason.startswith(_RESIGNED)
+
+
+def reason_words(reason: str) -> str:
+    """A recorded reason for a person; empty for one that the way itself says, and for conditions of a flow."""
+    gave_up = _GAVE_UP.match(reason)
+    if gave_up:
+        return f"loop gave up after {gave_up[1]} of {gave_up[1]}"
+    if reason == "no_further_help":
+        return "loop ended: no help expected from another pass"
+    return "" if _PASSED.fullmatch(reason) or _CONDITION.search(reason) else reason
 
 
 def _is_quiet(decision: Decision) -> bool:
     """Whether nobody asks why: the graph or an interruption that is over decided, and nothing was given up."""
     if decision.routing_source not in _QUIET or decision.join is not None or decision.failed:
         return False
-    return not decision.reason.startswith(("max_iterations_reached", "no_further_help"))
+    return not gave_up(decision)
 
 
 def _is_return(decision: Decision) -> bool:
@@ -72,7 +90,7 @@ def _passes(decision: Decision) -> str:
     state = decision.loop_state
     if state is None or decision.decision not in (Action.LOOP, Action.BRANCH):
         return ""
-    return f", pass {state.iteration} of {state.max_iterations}"
+    return f" ({state.iteration} of {state.max_iterations})"
 
 
 def target_text(decision: Decision) -> str:
@@ -97,5 +115,5 @@ def _off_the_graph(decision: Decision) -> str | None:
     if kind is Action.SKIP:
         return f"{where_to(decision)} without {decision.candidate_id.removeprefix('skip:')}"
     if kind is Action.FORK and decision.fork is not None:
-        return f"{', '.join(decision.fork.targets)} side by side"
+        return f"{', '.join(decision.fork.targets)} in parallel"
     return None

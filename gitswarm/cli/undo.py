@@ -1,4 +1,4 @@
-"""`rollback`, `fork`, `stop`, `pause`, `discard`, `gc`: take back, branch off, end, clean up."""
+"""`rollback`, `fork`, `stop`, `pause`, `discard`, `gc`: undo, branch off, end, clean up."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import err, out
-from gitswarm.cli.executing import config_of_run, go_on, quiet_surroundings
+from gitswarm.cli.console import err, out, out_lines, plural
+from gitswarm.cli.executing import config_of_run, continue_run, quiet_surroundings
 from gitswarm.cli.here import now, repository_here
+from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import RunArgument, RunOption, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.locks import Locks
@@ -39,8 +40,8 @@ def rollback(
         str | None, Argument(metavar="STEP", help="The step that becomes the last one; 0: before the first.")
     ] = None,
     run: RunOption = None,
-    undo: Annotated[bool, Option("--undo", help="Take the last rollback back.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go and what would stay.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Undo the last rollback.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be undone and what is kept.")] = False,
 ) -> None:
     """Bring branch and worktree back to what they were after a step. Nothing is lost."""
     repository = repository_here()
@@ -50,7 +51,7 @@ def rollback(
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         if undo:
             back = undo_rollback(held.session, held.state)
-            out(f"{layout.run_id} is again where it was: {len(back.state.steps)} steps")
+            out(f"{layout.run_id} is as it was before the rollback: {plural(len(back.state.steps), 'step')}")
             out(f"kept       {back.kept}")
             return
         target = _target(repository, held.state, step)
@@ -59,15 +60,15 @@ def rollback(
         if not dry_run:
             done = roll_back(held.session, held.state, plan)
             out(f"kept       {done.kept}")
-            out(f"take back  git swarm rollback --undo --run {layout.run_id}")
-            out(f"go on      git swarm resume {layout.run_id}")
+            out(f"undo       git swarm rollback --undo --run {layout.run_id}")
+            out(f"next       git swarm resume {layout.run_id}")
 
 
 def fork(
     step: Annotated[str, Argument(metavar="STEP", help="The last step that the new run shares.")],
     run: RunOption = None,
     engine: Annotated[str | None, Option(help="Another engine for the new run.")] = None,
-    until: Annotated[str | None, Option(metavar="STEP", help="Stop in good order behind this step.")] = None,
+    until: Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")] = None,
     as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
     """A new run with the same history up to a step; the old one stays as it is."""
@@ -84,22 +85,22 @@ def fork(
     with create_run(repository, new, around) as (_session, created):
         fresh = created.layout
     err(f"{fresh.run_id} forked after {step_name(at)} of {layout.run_id}")
-    go_on(repository, fresh, ResumeOptions(), until=until, as_json=as_json)
+    continue_run(repository, fresh, ResumeOptions(), until=until, as_json=as_json)
 
 
 def stop(
     run: RunArgument = None,
-    at_once: Annotated[bool, Option("--now", help="In the middle of the step; its work is kept.")] = False,
+    at_once: Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")] = False,
 ) -> None:
-    """End a run in good order, after the step that executes."""
+    """Stop a run after the step that it executes now."""
     _ask(run, "stop", at_once=at_once)
 
 
 def pause(
     run: RunArgument = None,
-    at_once: Annotated[bool, Option("--now", help="In the middle of the step; its work is kept.")] = False,
+    at_once: Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")] = False,
 ) -> None:
-    """Let a run wait for you, after the step that executes."""
+    """Pause a run after the step that it executes now."""
     _ask(run, "pause", at_once=at_once)
 
 
@@ -113,13 +114,13 @@ def discard(
     if restore:
         layout = restore_run(repository, run)
         out(f"{layout.run_id} is back")
-        out(f"look       git swarm status {layout.run_id}")
+        out(f"next       git swarm status {layout.run_id}")
         return
     layout = find_run(repository, run)
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         discard_run(held.session, held.state, force=force)
     out(f"{layout.run_id} is in the trash")
-    out(f"take back  git swarm discard --restore {layout.run_id}")
+    out(f"undo       git swarm discard --restore {layout.run_id}")
 
 
 def gc(
@@ -145,17 +146,16 @@ def _target(repository: Repository, state: RunState, step: str | None) -> StepRe
 
 
 def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
-    would = "would go" if dry_run else "goes"
-    out(f"{layout.run_id} back to {plan.target_name}")
+    out(f"{layout.run_id} {'would go' if dry_run else 'goes'} back to {plan.target_name}")
     for record in plan.undone:
-        out(f"{would:<10} step {step_name(record)}: {record.summary.splitlines()[0]}")
+        out_lines(hanging(f"{'undone':<10} ", f"{step_name(record)}: {record.summary.splitlines()[0]}"))
     for name in plan.files:
         out(f"{'changes':<10} {name}")
     for name in plan.dirty:
         out(f"{'set aside':<10} {name} (not committed)")
     for name in plan.overwritten:
         out(f"{'set aside':<10} {name} (ignored, and tracked there)")
-    out(f"{'stays':<10} every other file that git ignores")
+    out(f"{'kept':<10} every other file that git ignores")
 
 
 def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
@@ -174,7 +174,7 @@ def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
         return
     if not interrupt(owner):
         raise UsageError(
-            f"{layout.run_id} is executed on {owner.host}: --now works on the same machine only",
+            f"{layout.run_id} is executed on {owner.host}: --now works only there",
             hint=f"git swarm {wish} {layout.run_id}",
         )
     deadline = time.monotonic() + INTERRUPT_WAIT_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, out, out_json, plural
+from gitswarm.cli.console import advise, complain, out, out_json, plural
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
@@ -38,15 +38,14 @@ def _show(report: Report) -> None:
     warnings = len(report.findings) - errors
     warned = f", {plural(warnings, 'warning')}" if warnings else ""
     if errors:
-        err(f"git-swarm: {plural(errors, 'finding')} in {commits} of {report.run_id}{warned}")
-        err(f"hint: {_next(report)}")
+        complain(f"{plural(errors, 'finding')} in {commits} of {report.run_id}{warned}", _next(report))
         return
-    out(f"verified {commits}{warned}")
+    out(f"{commits} verified, no changes found{warned}")
     if report.trusted is not None:
-        behind = "; what came after it stands for itself" if report.trusted != report.tip else ""
-        out(f"relative to {report.trusted}{behind}")
+        behind = "" if report.trusted == report.tip else "; later commits are known only here"
+        out(f"compared with {report.trusted}{behind}")
     else:
-        err(f"hint: git swarm verify {report.run_id} --tip COMMIT   (a commit that you know from elsewhere)")
+        advise(f"git swarm verify {report.run_id} --tip COMMIT   (compares it with a tip that you noted elsewhere)")
 
 
 def _line(report: Report, finding: Finding) -> str:

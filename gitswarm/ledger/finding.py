@@ -13,7 +13,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
+from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID, SHORT
 
 _SHADOW = f"refs/heads/{BRANCH_PREFIX}"
 
@@ -47,7 +47,8 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
         raise NotFoundError("there is no run in this repository yet", hint="git swarm start build -m 'the task'")
     wanted = text.removeprefix(BRANCH_PREFIX)
     exact = [run for run in runs if run.run_id == wanted]
-    matches = exact or [run for run in runs if wanted in run.run_id]
+    ends = [run for run in runs if len(wanted) >= SHORT and run.run_id.endswith(wanted)]
+    matches = exact or ends or [run for run in runs if wanted in run.run_id]
     if len(matches) == 1:
         return matches[0]
     if not matches:

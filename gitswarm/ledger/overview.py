@@ -12,6 +12,7 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
+from gitswarm.ledger.last_tests import TestsTold, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.spent import spent
 from gitswarm.ledger.state import RunState, replay
@@ -20,6 +21,7 @@ from gitswarm.ledger.stored_json import (
     ConcernFields,
     DecisionFields,
     FrameFields,
+    SpecFields,
     concern_fields,
     decisions_after,
     limited_until,
@@ -61,7 +63,8 @@ class LandedOn:
 @dataclass(frozen=True, slots=True)
 class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
-    `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown."""
+    `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
+    the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands."""
 
     run_id: str
     state: RunStatus
@@ -83,6 +86,10 @@ class RunOverview:
     landed: LandedOn | None = None
     question: str | None = None
     open_concerns: tuple[ConcernFields, ...] = ()
+    task: str = ""
+    tests: TestsTold | None = None
+    steps_executed: int = 0
+    rehearsal: bool = False
 
     def to_plain(self) -> dict[str, JsonValue]:
         return asdict(self)
@@ -102,10 +109,11 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     coming = _coming(repository, state, decided)
     worktree = repository.worktree_made_for(layout.branch)
     used = spent(repository, state)
+    spec = spec_fields(repository, state)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
-        flow=state.steps[-1].flow if state.steps else spec_fields(repository, state).flows[0],
+        flow=state.steps[-1].flow if state.steps else spec.flows[0],
         current_step=journals[-1].step if journals else None,
         next_step=coming.step,
         steps_completed=len({(r.flow, r.step) for r in state.steps if r.result is not Result.FAILED}),
@@ -123,6 +131,10 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         landed=_landed(repository, state),
         question=_question(repository, state) if status is RunStatus.PAUSED else None,
         open_concerns=concern_fields(repository, state),
+        task=spec.task,
+        tests=last_tests(repository, state),
+        steps_executed=sum(1 for record in state.steps if not record.by_command),
+        rehearsal=never_lands(spec, state),
     )
 
 
@@ -130,8 +142,7 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
     """The next command for a run that succeeded: approve, land, then nothing, as for one that changed no code; only
     a look at one that never lands, or was rejected."""
     run = state.layout.run_id
-    spec = spec_fields(repository, state)
-    if (spec.scripted or is_played(state)) and not spec.allow_stub:
+    if never_lands(spec_fields(repository, state), state):
         return f"git swarm diff {run}"
     rejected = _spoken(repository, state, Word.REJECTS)
     if rejected is not None and rejected.valid:
@@ -141,6 +152,11 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
     if standing_approval(repository, state) is None:
         return f"git swarm approve {run}"
     return "" if _is_home(repository, state) else f"git swarm land {run}"
+
+
+def never_lands(spec: SpecFields, state: RunState) -> bool:
+    """Whether it is a rehearsal: a stub or a script did the work, and it was not started with --allow-stub."""
+    return (spec.scripted or is_played(state)) and not spec.allow_stub
 
 
 def is_played(state: RunState) -> bool:

@@ -31,6 +31,7 @@ class SpecFields:
     flows: tuple[str, ...]
     scripted: bool
     allow_stub: bool
+    task: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,11 @@ def spec_fields(repository: RepositoryReader, state: RunState) -> SpecFields:
 
 
 def _spec(content: bytes) -> SpecFields:
-    match json.loads(content):
+    said = json.loads(content)
+    task = said.get("task", "") if isinstance(said, dict) else ""
+    match said:
         case {"flows": [str(), *_] as flows, "scripted": bool(scripted), "allow_stub": bool(allowed), "settings": {}}:
-            return SpecFields(tuple(map(str, flows)), scripted, allowed)
+            return SpecFields(tuple(map(str, flows)), scripted, allowed, str(task))
     raise ValueError("no spec of a run")
 
 
@@ -278,7 +281,7 @@ def folded(note: bytes) -> Iterator[str]:
 
 
 def deployed_as(repository: RepositoryReader, state: RunState) -> tuple[str, str] | None:
-    """What became of a run that came to its Deploy: a label of a column's width, and where it landed or why not."""
+    """What became of a run that came to its Deploy: `landed` or `not landed`, and where it landed or why not."""
     content = repository.objects.file(state.tip_tree, f"{state.layout.base}/deploy/merge_result.json")
     try:
         fields = json.loads(content or b"null")
@@ -287,5 +290,5 @@ def deployed_as(repository: RepositoryReader, state: RunState) -> tuple[str, str
     if not isinstance(fields, dict):
         return None
     if fields.get("landed") is True:
-        return "landed     ", f"{fields.get('target')}, as {str(fields.get('commit'))[:12]}"
-    return "not landed ", str(fields.get("reason"))
+        return "landed", f"{fields.get('target')}, as {str(fields.get('commit'))[:12]}"
+    return "not landed", str(fields.get("reason"))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
 
 BRANCH_PREFIX = "shadow/"
 
+
+SHORT = 6
+"""Letters that name a run at least."""
 
 _TICKS = 4096  # per second
 
@@ -21,7 +25,7 @@ def new_run_id(now: datetime, entropy: bytes, newest: str | None = None) -> str:
     """
     ticks = _ticks(now.astimezone(UTC))
     if newest is not None:
-        ticks = max(ticks, _ticks(_created(newest)) + 1)
+        ticks = max(ticks, _ticks(created_at(newest)) + 1)
     moment = _EPOCH + timedelta(seconds=ticks // _TICKS)
     chance = int.from_bytes(entropy[:2]) % _TICKS
     return f"run-{moment:%Y%m%d-%H%M%S}-{ticks % _TICKS:03x}{chance:03x}"
@@ -35,11 +39,20 @@ def _ticks(moment: datetime) -> int:
     return seconds * _TICKS + moment.microsecond * _TICKS // 1_000_000
 
 
-def _created(run_id: str) -> datetime:
-    """The moment that an id tells; the epoch for one that names no day of the calendar."""
+def created_at(run_id: str) -> datetime:
+    """The moment that an id names; the epoch for one that names no day of the calendar."""
     try:
         second = datetime.strptime(run_id[4:19], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         return _EPOCH
     # Rounded up: the tick that it is turned into again is the same.
     return second + timedelta(microseconds=-(-int(run_id[20:23], 16) * 1_000_000 // _TICKS))
+
+
+def shortest(run_id: str, others: Iterable[str]) -> str:
+    """The end of an id that no other has: its last part, with more of it in front where that is needed."""
+    ends = [other for other in others if other.endswith(run_id[-SHORT:]) and other != run_id]
+    for length in (SHORT, len("hhmmss-xxxxxx")):
+        if not any(other.endswith(run_id[-length:]) for other in ends):
+            return run_id[-length:]
+    return run_id

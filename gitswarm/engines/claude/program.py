@@ -19,7 +19,8 @@ MINIMUM = (2, 1, 295)
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)\b", re.MULTILINE)
 _VERSION_S = 20.0
 _OTHERWISE = "is it Claude Code? SWARM_CLAUDE_CLI=PATH and engines.claude.cli say where another one is"
-_INSTALL = "npm install -g @anthropic-ai/claude-code, pip install 'git-swarm[claude]', or SWARM_CLAUDE_CLI=PATH"
+INSTALL_CLAUDE = "npm install -g @anthropic-ai/claude-code"
+_INSTALL = f"{INSTALL_CLAUDE}, pip install 'git-swarm[claude]', or SWARM_CLAUDE_CLI=PATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +45,20 @@ def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first:
     if access.cli is not None:
         path = Path(access.cli).expanduser().absolute()  # sessions stand in another folder
         if not path.is_file():
-            how = "unset SWARM_CLAUDE_CLI, or mend engines.claude.cli"
+            how = "unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
             return Program(None, problem=f"there is no program at {access.cli}", advice=how)
         return _checked(path, env)
-    on_path = shutil.which("claude", path=env.get("PATH"))
-    found = [_bundled(), Path(on_path) if on_path else None]
-    path_found = next((path for path in (found if bundled_first else reversed(found)) if path is not None), None)
+    path_found = located(env, bundled_first=bundled_first)
     if path_found is None:
         return Program(None, problem="there is no claude on this machine", advice=_INSTALL)
     return _checked(path_found, env)
+
+
+def located(env: Mapping[str, str], *, bundled_first: bool) -> Path | None:
+    """Where a `claude` is, unchecked."""
+    on_path = shutil.which("claude", path=env.get("PATH"))
+    found = [_bundled(), Path(on_path) if on_path else None]
+    return next((path for path in (found if bundled_first else reversed(found)) if path is not None), None)
 
 
 def has_sdk() -> bool:

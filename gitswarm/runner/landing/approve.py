@@ -18,7 +18,7 @@ from gitswarm.records.outcome import RunStatus, Status
 from gitswarm.runner.human import ADOPT
 from gitswarm.runner.landing.open_at_end import accepted_concerns
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.refused import Refused, refuse_rehearsal
 from gitswarm.runner.landing.subject import APPROVE, Subject, speaking, subject_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.partial import standing_partial
@@ -49,6 +49,8 @@ def approve_run(
     if refused is not None:
         return refused
     subject = subject_of(session, state)
+    if subject.never:
+        return refuse_rehearsal(session.layout.run_id)
     standing = standing_approval(session.repository, state)
     accepted = accepted_concerns(session, state, accept or {})
     still = [each for each in subject.concerns if each.blocking and each.id not in {one.id for one in accepted}]

@@ -8,7 +8,7 @@ from gitswarm.ledger.approval import Spoken, Word
 from gitswarm.ledger.landed import Landing
 from gitswarm.records.run_id import BRANCH_PREFIX
 from gitswarm.records.run_spec import LandStrategy
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.refused import Refused, refuse_rehearsal
 from gitswarm.worktree.land import Checkout
 
 HEADS = "refs/heads/"
@@ -91,10 +91,7 @@ def short(branch: str) -> str:
 def _unapproved(facts: Facts) -> Refused | None:
     run, word = facts.run, facts.word
     if facts.played and not facts.allow_stub:
-        return Refused(
-            f"{run} is played: engines in mode stub, or a script. It never lands",
-            "git swarm start FLOW --allow-stub   (says before a run that it may)",
-        )
+        return refuse_rehearsal(run)
     if facts.standing is not None:
         return None
     why = {

@@ -1,0 +1,90 @@
+"""A run in few words, as every screen says them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from gitswarm.cli.console import money, plural
+from gitswarm.errors import UsageError
+from gitswarm.ledger.overview import RunOverview
+from gitswarm.records.outcome import RunStatus, Status
+from gitswarm.records.run_id import created_at
+
+_STATES = {RunStatus.UNPROVEN: "not proven"}
+SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")
+"""What a run that succeeded is called when more is known."""
+
+_UNITS = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"))
+
+
+def state_word(found: RunOverview) -> str:
+    """Its state, and of a run that succeeded what became of it."""
+    if found.state is not RunStatus.SUCCEEDED:
+        return _STATES.get(found.state, found.state.value)
+    if found.landed is not None and not found.hint:
+        return "landed"
+    if found.rejected is not None and found.rejected.valid:
+        return "rejected"
+    if found.rehearsal:
+        return "rehearsal"
+    return "approved" if found.approved is not None and found.approved.valid else found.state.value
+
+
+def headline(found: RunOverview) -> str:
+    """`2aa18a  landed: 15 steps, 31 passed, 1200 tokens, $0.12`"""
+    tests = f", {tests_word(found)}" if found.tests is not None else ""
+    used = f"{found.tokens} tokens, {money(found.cost_usd)}"
+    return f"{found.run_id}  {state_word(found)}: {plural(found.steps_executed, 'step')}{tests}, {used}"
+
+
+def about(found: RunOverview) -> str:
+    """`build: Add an answer`"""
+    task = task_title(found)
+    return f"{found.flow}: {task}" if task else found.flow
+
+
+def task_title(found: RunOverview) -> str:
+    """The first line of the task."""
+    return next((line.strip() for line in found.task.splitlines() if line.strip()), "")
+
+
+def tests_word(found: RunOverview) -> str:
+    """`31 passed`; `on earlier code`, where what was tested is not the code that the run has now."""
+    if found.tests is None:
+        return "none have run"
+    passed, summary = found.tests.passed, found.tests.summary
+    words = {True: "tests passed", False: "tests failed", None: "no tests judged"}[passed]
+    said = summary if summary[:1].isdigit() else words
+    return said if found.tests.current else f"{said} on earlier code"
+
+
+def tests_cell(found: RunOverview) -> str:
+    """One count: of what failed, else of what passed."""
+    if found.tests is None:
+        return "-"
+    first = found.tests.summary.partition(",")[0]
+    if first[:1].isdigit():
+        return first
+    return {True: "passed", False: "failed", None: "-"}[found.tests.passed]
+
+
+def mark(outcome: str) -> str:
+    """Of a step, by its status, or its result where it has none."""
+    if outcome in (Status.VERIFIED, "succeeded"):
+        return "✓"
+    return {Status.BLOCKED.value: "✗", "failed": "✗", "skipped": "-"}.get(outcome, "!")
+
+
+def age(run_id: str) -> str:
+    """`3m`, `2h`, `5d`: since the run was created."""
+    seconds = max(int((datetime.now(UTC) - created_at(run_id)).total_seconds()), 0)
+    return next((f"{seconds // length}{unit}" for length, unit in _UNITS if seconds >= length), "now")
+
+
+def count_of(text: str | None, option: str = "-n") -> int | None:
+    """
+    :raises UsageError: it is no number.
+    """
+    if text is not None and not text.isdecimal():
+        raise UsageError(f"{option} {text}: not a number", hint=f"{option} 10")
+    return int(text) if text is not None else None

@@ -1,0 +1,159 @@
+"""The terminal that we write to: its size, whether it gets colours, and git's pager."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TextIO
+
+_USUAL_WIDTH, _USUAL_HEIGHT = 80, 24
+_WIDEST_TEXT = 120
+"""Longer lines of text are hard to read."""
+
+_COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36"}
+_WORDS = {
+    "green": "✓|VERIFIED|succeeded|approved|landed",
+    "red": "✗|BLOCKED|failed|rejected",
+    "yellow": r"!|↺|UNVERIFIED|PARTIAL|not proven|unproven|paused|interrupted|rehearsal|REHEARSAL",
+    "cyan": "running",
+}
+_COLOURED = re.compile(
+    r"(?:(?<=^)|(?<=  )|(?<=^.{6} ))(?:"
+    + "|".join(f"(?P<{colour}>{words})" for colour, words in _WORDS.items())
+    + r")(?=$|  |[,:]? |[,:]$)"
+)
+"""Marks and states where a line, a cell or the name of a run ends: a word in a sentence stays as it is."""
+
+
+@dataclass(slots=True)
+class _Wish:
+    """What `--color` says; `holds`: the terminal whose lines are held back for the pager."""
+
+    color: str = "auto"
+    holds: bool = False
+
+
+_wish = _Wish()
+
+
+def terminal_width() -> int:
+    """Columns: what `COLUMNS` says, else the terminal, else 80."""
+    return _size("COLUMNS", 0) or _USUAL_WIDTH
+
+
+def text_width() -> int:
+    """Columns for text that is wrapped."""
+    return min(terminal_width(), _WIDEST_TEXT)
+
+
+def is_narrow(stream: TextIO) -> bool:
+    """Whether somebody reads the lines in a width that is known: others, logs for one, get them whole."""
+    return bool(os.environ.get("COLUMNS")) or stream.isatty()
+
+
+def _size(variable: str, index: int) -> int:
+    told = os.environ.get(variable, "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    for stream in range(3):
+        try:
+            return os.get_terminal_size(stream)[index]
+        except OSError:
+            continue
+    return 0
+
+
+def painted(line: str, stream: TextIO) -> str:
+    """A line with its marks and states in colour, where that is wanted."""
+    if not has_colours(stream):
+        return line
+    return _COLOURED.sub(lambda found: f"\x1b[{_COLOURS[str(found.lastgroup)]}m{found[0]}\x1b[0m", line)
+
+
+def has_colours(stream: TextIO) -> bool:
+    """`--color`, else NO_COLOR, else `color.swarm` and `color.ui` for a terminal or git's own pager."""
+    if _wish.color != "auto":
+        return _wish.color == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb", "unknown"):
+        return False
+    shown = stream.isatty() or (stream is sys.stdout and (_wish.holds or "GIT_PAGER_IN_USE" in os.environ))
+    return shown and _configured("config", "--get-colorbool", "color.swarm", "true") == "true"
+
+
+@functools.cache
+def _configured(*arguments: str) -> str:
+    """What git says of its configuration; empty where it says nothing."""
+    import subprocess  # noqa: PLC0415 - only on a terminal
+
+    done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace", check=False)
+    return done.stdout.strip()
+
+
+@contextmanager
+def wished(color: str) -> Iterator[None]:
+    """For one command.
+
+    :param color: always, never or auto.
+    """
+    before, _wish.color = _wish.color, color
+    try:
+        yield
+    finally:
+        _wish.color = before
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """Shows what is written to stdout by git's pager, if that is a terminal and it is longer than the screen."""
+    if not sys.stdout.isatty():
+        yield
+        return
+    terminal = sys.stdout
+    held = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", write_through=True)
+    sys.stdout, _wish.holds = held, True
+    try:
+        yield
+    finally:
+        sys.stdout, _wish.holds = terminal, False
+        held.seek(0)
+        _show(held.buffer.read(), terminal)
+
+
+def _show(content: bytes, terminal: TextIO) -> None:
+    pager = _pager() if content.count(b"\n") >= (_size("LINES", 1) or _USUAL_HEIGHT) else None
+    if pager is None or not _is_shown_by(pager, content):
+        terminal.flush()
+        terminal.buffer.write(content)
+        terminal.flush()
+
+
+def _pager() -> str | None:
+    """As git: `pager.swarm`, GIT_PAGER, `core.pager`, PAGER, less. `git --no-pager` is GIT_PAGER=cat."""
+    if os.environ.get("GIT_PAGER") == "cat":
+        return None
+    own = _configured("config", "--get", "pager.swarm")
+    if own.lower() in ("false", "no", "off", "0"):
+        return None
+    pager = own if own.lower() not in ("", "true", "yes", "on", "1") else _configured("var", "GIT_PAGER")
+    return pager if pager not in ("", "cat") else None
+
+
+def _is_shown_by(pager: str, content: bytes) -> bool:
+    """False: there is no such program."""
+    import signal  # noqa: PLC0415 - only for a pager
+    import subprocess  # noqa: PLC0415
+
+    env = {"LESS": "FRX", "LV": "-c", **os.environ}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen(pager, shell=True, stdin=subprocess.PIPE, env=env)  # noqa: S602 - as git does
+        process.communicate(content)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return process.returncode not in (126, 127)

@@ -1,0 +1,84 @@
+"""What test runs of a run said, as its evidence has it, without the models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.approval import is_code
+from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_PYTEST_ENDS = {
+    2: "interrupted, mostly by an error while tests were collected",
+    3: "an internal error of pytest",
+    4: "pytest did not understand its command line or configuration, no test ran",
+    5: "no tests found",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TestsTold:
+    """`passed` None: nothing was judged. `current`: it was the code that the run has now. `summary`: `31 passed`."""
+
+    step: str
+    passed: bool | None
+    current: bool
+    summary: str
+
+
+def last_tests(repository: RepositoryReader, state: RunState) -> TestsTold | None:
+    """The newest run of the project's tests; None: there was none."""
+    for record in reversed(state.steps):
+        evidence = evidence_of_command(repository, state, record)
+        if evidence is None or not _is_of_tests(record, evidence):
+            continue
+        tests = evidence["tests"]
+        passed = tests.get("passed") if isinstance(tests, dict) else None
+        return TestsTold(
+            step=f"{record.flow}/{record.step}",
+            passed=passed if isinstance(passed, bool) else None,
+            current=is_code(repository, record.tree, state.tip_tree),
+            summary=command_summary(record, evidence),
+        )
+    return None
+
+
+def evidence_of_command(
+    repository: RepositoryReader, state: RunState, record: StepRecord
+) -> dict[str, JsonValue] | None:
+    """The evidence of a step that executed a command of the project; None for other steps."""
+    if record.engine != "command":
+        return None
+    content = repository.objects.file(record.tree, record.execution.evidence) or b"{}"
+    where = f"{record.commit[:12]}:{record.execution.evidence}"
+    evidence = parsed(json.loads, content, state.layout, where)
+    tests = evidence.get("tests") if isinstance(evidence, dict) else None
+    return evidence if isinstance(tests, dict) and tests.get("command") else None
+
+
+def _is_of_tests(record: StepRecord, evidence: dict[str, JsonValue]) -> bool:
+    tests = evidence["tests"]
+    command = tests.get("command") if isinstance(tests, dict) else None
+    return isinstance(evidence.get("report"), dict) or "test" in f"{record.step} {command}"
+
+
+def command_summary(record: StepRecord, evidence: JsonValue) -> str:
+    """`31 passed`, `2 failed, 29 passed`; without a report, how the command ended; else the step's summary."""
+    tests = evidence.get("tests") if isinstance(evidence, dict) else None
+    if not isinstance(evidence, dict) or not isinstance(tests, dict) or record.engine != "command":
+        return record.summary
+    report, code, command = evidence.get("report"), tests.get("exit_code"), str(tests.get("command") or "")
+    if isinstance(report, dict) and report.get("total"):
+        kinds = ("failed", "passed", "skipped")
+        counts = ", ".join(f"{report[kind]} {kind}" for kind in kinds if report.get(kind)) or "no test ran"
+        return f"{counts} or more" if report.get("partial") else counts
+    if "pytest" in command and isinstance(code, int) and code in _PYTEST_ENDS:
+        return f"exit code {code}: {_PYTEST_ENDS[code]}"
+    return record.summary

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -145,6 +146,7 @@ def test_a_second_interrupt_ends_the_branches_and_keeps_what_they_left(project: 
         said = ""
         while "Ctrl-C again" not in said:
             said = process.stderr.readline()
+        time.sleep(0.6)  # sooner it is the same keypress
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
     status = project.json("status")

@@ -30,11 +30,19 @@ def drawing(flow: Flow) -> str:
             lines += _wrapped(f"⇇ {step.routing.join_strategy} of {', '.join(step.routing.join_from)}")
         if step.id in beside:
             continue
-        jumps = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None and edge.label]
+        forward = [edge for edge in edges(flow) if edge.source == step.id and edge.limit is None]
         following = names[number + 1] if number + 1 < len(names) else END
-        lines += [f"│   ↳ {edge.target} if {edge.label}" for edge in jumps if edge.target != following]
+        if [edge.target for edge in forward] != [following]:
+            lines += [line for edge in forward for line in _wrapped(f"↳ {_way(edge)}")]
     lines.append("○ end")
     return "\n".join(lines)
+
+
+def _way(edge: Edge) -> str:
+    """Of several, or one that is not the next step: to where, and when."""
+    if edge.label in ("", "else"):
+        return f"{edge.target}{', else' if edge.label else ''}"
+    return f"{edge.target} if {edge.label}"
 
 
 def _wrapped(text: str) -> list[str]:

@@ -52,6 +52,8 @@ FeedbackOption = Annotated[
     ),
 ]
 _ONCE_MORE_S = 0.01
+_ONE_KEYPRESS_S = 0.5
+"""The terminal sends Ctrl-C to `git` and to us, and `git` sends what it got on to us."""
 
 
 def accept_of(given: list[str] | None) -> dict[str, str]:
@@ -147,6 +149,7 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
     is not disturbed."""
     flag = StopFlag()
     interrupted = StopFlag()
+    first = 0.0
 
     def cut_off() -> None:
         if not interrupted.is_set:
@@ -154,10 +157,12 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
             raise RunInterruptedError
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal first
         if flag.is_set:
-            cut_off()
+            if time.monotonic() - first > _ONE_KEYPRESS_S:
+                cut_off()
             return
-        flag.is_set = True
+        flag.is_set, first = True, time.monotonic()
         observer.notice("stopping after this step; Ctrl-C again stops now")
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
@@ -263,7 +268,7 @@ def explain_rehearsal(repository: Repository, state: RunState) -> None:
         *(field("claude", str(claude)) if claude else command_lines("install", INSTALL_CLAUDE)),
         *command_lines("for real", f"git swarm start {' '.join(spec.flows)} --mode cli -m 'TASK'"),
         *command_lines("always", "git config swarm.engines.claude.mode cli"),
-        *told("", f"REHEARSAL: a stub did the work, no model was asked; the result {may}", sys.stderr),
+        *told("", f"STUB MODE, a rehearsal: no model was asked, the result {may}", sys.stderr),
     ]
     for line in lines:
         err(line)

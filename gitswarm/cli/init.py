@@ -47,7 +47,7 @@ def init(
     _tell_worktrees(repository, done)
     if not done.changes and not done.dispatching:
         out("nothing to add: everything is in place")
-    out("take back  git swarm init --undo")
+    out("undo       git swarm init --undo")
     out("in git log git log --notes='swarm/*/routing' shadow/RUN")
 
 

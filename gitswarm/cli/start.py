@@ -143,8 +143,8 @@ def _is_stub(new: NewRun) -> bool:
     return asks and new.spec.settings.default_engine.mode == "stub"
 
 
-_REHEARSAL = "REHEARSAL: a stub does the work, no model is asked; the result cannot land (for real: --mode cli)"
-_ALLOWED = "REHEARSAL: a stub does the work, no model is asked; the result may land (--allow-stub)"
+_REHEARSAL = "STUB MODE, a rehearsal: no model is asked, the result cannot land (for real: --mode cli)"
+_ALLOWED = "STUB MODE, a rehearsal: no model is asked, the result may land all the same (--allow-stub)"
 
 
 def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
@@ -190,7 +190,7 @@ def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
     if flows == ALL and missing:
         there = " ".join(flow for flow in ALL if flow not in missing)
         raise NotFoundError(
-            f"`all` is {', '.join(ALL)}, and there is no {', '.join(missing)} here", hint=f"git swarm start {there}"
+            f"`all` means the flows {', '.join(ALL)}; there is no {', '.join(missing)} here", hint=f"git swarm start {there}"
         )
 
 

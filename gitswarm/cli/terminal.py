@@ -20,7 +20,7 @@ _COLOURS = {"green": "32", "red": "31", "yellow": "33", "cyan": "36"}
 _WORDS = {
     "green": "✓|VERIFIED|succeeded|approved|landed",
     "red": "✗|BLOCKED|failed|rejected",
-    "yellow": r"!|↺|UNVERIFIED|PARTIAL|not proven|unproven|paused|interrupted|rehearsal|REHEARSAL",
+    "yellow": r"!|↺|UNVERIFIED|PARTIAL|not proven|unproven|paused|interrupted|rehearsal|STUB MODE",
     "cyan": "running",
 }
 _COLOURED = re.compile(

@@ -227,7 +227,8 @@ def _unknown_steps(source: YamlSource, script: Script, specs: FrozenSpecs) -> It
     plain = {step for _flow, step in own}
     for name in script.steps:
         if name not in plain and name not in full and not name.rpartition("/")[2].startswith(NODE_PREFIX):
-            known = sorted(full if "/" in name else plain)
+            others = set() if name.startswith("sq-") else set(aside)
+            known = sorted(full if "/" in name else plain - others)
             near = did_you_mean(name, known)
             yield source.problem(("steps", name), f"no step '{name}' in {', '.join(specs.flows)}{near}")
 

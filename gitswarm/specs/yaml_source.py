@@ -219,6 +219,10 @@ def plain_message(item: Any) -> str:
     return str(item["msg"]).removeprefix("Value error, ")
 
 
+_LISTED = 12
+"""Names that are told of those that are known."""
+
+
 def nearest(word: str, known: list[str]) -> str | None:
     """The one of `known` that was probably meant."""
     return next(iter(difflib.get_close_matches(word, known, n=1)), None)
@@ -229,7 +233,8 @@ def did_you_mean(word: str, known: list[str]) -> str:
     near = nearest(word, known)
     if near is not None:
         return f" (did you mean '{near}'?)"
-    return f" (known: {', '.join(sorted(known))})" if known else ""
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f" (known: {', '.join(sorted(known)[:_LISTED])}{more})" if known else ""
 
 
 def _known_keys(model: type[BaseModel]) -> str:

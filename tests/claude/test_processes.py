@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -191,6 +192,7 @@ def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
 def test_the_second_interrupt_ends_it_at_once_and_resume_goes_on(product: Product) -> None:
     with product.standing() as process:
         interrupt(process)
+        time.sleep(0.6)  # sooner it is the same keypress
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(30) == 130
     run = only_run(product.project)

@@ -20,6 +20,6 @@ class Refused:
 def refuse_rehearsal(run: str) -> Refused:
     """What a stub or a script did is not approved, and does not land."""
     return Refused(
-        f"{run} is a rehearsal, the work of a stub or a script and not of a model: it is not approved and does not land",
+        f"{run} is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land",
         "git swarm start FLOW --mode cli   (with a model; --allow-stub lets a rehearsal land)",
     )

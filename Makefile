@@ -38,7 +38,7 @@ soak_crowd := $(CROWD)
 soak_sessions := $(SESSIONS)
 soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(SESSIONS))
 
-.PHONY: demo test unit soak coverage mutants house bench check schemas format clean
+.PHONY: demo test golden unit soak coverage mutants house bench check schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -76,6 +76,9 @@ test: $(CLAUDE) $(FETCHED)  ## the checks and, at the same time, the tests; long
 	wait $$checks; checked=$$?; cat $(VENV)/checks.log; \
 	exit $$((tests ? tests : checked))
 endif
+
+golden: $(STAMP)  ## writes the whole screens and prompts anew that tests compare
+	GOLDEN=write $(PYTEST) $(SPREAD) tests/cli/test_screens.py tests/cli/test_why.py tests/cli/test_wisdom.py tests/specs/test_prompts.py
 
 unit: $(STAMP)  ## the tests that start no process
 	$(PYTEST) $(SPREAD) -m 'unit and not soak' $(UNIT)

@@ -16,7 +16,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
 from gitswarm.cli.here import config_at, read_text, surroundings
-from gitswarm.cli.lines import command_lines, field, hanging, told
+from gitswarm.cli.lines import command_lines, field, hanging, next_lines, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.claude.program import INSTALL_CLAUDE, located
@@ -53,7 +53,6 @@ FeedbackOption = Annotated[
 ]
 _ONCE_MORE_S = 0.01
 _ONE_KEYPRESS_S = 0.5
-"""The terminal sends Ctrl-C to `git` and to us, and `git` sends what it got on to us."""
 
 
 def accept_of(given: list[str] | None) -> dict[str, str]:
@@ -138,9 +137,21 @@ class StopFlag:
     """Set by the first Ctrl-C: stop after this step."""
 
     is_set: bool = False
+    since: float = 0.0
 
     def requested(self) -> bool:
         return self.is_set
+
+    def press(self) -> bool:
+        """Whether it is the first time."""
+        if self.is_set:
+            return False
+        self.is_set, self.since = True, time.monotonic()
+        return True
+
+    def is_pressed_again(self) -> bool:
+        """By another keypress: the terminal sends Ctrl-C to `git` and to us, and `git` hands on what it got."""
+        return time.monotonic() - self.since > _ONE_KEYPRESS_S
 
 
 @contextmanager
@@ -149,21 +160,17 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
     is not disturbed."""
     flag = StopFlag()
     interrupted = StopFlag()
-    first = 0.0
 
-    def cut_off() -> None:
-        if not interrupted.is_set:
+    def cut_off(*, is_wanted: bool = True) -> None:
+        if is_wanted and not interrupted.is_set:
             interrupted.is_set = True
             raise RunInterruptedError
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        nonlocal first
-        if flag.is_set:
-            if time.monotonic() - first > _ONE_KEYPRESS_S:
-                cut_off()
-            return
-        flag.is_set, first = True, time.monotonic()
-        observer.notice("stopping after this step; Ctrl-C again stops now")
+        if flag.press():
+            observer.notice("stopping after this step; Ctrl-C again stops now")
+        else:
+            cut_off(is_wanted=flag.is_pressed_again())
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
         cut_off()
@@ -241,7 +248,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
         out_lines(field("last step", f"{last.flow}/{last.step}: {last.summary.splitlines()[0]}"))
         out_lines(field("because", why.body) if why and why.body else ())
     for command in _next_commands(found):
-        out_lines(field("next", command))
+        out_lines(next_lines("next", command))
     if found.rehearsal or is_played(state):
         explain_rehearsal(repository, state)
 
@@ -265,7 +272,7 @@ def explain_rehearsal(repository: Repository, state: RunState) -> None:
     may = "may land all the same (--allow-stub)" if spec.allow_stub else "cannot land"
     claude = os.environ.get("SWARM_CLAUDE_CLI") or located(os.environ, bundled_first=False)
     lines = [
-        *(field("claude", str(claude)) if claude else command_lines("install", INSTALL_CLAUDE)),
+        *([f"  claude    {claude}"] if claude else command_lines("install", INSTALL_CLAUDE)),
         *command_lines("for real", f"git swarm start {' '.join(spec.flows)} --mode cli -m 'TASK'"),
         *command_lines("always", "git config swarm.engines.claude.mode cli"),
         *told("", f"STUB MODE, a rehearsal: no model was asked, the result {may}", sys.stderr),

@@ -66,6 +66,12 @@ def field(name: str, value: str) -> list[str]:
     return hanging(f"  {name:<9} ", value)
 
 
+def next_lines(name: str, command: str) -> list[str]:
+    """As `field`, for a command that is never broken; what is said about it in brackets comes below."""
+    typed, gap, about = with_short_ids(command).partition("   ")
+    return [f"  {name:<9} {typed}", *(field("", about) if gap else [])]
+
+
 def command_lines(name: str, command: str) -> list[str]:
     """As `field`, for a command that can be copied also where it takes several lines."""
     lines = [f"  {name:<9} "]

@@ -190,7 +190,8 @@ def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
     if flows == ALL and missing:
         there = " ".join(flow for flow in ALL if flow not in missing)
         raise NotFoundError(
-            f"`all` means the flows {', '.join(ALL)}; there is no {', '.join(missing)} here", hint=f"git swarm start {there}"
+            f"`all` means the flows {', '.join(ALL)}; there is no {', '.join(missing)} here",
+            hint=f"git swarm start {there}",
         )
 
 

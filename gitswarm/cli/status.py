@@ -11,7 +11,7 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, err, money, out, out_bytes, out_json, out_lines, plural, table
-from gitswarm.cli.lines import command_lines, field
+from gitswarm.cli.lines import command_lines, field, next_lines
 from gitswarm.cli.opened import CountOption, JsonFlag, RunArgument, reader_here
 from gitswarm.cli.run_words import SUCCESSORS, age, count_of, state_word, task_title, tests_cell, tests_word
 from gitswarm.cli.terminal import terminal_width
@@ -57,12 +57,12 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("rejected", _spoken(found.rejected)),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("branch", found.branch),
-        ("worktree", found.worktree or "none (git swarm resume makes it again)"),
     ]
     for name, value in rows:
         out_lines(field(name, value) if value else ())
+    out(f"  worktree  {found.worktree or 'none (git swarm resume makes it again)'}")
     out_lines(command_lines("diff", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"))
-    out_lines(field("hint", found.hint) if found.hint else ())
+    out_lines(next_lines("hint", found.hint) if found.hint else ())
 
 
 def _question(found: RunOverview) -> str:

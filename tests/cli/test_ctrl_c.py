@@ -62,8 +62,6 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return gated(tmp_path_factory.mktemp("ctrl_c"), FLOW, STEPS)
 
 
-
-
 @pytest.mark.parametrize("number", range(TIMES))
 def test_one_keypress_lets_the_step_end(waiting: Project, number: int) -> None:
     terminal = Terminal(waiting)

@@ -94,7 +94,9 @@ class Shelf:
         for commit, sign in {**known, self.base: "b", self.tip: "e"}.items():
             for length in (40, 12, 9, 8):
                 text = re.sub(rf"\b{commit[:length]}\b", sign * length, text)
-        text = text.replace(self.run, "run-20260101-000000-abcdef").replace(str(self.project.root.parent), "/there")
+        for run, name in ((self.run, "abcdef"), (self.newest, "fedcba")):
+            text = text.replace(run, f"run-20260101-000000-{name}").replace(run[-6:], name)
+        text = text.replace(str(self.project.root.parent), "/there")
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-01-01T00:00:00.000Z", text)
         text = re.sub(r"^\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000", text, flags=re.MULTILINE)
         text = re.sub(r"\b(\d+ms|\d+\.\ds)\b", "0ms", text)
@@ -114,7 +116,11 @@ def project_with_flows(folder: Path) -> Project:
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    project = project_with_flows(tmp_path_factory.mktemp("shelf"))
+    return make_shelf(tmp_path_factory.mktemp("shelf"))
+
+
+def make_shelf(folder: Path) -> Shelf:
+    project = project_with_flows(folder)
     project.swarm("start", "hello", "-m", "Say hi", "--script", project.script(SCRIPT))
     run = only_run(project)
     project.swarm("start", "short", "--script", project.script("{}"))
@@ -130,42 +136,6 @@ def columns(line: str) -> int:
 
 
 # --- log --------------------------------------------------------------------------------------------------------
-
-
-def test_log(shelf: Shelf) -> None:
-    table = re.sub(r" (time|0ms) +", r" \1  ", shelf.shown("log", shelf.run))
-    assert re.sub(r"(a second try|CC-1 has to|failed)\b.*…", r"\1…", table) == (
-        "run-20260101-000000-abcdef  succeeded, 9 steps, 1500 tokens, $0.01\n"
-        "#  step              outcome     time  commit    summary\n"
-        "1  hello/write       VERIFIED    0ms  11111111  changed a[0] and [b], see [/c]\n"
-        "2  hello/critique    UNVERIFIED  0ms  22222222  CC-1 has to…\n"
-        "3  hello/write@2     VERIFIED    0ms  33333333  a second try…\n"
-        "4  hello/critique@2  VERIFIED    0ms  44444444  no findings\n"
-        "5  hello/test        UNVERIFIED  0ms  55555555  failed…\n"
-        "6  hello/write@3     VERIFIED    0ms  66666666  a second try…\n"
-        "7  hello/critique@3  VERIFIED    0ms  77777777  no findings\n"
-        "8  hello/test@2      VERIFIED    0ms  88888888  passed: echo 1 passed\n"
-        "9  hello/done        VERIFIED    0ms  99999999  fine\n"
-    )
-
-
-def test_log_fits_80_columns(shelf: Shelf) -> None:
-    lines = ask(shelf.project, "log", shelf.run).stdout.splitlines()
-    assert [line for line in lines if columns(line) > 80] == []
-
-
-def test_log_oneline(shelf: Shelf) -> None:
-    assert shelf.shown("log", shelf.run, "--oneline") == (
-        "111111111 hello/write VERIFIED changed a[0] and [b], see [/c]\n"
-        "222222222 hello/critique UNVERIFIED CC-1 has to be mended, and the greeting…\n"
-        "333333333 hello/write@2 VERIFIED a second try with a summary that is muc…\n"
-        "444444444 hello/critique@2 VERIFIED no findings\n"
-        "555555555 hello/test UNVERIFIED failed (exit code 1): echo 1 failed; ex…\n"
-        "666666666 hello/write@3 VERIFIED a second try with a summary that is muc…\n"
-        "777777777 hello/critique@3 VERIFIED no findings\n"
-        "888888888 hello/test@2 VERIFIED passed: echo 1 passed\n"
-        "999999999 hello/done VERIFIED fine\n"
-    )
 
 
 LOG_KEYS = [
@@ -224,103 +194,6 @@ def test_log_json_has_every_step_and_where_it_led(shelf: Shelf) -> None:
 
 
 # --- show -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("step", "shown"),
-    [
-        pytest.param(
-            "write@1",
-            "hello/write  VERIFIED  commit 111111111111  (#1)\n"
-            "  by        code-implementer, claude-step/stub, claude-stub\n"
-            "  took      0ms, 1500 tokens, $0.01\n"
-            "  summary   changed a[0] and [b], see [/c]\n"
-            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/impl_changes_summary.md\n"
-            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/notes.md\n"
-            "  modified  src/app.py  +1 -1\n"
-            "  led to    critique: the only way on (fast_path)\n"
-            "  changes   git swarm diff 1 --run run-20260101-000000-abcdef\n",
-            id="an author",
-        ),
-        pytest.param(
-            "critique@1",
-            "hello/critique  UNVERIFIED  commit 222222222222  (#2)\n"
-            "  by        code-critic, claude-step/stub, claude-stub\n"
-            "  took      0ms, 0 tokens, $0.00\n"
-            "  summary   CC-1 has to be mended, and the greeting wants a mark that says how glad we are\n"
-            "  concern   CC-1: [says] hi without an exclamation mark\n"
-            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/code_critique.md\n"
-            "  led to    write: loop_iteration:1 (deterministic)\n"
-            "  changes   git swarm diff 2 --run run-20260101-000000-abcdef\n",
-            id="a critic",
-        ),
-        pytest.param(
-            "test@1",
-            "hello/test  UNVERIFIED  commit 555555555555  (#5)\n"
-            "  by        command, command/local, none\n"
-            "  took      0ms, 0 tokens, $0.00\n"
-            "  summary   failed (exit code 1): echo 1 failed; exit 1\n"
-            "  tests     echo 1 failed; exit 1: failed\n"
-            "  verdict   REJECT about hello/critique, hello/write, score 0.4\n"
-            '            claimed_verified_with_failures: said "status VERIFIED"; '
-            "echo 1 failed; exit 1 ended with exit code 1\n"
-            "  blocking  tests_red@hello/test: `echo 1 failed; exit 1` ended with exit code 1\n"
-            "  output    1 failed\n"
-            "  led to    write: no condition holds: default (deterministic)\n"
-            "  changes   git swarm diff 5 --run run-20260101-000000-abcdef\n",
-            id="a command",
-        ),
-        pytest.param(
-            "write@2",
-            "hello/write@2  VERIFIED  commit 333333333333  (#3)\n"
-            "  by        code-implementer, claude-step/stub, claude-stub\n"
-            "  took      0ms, 0 tokens, $0.00\n"
-            "  summary   a second try with a summary that is much too long to stand in one line of a terminal\n"
-            "  deleted   README.md  +0 -1\n"
-            "  modified  src/app.py  +1 -1\n"
-            "  added     src/logo.bin  binary\n"
-            "  led to    critique: the only way on (fast_path)\n"
-            "  changes   git swarm diff 3 --run run-20260101-000000-abcdef\n",
-            id="every kind of change",
-        ),
-        pytest.param(
-            "done",
-            "hello/done  VERIFIED  commit 999999999999  (#9)\n"
-            "  by        build-cleanup, claude-step/stub, claude-stub\n"
-            "  took      0ms, 0 tokens, $0.00\n"
-            "  summary   fine\n"
-            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/ac_status.json\n"
-            "  artifact  .swarm/runs/run-20260101-000000-abcdef/hello/build_receipt.json\n"
-            "  led to    the end: the flow is complete (fast_path)\n"
-            "  changes   git swarm diff 9 --run run-20260101-000000-abcdef\n",
-            id="the last step",
-        ),
-    ],
-)
-def test_show(shelf: Shelf, step: str, shown: str) -> None:
-    assert shelf.shown("show", step, "--run", shelf.run) == shown
-
-
-def test_show_routing(shelf: Shelf) -> None:
-    shown = re.sub(r"in \d+\.\dms", "in 0ms", shelf.shown("show", "test@1", "--routing", "--run", shelf.run))
-    assert re.sub(r"work:[0-9a-f]{16}", f"work:{'0' * 16}", shown) == (
-        "hello/test  UNVERIFIED  (#5)\n"
-        "1. hello/test -> hello/write: branch\n"
-        "   because   no condition holds: default\n"
-        "   decided   deterministic, mode assist, in 0ms\n"
-        "   at        2026-01-01T00:00:00.000Z\n"
-        "   ways      > taken, * taken when nobody else decides; priority, id, reason\n"
-        "                 70  branch:done   if evidence.tests.passed\n"
-        "             >*  70  branch:write  no condition holds\n"
-        "                 40  advance:done  at its maximum of 2\n"
-        "   not taken branch:done   evidence.tests.passed is false\n"
-        "             advance:done  another one was taken\n"
-        "   if        evidence.tests.passed\n"
-        "             is false (for done)\n"
-        "   loop      pass 1 of at most 2\n"
-        "   stall     no stall: 1 pass with the same work, 3 are a stall\n"
-        "             (work:0000000000000000)\n"
-    )
 
 
 @pytest.mark.parametrize(
@@ -447,20 +320,6 @@ def test_diff_evidence_has_the_run_s_files_too(shelf: Shelf) -> None:
 # --- status, list, path -----------------------------------------------------------------------------------------
 
 
-def test_status(shelf: Shelf) -> None:
-    assert shelf.shown("status", shelf.run) == (
-        "run-20260101-000000-abcdef  succeeded\n"
-        "  flow      hello\n"
-        "  now       -\n"
-        "  next      -\n"
-        "  steps     4 completed, 1500 tokens, $0.01\n"
-        "  branch    shadow/run-20260101-000000-abcdef\n"
-        "  worktree  /there/repo.swarm/run-20260101-000000-abcdef\n"
-        "  review    git diff bbbbbbbbbbbb...shadow/run-20260101-000000-abcdef -- ':(top,exclude).swarm/runs'\n"
-        "  try       git swarm diff run-20260101-000000-abcdef\n"
-    )
-
-
 STATUS: dict[str, Any] = {
     "run_id": "run-20260101-000000-abcdef",
     "state": "succeeded",
@@ -482,6 +341,10 @@ STATUS: dict[str, Any] = {
     "landed": None,
     "question": None,
     "open_concerns": [],
+    "task": "Say hi",
+    "tests": {"step": "hello/test", "passed": True, "current": True, "summary": "1 passed"},
+    "steps_executed": 9,
+    "rehearsal": True,
 }
 
 
@@ -495,15 +358,6 @@ def test_list_json_is_a_list_of_these_newest_first(shelf: Shelf) -> None:
     assert (newest["run_id"], list(newest)) == (shelf.newest, [*STATUS, "disk_bytes"])
     assert oldest.pop("disk_bytes") > 0
     assert oldest == STATUS
-
-
-def test_list(shelf: Shelf) -> None:
-    shown = shelf.shown("list").replace(shelf.newest, "run-20260101-000000-ffffff")
-    assert re.sub(r"  [0-9.]+[KMG] +", "  80K   ", shown) == (
-        "run                         state      flow   steps  cost   disk  next\n"
-        "run-20260101-000000-ffffff  succeeded  short  1      $0.00  80K   -\n"
-        "run-20260101-000000-abcdef  succeeded  hello  4      $0.01  80K   -\n"
-    )
 
 
 def test_list_without_runs_says_how_to_start_one(project: Project) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from gitswarm.records.text import columns
 from tests.conftest import Project
+from tests.golden import check_golden
 from tests.operations.test_wisdom import FILES, learned, learning, proposal
 from tests.projects import ask, new_project
 
@@ -53,7 +54,7 @@ def shown(project: Project, words: str) -> str:
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_screen(wise: Project, name: str) -> None:
     text = shown(wise, SCREENS[name])
-    assert text == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    check_golden(GOLDEN / f"{name}.txt", text)
     assert max(map(columns, text.splitlines())) <= 80
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -21,6 +20,7 @@ from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.model_policy import ModelWish, choose_model
 from gitswarm.specs.template import critics_of, template_id
+from tests.golden import check_golden
 from tests.tables import table
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -124,13 +124,9 @@ def test_critics_and_their_authors_are_told_of_each_other(name: str) -> None:
 
 @table("name", GOLDEN_STEPS)
 def test_a_prompt_is_word_for_word_the_golden_one(name: str) -> None:
-    """After a wanted change: GOLDEN=write pytest tests/specs/test_prompts.py"""
     prompt = compiled(name).prompt
     text = f"── system\n{prompt.system}\n── user\n{prompt.user}\n"
-    path = GOLDEN / f"{name.replace('/', '.')}.txt"
-    if os.environ.get("GOLDEN") == "write":
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    check_golden(GOLDEN / f"{name.replace('/', '.')}.txt", text)
 
 
 def test_the_same_inputs_give_the_same_hash_whatever_the_run_and_the_day() -> None:

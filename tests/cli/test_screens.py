@@ -1,0 +1,105 @@
+"""What people see at 60, 80 and 120 columns, without colour: whole screens. After a wanted change: `make golden`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gitswarm.records.text import columns
+from tests.cli.test_reading import SCRIPT, Shelf, make_shelf
+from tests.conftest import Project
+from tests.golden import check_golden
+from tests.projects import ask
+
+GOLDEN = Path(__file__).parent / "golden"
+WIDTHS = (60, 80, 120)
+TIMED = ("log", "showing", "progress", "executing")
+SCREENS = {
+    "list": ("list",),
+    "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
+    "status": ("status", "RUN"),
+    "log": ("log", "RUN"),
+    "log-last": ("log", "RUN", "-n", "2"),
+    "log-oneline": ("log", "RUN", "--oneline"),
+    "log-graph": ("log", "RUN", "--graph"),
+    "show-author": ("show", "write@1", "--run", "RUN"),
+    "show-changes": ("show", "write@2", "--run", "RUN"),
+    "show-critic": ("show", "critique@1", "--run", "RUN"),
+    "show-failed": ("show", "test@1", "--run", "RUN"),
+    "show-last": ("show", "done", "--run", "RUN"),
+    "show-routing": ("show", "test@1", "--routing", "--run", "RUN"),
+    "approve": ("approve", "RUN"),
+    "land": ("land", "RUN"),
+    "rollback": ("rollback", "write@1", "--run", "RUN", "--dry-run"),
+    "verify": ("verify", "RUN"),
+    "unknown-step": ("show", "99", "--run", "RUN"),
+}
+FAILS = """\
+steps:
+  write: {write: {a.txt: "1\\n"}, summary: wrote a file}
+  critique: {status: VERIFIED, summary: no findings}
+  test:
+    - {run: ["for n in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 1"]}
+    - {run: ["echo still red; exit 1"]}
+"""
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    return make_shelf(tmp_path_factory.mktemp("screens"))
+
+
+@pytest.fixture(autouse=True)
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everything takes as long, and was as long ago."""
+    for name in TIMED:
+        monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "1.0s")
+    monkeypatch.setattr("gitswarm.cli.progress._SHOWN_MS", 0)
+    monkeypatch.setattr("gitswarm.cli.status.age", lambda _run: "3m")
+    yield
+
+
+def at(project: Project, width: int) -> Project:
+    return replace(project, env={**project.env, "COLUMNS": str(width), "SWARM_CLAUDE_CLI": "/there/claude"})
+
+
+def screen(shelf: Shelf, width: int, *arguments: str) -> str:
+    """What a terminal shows of stdout and, below it, stderr; ids and places replaced by others as long."""
+    words = [shelf.run if word == "RUN" else word for word in arguments]
+    answer = ask(at(shelf.project, width), *words)
+    said = f"$ git swarm {' '.join(arguments)}\n{answer.stdout}"
+    text = shelf.plain(said + (f"-- stderr --\n{answer.stderr}" if answer.stderr else ""))
+    text = re.sub(r"in \d+\.\dm?s", "in 1.0ms", text)
+    text = re.sub(r"work:[0-9a-f]{16}", f"work:{'0' * 16}", text)
+    return re.sub(r"\b[0-9a-f]{12}\b", "0" * 12, text)
+
+
+def check_width(text: str, width: int) -> None:
+    """No line wraps by accident: only paths and commands, which are copied, may be longer."""
+    copied = ("worktree", "hint: git", "claude ", "  for real", "$ git", "  artifact", "tampered")
+    assert [line for line in text.splitlines() if columns(line) > width and not line.strip().startswith(copied)] == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screen(shelf: Shelf, name: str, width: int) -> None:
+    text = screen(shelf, width, *SCREENS[name])
+    check_golden(GOLDEN / f"{name}-{width}.txt", text)
+    check_width(text, width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("name", "script"), [("start", SCRIPT), ("start-fails", FAILS)])
+def test_a_start(shelf: Shelf, name: str, script: str, width: int) -> None:
+    project = at(shelf.project, width)
+    answer = ask(project, "start", "hello", "-m", "Say hi", "--script", project.script(script))
+    run = str(project.json("list")[0]["run_id"])
+    text = f"$ git swarm start hello -m 'Say hi'\n{answer.stderr}-- stdout --\n{answer.stdout}"
+    text = shelf.plain(text.replace(run, shelf.run).replace(run[-6:], shelf.run[-6:]))
+    project.swarm("discard", run, "--force")
+    check_golden(GOLDEN / f"{name}-{width}.txt", text)
+    check_width(text, width)

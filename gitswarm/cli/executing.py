@@ -16,7 +16,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
 from gitswarm.cli.here import config_at, read_text, surroundings
-from gitswarm.cli.lines import command_lines, field, hanging, next_lines, told
+from gitswarm.cli.lines import command_lines, fact, hanging, next_lines, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.claude.program import INSTALL_CLAUDE, located
@@ -224,7 +224,7 @@ def concern_lines(concerns: Iterable[ConcernFields]) -> list[str]:
     return [
         line
         for concern in ordered
-        for line in field("blocking" if concern.blocking else "warning", f"{concern.id}: {concern.fact}")
+        for line in fact("blocking" if concern.blocking else "warning", f"{concern.id}: {concern.fact}")
     ]
 
 
@@ -241,14 +241,14 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     out_lines(concern_lines(found.open_concerns))
     deployed = deployed_as(repository, state)
     if deployed is not None:
-        out_lines(field(*deployed))
+        out_lines(fact(*deployed))
     last = state.last_step
     if last is not None and status in (RunStatus.FAILED, RunStatus.PAUSED, RunStatus.INTERRUPTED):
         why = parse_message(repository.objects.commit(state.tip).message)
-        out_lines(field("last step", f"{last.flow}/{last.step}: {last.summary.splitlines()[0]}"))
-        out_lines(field("because", why.body) if why and why.body else ())
+        out_lines(fact("last step", f"{last.flow}/{last.step}: {last.summary.splitlines()[0]}"))
+        out_lines(fact("because", why.body) if why and why.body else ())
     for command in _next_commands(found):
-        out_lines(next_lines("next", command))
+        out_lines(next_lines(f"{'next':<11}", command))
     if found.rehearsal or is_played(state):
         explain_rehearsal(repository, state)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import escaped, out
+from gitswarm.cli.console import escaped, out, out_verbatim
 from gitswarm.cli.live_events import events_as_they_come, events_so_far, place
 from gitswarm.cli.opened import RunArgument, open_run
 from gitswarm.records.event import LoggedEvent
@@ -28,7 +28,7 @@ def events(
 
 def _print_event(event: LoggedEvent, *, as_json: bool) -> None:
     if as_json:
-        out(escaped(event.to_line().decode().rstrip("\n")))
+        out_verbatim(escaped(event.to_line().decode().rstrip("\n")))
         return
     where = place(event.flow_key, event.step_id, event.iteration)
     about = ", ".join(f"{key}={_short(value)}" for key, value in event.payload.items() if value not in (None, ""))

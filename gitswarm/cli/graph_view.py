@@ -15,7 +15,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind
 from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Decision
-from gitswarm.records.text import columns
+from gitswarm.records.text import columns, shorten
 
 _NAME_WIDTH = 32
 _LEAD_WIDTH = 9
@@ -227,8 +227,8 @@ def _laid_out(rows: Sequence[_Row]) -> list[str]:
         if row.is_heading:
             lines.append(row.text)
         elif row.number:
-            first = f"{left} {row.number:>{number}}  {padded(row.name, name)}  {row.outcome:<{outcome}}  "
-            lines += hanging(first, row.text)
+            first = f"{left} {row.number:>{number}}  {padded(shorten(row.name, name), name)}  "
+            lines += hanging(f"{first}{row.outcome:<{outcome}}  ", row.text)
         else:
             lines += hanging(f"{left} {'':>{number}}  ", row.text)
     return lines

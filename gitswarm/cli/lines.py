@@ -66,10 +66,15 @@ def field(name: str, value: str) -> list[str]:
     return hanging(f"  {name:<9} ", value)
 
 
-def next_lines(name: str, command: str) -> list[str]:
-    """As `field`, for a command that is never broken; what is said about it in brackets comes below."""
+def fact(name: str, value: str) -> list[str]:
+    """`name       value`, wrapped: a line of the result of a command."""
+    return hanging(f"{name:<11}", value)
+
+
+def next_lines(first: str, command: str) -> list[str]:
+    """A command is never broken; what is said about it in brackets comes below."""
     typed, gap, about = with_short_ids(command).partition("   ")
-    return [f"  {name:<9} {typed}", *(field("", about) if gap else [])]
+    return [f"{first}{typed}", *(hanging(" " * columns(first), about) if gap else [])]
 
 
 def command_lines(name: str, command: str) -> list[str]:

@@ -86,7 +86,7 @@ class PlainProgress(SilentObserver):
         below = self._below.pop((record.flow, record.step, record.execution.iteration), Below())
         evidence = evidence_of_command(self._repository, state, record) if self._repository else None
         first = f"{mark(step_outcome(record))} {record.number:>2} {name:<{_NAME}}  "
-        took = f"  {duration(below.took_ms)}" if below.took_ms and below.took_ms >= _SHOWN_MS else ""
+        took = f"  {duration(below.took_ms)}" if below.took_ms is not None and below.took_ms >= _SHOWN_MS else ""
         self.tell(first, command_summary(record, evidence), took)
         for text in below.lines(record.summary):
             self.say(text)

@@ -153,6 +153,7 @@ def _loop(decision: Decision) -> list[str]:
     ends_loop = decision.decision in (Action.LOOP, Action.BRANCH, Action.REPEAT) or any(
         candidate.candidate_id.startswith("loop:") for candidate in decision.candidates
     )
+    ends_loop = ends_loop or (state is not None and state.iteration > 1)
     told = f"pass {state.iteration} of at most {state.max_iterations}" if state and ends_loop else ""
     return labelled("loop", told) if told else []
 

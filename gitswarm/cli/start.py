@@ -143,7 +143,7 @@ def _is_stub(new: NewRun) -> bool:
     return asks and new.spec.settings.default_engine.mode == "stub"
 
 
-_REHEARSAL = "STUB MODE, a rehearsal: no model is asked, the result cannot land (for real: --mode cli)"
+_REHEARSAL = "STUB MODE, a rehearsal: no model is asked, nothing can land. Real: --mode cli"
 _ALLOWED = "STUB MODE, a rehearsal: no model is asked, the result may land all the same (--allow-stub)"
 
 

@@ -62,7 +62,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         out_lines(field(name, value) if value else ())
     out(f"  worktree  {found.worktree or 'none (git swarm resume makes it again)'}")
     out_lines(command_lines("diff", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"))
-    out_lines(next_lines("hint", found.hint) if found.hint else ())
+    out_lines(next_lines(f"  {'hint':<9} ", found.hint) if found.hint else ())
 
 
 def _question(found: RunOverview) -> str:

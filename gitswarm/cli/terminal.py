@@ -53,8 +53,8 @@ def text_width() -> int:
 
 
 def is_narrow(stream: TextIO) -> bool:
-    """Whether somebody reads the lines in a width that is known: others, logs for one, get them whole."""
-    return bool(os.environ.get("COLUMNS")) or stream.isatty()
+    """Whether somebody reads the lines on a terminal: others, logs for one, get them whole."""
+    return stream.isatty()
 
 
 def _size(variable: str, index: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, out, out_json, out_json_line
+from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_verbatim
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps
 from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run
 from gitswarm.cli.spoken import Line, in_words, line_of, placed, transcript_lines
@@ -43,7 +43,7 @@ def _print_lines(lines: Iterable[Line], *, as_json: bool) -> None:
         if as_json:
             out_json_line(line)
         else:
-            out(in_words(line))
+            out_verbatim(harmless(in_words(line)))
 
 
 def _followed(opened: Opened, step: str | None) -> Iterator[Line]:

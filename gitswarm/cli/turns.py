@@ -14,7 +14,9 @@ _BACK = (Action.LOOP, Action.REPEAT)
 OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
 _GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
 _RESIGNED = ("max_iterations_reached", "no_further_help")
-_PASSED = re.compile(r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?")
+_PASSED = re.compile(
+    r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?|side by side"
+)
 _CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
 _ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
 

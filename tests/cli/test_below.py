@@ -65,7 +65,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 def test_while_it_is_executed(watched: Watched) -> None:
     assert [line[:62].rstrip() for line in watched.seen] == [
         "  1 f/write@1                  VERIFIED   ID  ok",
-        "    fork -> left, right side by side: side by side",
+        "     → left, right in parallel",
         "  2 f/left@1                   VERIFIED   ID  ok",
         "right conflicts in same.txt: its code is left out",
         "  3 f/right@1                  PARTIAL    ID  ok",

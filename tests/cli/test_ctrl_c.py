@@ -30,7 +30,7 @@ class Terminal:
         self.pid, self._fd = pty.fork()
         if self.pid == 0:  # pragma: no cover - becomes the command
             os.chdir(project.root)
-            os.execvpe("git", command, {**project.env, "TERM": "xterm", "COLUMNS": "80"})
+            os.execvpe("git", command, {**project.env, "TERM": "xterm", "COLUMNS": "80"})  # noqa: S606
 
     def press_ctrl_c(self) -> None:
         os.write(self._fd, b"\x03")

@@ -40,17 +40,16 @@ ENDS = (event(EventKind.STEP_END), event(EventKind.STEP_ERROR))
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, "    retry 2 of 3 in 4 s: 529 overloaded_error"),
-        ({"wait_s": 0.5}, "    retry 2 of 3 in 0.5 s: 529 overloaded_error"),
-        ({"reason": "no answer " * 20 + "\nmore"}, f"    retry 2 of 3 in 4 s: {'no answer ' * 5}no a…"),
+        ({}, "     retry 2 of 3 in 4 s: 529 overloaded_error"),
+        ({"wait_s": 0.5}, "     retry 2 of 3 in 0.5 s: 529 overloaded_error"),
+        ({"reason": "no answer " * 20 + "\nmore"}, f"     retry 2 of 3 in 4 s: {('no answer ' * 20).rstrip()}"),
     ],
 )
-def test_a_retry_is_a_line_of_at_most_80_columns(
+def test_a_retry_is_one_whole_line_in_a_log(
     capsys: pytest.CaptureFixture[str], changes: Mapping[str, JsonValue], line: str
 ) -> None:
     PlainProgress().event(event(EventKind.ENGINE_RETRY, {**RETRY, **changes}))
     assert capsys.readouterr().err == f"{line}\n"
-    assert columns(line) <= 80
 
 
 def moving_line(

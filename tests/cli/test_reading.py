@@ -94,8 +94,7 @@ class Shelf:
         for commit, sign in {**known, self.base: "b", self.tip: "e"}.items():
             for length in (40, 12, 9, 8):
                 text = re.sub(rf"\b{commit[:length]}\b", sign * length, text)
-        for run, name in ((self.run, "abcdef"), (self.newest, "fedcba")):
-            text = text.replace(run, f"run-20260101-000000-{name}").replace(run[-6:], name)
+        text = text.replace(self.run, "run-20260101-000000-abcdef").replace(self.run[-6:], "abcdef")
         text = text.replace(str(self.project.root.parent), "/there")
         text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-01-01T00:00:00.000Z", text)
         text = re.sub(r"^\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000", text, flags=re.MULTILINE)
@@ -294,7 +293,7 @@ def test_diff_is_git_s_own(shelf: Shelf) -> None:
 
 def test_diff_is_what_the_printed_line_shows(shelf: Shelf) -> None:
     status = ask(shelf.project, "status", shelf.run).stdout
-    (line,) = re.findall(r"review +(git diff .*)", status)
+    (line,) = re.findall(r"diff +(git diff (?:.*\\\n)?.*)", status)
     done = subprocess.run(
         ["sh", "-c", line], cwd=shelf.project.root, env=dict(shelf.project.env), capture_output=True, check=True
     )
@@ -342,7 +341,7 @@ STATUS: dict[str, Any] = {
     "question": None,
     "open_concerns": [],
     "task": "Say hi",
-    "tests": {"step": "hello/test", "passed": True, "current": True, "summary": "1 passed"},
+    "tests": {"step": "hello/test", "passed": True, "current": True, "summary": "passed: echo 1 passed"},
     "steps_executed": 9,
     "rehearsal": True,
 }
@@ -457,7 +456,10 @@ def test_following_a_run_that_is_killed_ends_with_a_hint(tmp_path: Path) -> None
             run.send_signal(signal.SIGKILL)
             _rest, said = following.communicate(timeout=60)
     open_nobody_s_gate(project)
-    assert (following.returncode, said) == (0, f"hint: nobody executes this run now: git swarm resume {run_id}\n")
+    assert (following.returncode, said) == (
+        0,
+        f"hint: git swarm resume {run_id[-6:]}   (no process executes this run now)\n",
+    )
 
 
 def test_following_a_resumed_run_shows_what_events_shows(tmp_path: Path) -> None:
@@ -496,15 +498,12 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
     project = project_with_flows(tmp_path)
     done = project.swarm("start", "short", "--script", project.script("default: {fail: model overloaded}"), code=4)
     run = only_run(project)
-    base = project.git("rev-parse", "main")
-    assert done.stdout == (
-        f"{run} failed: 1 step, 0 tokens, $0.00\n"
+    assert re.sub(r"in [\d.]+m?s", "in 0ms", done.stdout) == (
+        f"{run[-6:]} failed: 1 step in 0ms, no changes, 0 tokens, $0.00\n"
         "last step  short/look: model overloaded\n"
         "because    short/look failed: model overloaded\n"
-        f"go on      git swarm resume {run}\n"
-        f"look       git swarm log {run}\n"
-        f"review     git swarm diff {run}\n"
-        f"with git   git diff {base[:12]}...shadow/{run} -- ':(top,exclude).swarm/runs'\n"
+        f"next       git swarm log {run[-6:]}\n"
+        f"next       git swarm resume {run[-6:]}\n"
     )
     status = json.loads(ask(project, "status", "--json").stdout)
     assert {key: status[key] for key in ("state", "next_step", "steps_completed", "last_error", "hint")} == {

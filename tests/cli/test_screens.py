@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,13 +53,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 
 @pytest.fixture(autouse=True)
-def _one_moment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Everything takes as long, and was as long ago."""
+def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything takes as long, and was as long ago; what is written is on a terminal."""
     for name in TIMED:
-        monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "1.0s")
+        monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "0ms")
     monkeypatch.setattr("gitswarm.cli.progress._SHOWN_MS", 0)
+    for name in ("lines", "progress"):
+        monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)
     monkeypatch.setattr("gitswarm.cli.status.age", lambda _run: "3m")
-    yield
 
 
 def at(project: Project, width: int) -> Project:
@@ -73,6 +73,7 @@ def screen(shelf: Shelf, width: int, *arguments: str) -> str:
     answer = ask(at(shelf.project, width), *words)
     said = f"$ git swarm {' '.join(arguments)}\n{answer.stdout}"
     text = shelf.plain(said + (f"-- stderr --\n{answer.stderr}" if answer.stderr else ""))
+    text = text.replace(shelf.newest[-6:], "fedcba")
     text = re.sub(r"in \d+\.\dm?s", "in 1.0ms", text)
     text = re.sub(r"work:[0-9a-f]{16}", f"work:{'0' * 16}", text)
     return re.sub(r"\b[0-9a-f]{12}\b", "0" * 12, text)

@@ -55,6 +55,6 @@ def test_a_stored_run_is_resumed_to_the_same_end(tmp_path: Path, run: str) -> No
     if run == TAKEN_BACK:
         expected = {**expected, "out": expected["out"].replace("$0.03", "$0.05")}
     if run == BLOCKED:
-        go_on = f"go on      git swarm resume {run.replace('20261122', '<id>')}"
+        go_on = f"next       git swarm resume {run.replace('20261122', '<id>')}"
         expected = {**expected, "out": expected["out"].replace(go_on, f"{go_on} -m 'ANSWER'")}
     assert resumed(_unpacked(tmp_path / "copy"), run) == expected

@@ -152,15 +152,15 @@ def test_a_dry_run_says_what_goes_and_changes_nothing(three: Project) -> None:
 
     assert said.splitlines() == [
         f"{run} back to three/one@1",
-        "would go   step three/two: second",
-        "would go   step three/three: third",
+        "undone     three/two: second",
+        "undone     three/three: third",
         "changes    a.txt",
         "changes    b.txt",
         "changes    c.txt",
         "changes    d/x",
         "changes    link",
         "set aside  new.txt (not committed)",
-        "stays      every other file that git ignores",
+        "kept       every other file that git ignores",
     ]
     assert (files(worktree), three.git("for-each-ref")) == before
 

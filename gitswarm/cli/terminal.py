@@ -57,6 +57,11 @@ def is_narrow(stream: TextIO) -> bool:
     return stream.isatty()
 
 
+def is_screen() -> bool:
+    """Whether a person looks on: then ids are short. A log or another program gets them whole."""
+    return sys.stdout.isatty() or sys.stderr.isatty() or _wish.holds or "GIT_PAGER_IN_USE" in os.environ
+
+
 def _size(variable: str, index: int) -> int:
     told = os.environ.get(variable, "")
     if told.isdecimal() and int(told):

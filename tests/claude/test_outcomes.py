@@ -55,7 +55,7 @@ def test_with_the_right_key_a_run_goes_on(one: Project, loopback: Loopback, mode
     assert (status["state"], status["last_error"]) == ("failed", said)
     assert status["hint"] == f"git swarm resume {status['run_id']}"
     assert f"last step  one/work: {said}\n" in done.stdout
-    assert f"go on      {status['hint']}\n" in done.stdout
+    assert f"next       {status['hint']}\n" in done.stdout
     having(project, **RIGHT).swarm(*status["hint"].split()[2:])
     assert outcomes(project) == [("work", 1, "UNVERIFIED"), ("work", 2, "VERIFIED")]
     assert KEY not in done.stdout + done.stderr
@@ -84,7 +84,7 @@ def test_a_usage_limit_pauses_the_run_until_it_is_resumed(
     assert done.stdout.splitlines()[1:4] == [
         f"last step  one/work: {said}",
         "because    work met a usage limit, which resets at 2100-01-01 00:00 UTC",
-        f"go on      {status['hint']}",
+        f"next       {status['hint']}",
     ]
     assert f"  error     {said}\n" in ask(project, "status").stdout
     assert outcomes(project) == [("work", 1, "PARTIAL")]

@@ -458,7 +458,7 @@ def test_following_a_run_that_is_killed_ends_with_a_hint(tmp_path: Path) -> None
     open_nobody_s_gate(project)
     assert (following.returncode, said) == (
         0,
-        f"hint: git swarm resume {run_id[-6:]}   (no process executes this run now)\n",
+        f"hint: git swarm resume {run_id}   (no process executes this run now)\n",
     )
 
 
@@ -499,11 +499,11 @@ def test_a_failed_run_says_what_failed_and_how_to_go_on(tmp_path: Path) -> None:
     done = project.swarm("start", "short", "--script", project.script("default: {fail: model overloaded}"), code=4)
     run = only_run(project)
     assert re.sub(r"in [\d.]+m?s", "in 0ms", done.stdout) == (
-        f"{run[-6:]} failed: 1 step in 0ms, no changes, 0 tokens, $0.00\n"
+        f"{run} failed: 1 step in 0ms, no changes, 0 tokens, $0.00\n"
         "last step  short/look: model overloaded\n"
         "because    short/look failed: model overloaded\n"
-        f"next       git swarm log {run[-6:]}\n"
-        f"next       git swarm resume {run[-6:]}\n"
+        f"next       git swarm log {run}\n"
+        f"next       git swarm resume {run}\n"
     )
     status = json.loads(ask(project, "status", "--json").stdout)
     assert {key: status[key] for key in ("state", "next_step", "steps_completed", "last_error", "hint")} == {

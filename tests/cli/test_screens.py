@@ -58,6 +58,7 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TIMED:
         monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "0ms")
     monkeypatch.setattr("gitswarm.cli.progress._SHOWN_MS", 0)
+    monkeypatch.setattr("gitswarm.cli.short_ids.is_screen", lambda: True)
     for name in ("lines", "progress"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)
     monkeypatch.setattr("gitswarm.cli.status.age", lambda _run: "3m")

@@ -118,7 +118,7 @@ def test_of_a_run_that_is_killed_it_tells_what_there_is_and_how_to_go_on(tmp_pat
     assert (follower.returncode, rest, hint) == (
         0,
         "",
-        f"hint: git swarm resume {run_id[-6:]}   (no process executes this run now)\n",
+        f"hint: git swarm resume {run_id}   (no process executes this run now)\n",
     )
     later = ask(project, "transcript", "--follow")
     assert (later.code, later.stdout, later.stderr) == (0, seen, hint)

@@ -40,8 +40,8 @@ def test_it_is_a_commit_of_the_run_about_its_parent_and_that_ones_code(project: 
         f"changes    2 files, +2 -1 since {run.head()[:12]}\n"
         "tests      no tests have run on this code\n"
         f"code       {approved} in {before[:12]}\n"
-        "note       played by a stub or a script: no model did this work\n"
-        f"go on      git swarm land {run.id}\n"
+        "note       a stub or a script did this work, not a model\n"
+        f"next       git swarm land {run.id}\n"
     )
     tidy(run)
 
@@ -256,12 +256,14 @@ def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: P
     assert said[2:4] == ["left out   src/key.py: a secret (github-token)", f"{run.id} approved"]
 
 
-def test_of_a_played_run_it_says_that_it_never_lands(project: Project) -> None:
+def test_a_rehearsal_is_not_approved(project: Project) -> None:
     run = make_run(with_flow(project), allow=False)
-    assert run.approve().stdout.splitlines()[-2:] == [
-        "lands      never: it was played, and not started with --allow-stub",
-        f"go on      git swarm diff {run.id}",
-    ]
+    before = run.world()
+    said = run.approve(code=1).stderr.splitlines()
+    assert said[0].startswith(f"git-swarm: {run.id} is a rehearsal, done by a stub or a script, not by a model")
+    assert said[1].startswith("hint: git swarm start FLOW --mode cli")
+    assert run.world() == before
+    run.approve("--reject", "-m", "a rehearsal")
 
 
 def test_only_a_flow_that_asks_models_is_called_a_stub(project: Project) -> None:

@@ -62,11 +62,11 @@ REFUSED: dict[str, tuple[Facts, str]] = {
     ),
     "played": (
         replace(FACTS, played=True),
-        "run-1 is played: engines in mode stub, or a script. It never lands",
+        "run-1 is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land",
     ),
     "played, not approved": (
         replace(FACTS, played=True, standing=None, word=None),
-        "run-1 is played: engines in mode stub, or a script. It never lands",
+        "run-1 is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land",
     ),
     "no target": (
         replace(FACTS, target=None, tip=None),

@@ -242,7 +242,10 @@ def test_a_played_run_never_lands_unless_that_was_allowed_at_its_start(project: 
     run.approve()
     before = run.world()
     reason, _files, hint = refusal(run.land(code=1))
-    assert reason == f"{run.id} is played: engines in mode stub, or a script. It never lands"
+    assert (
+        reason
+        == f"{run.id} is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land"
+    )
     assert hint == "git swarm start FLOW --allow-stub"
     assert run.world() == before
 
@@ -254,7 +257,7 @@ def test_a_dry_run_only_says_what_would_happen(project: Project) -> None:
     assert run.land("--dry-run").stdout == (
         f"{run.id} would land on main (squash)\n"
         f"approved   {run.approved[:12]} by human\n"
-        f"go on      git swarm land {run.id}\n"
+        f"next       git swarm land {run.id}\n"
     )
     assert (run.world(), run.tip) == (before, tip)
 

@@ -82,7 +82,7 @@ def test_a_merge_that_nothing_contradicts_is_landed(project: Project) -> None:
 @pytest.mark.parametrize(
     ("verdict", "options", "why"),
     [
-        pytest.param("MERGE", (), "is played", id="played, without --allow-stub"),
+        pytest.param("MERGE", (), "is a rehearsal", id="played, without --allow-stub"),
         pytest.param("MERGE", ("--allow-stub",), "nobody has approved", id="a blocking concern is open"),
     ],
 )

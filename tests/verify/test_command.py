@@ -12,7 +12,7 @@ def test_a_sound_run(run: Run) -> None:
     answer = ask(run.project, "verify")
     assert (answer.code, answer.stdout, answer.stderr) == (
         0,
-        "verified 9 commits\n",
+        "9 commits verified, no changes found\n",
         f"hint: git swarm verify {run.run} --tip COMMIT   (a commit that you know from elsewhere)\n",
     )
 
@@ -21,7 +21,9 @@ def test_relative_to_a_trusted_tip(run: Run) -> None:
     commit = run.named()["small/write@2"]
     answer = ask(run.project, "verify", run.run[-6:], "--tip", commit[:12])
     assert (answer.code, answer.stderr) == (0, "")
-    assert answer.stdout == f"verified 9 commits\nrelative to {commit}; what came after it stands for itself\n"
+    assert answer.stdout == (
+        f"9 commits verified, no changes found\ncompared with {commit}; later commits are known only here\n"
+    )
 
 
 def test_findings_are_one_line_each_and_end_with_what_to_type(run: Run) -> None:
@@ -71,7 +73,10 @@ def test_warnings_alone_are_no_failure(run: Run) -> None:
     run.project.git("update-ref", "-d", run.layout.events_notes)
     answer = ask(run.project, "verify")
     missing = f"{run.layout.events_notes} is missing: the run's notes cannot be compared"
-    assert (answer.code, answer.stdout) == (0, f"- - warning notes: {missing}\nverified 9 commits, 1 warning\n")
+    assert (answer.code, answer.stdout) == (
+        0,
+        f"- - warning notes: {missing}\n9 commits verified, no changes found, 1 warning\n",
+    )
 
 
 def test_damage_is_explained_by_git(run: Run) -> None:

@@ -18,7 +18,7 @@ def test_init_prints_every_line_that_it_adds(world: World) -> None:
         f"+ .git/hooks/pre-push  the push guard, {len(guard)} lines",
         "+ .swarm/config.yaml",
         *(f"    {line}" for line in config),
-        "take back  git swarm init --undo",
+        "undo       git swarm init --undo",
         "in git log git log --notes='swarm/*/routing' shadow/RUN",
     ]
 

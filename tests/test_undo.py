@@ -151,7 +151,7 @@ def test_a_dry_run_says_what_goes_and_changes_nothing(three: Project) -> None:
     said = three.swarm("rollback", "one", "--dry-run").stdout
 
     assert said.splitlines() == [
-        f"{run} back to three/one@1",
+        f"{run} would go back to three/one@1",
         "undone     three/two: second",
         "undone     three/three: third",
         "changes    a.txt",

@@ -239,7 +239,6 @@ def test_without_an_approval_nothing_lands(project: Project) -> None:
 
 def test_a_played_run_never_lands_unless_that_was_allowed_at_its_start(project: Project) -> None:
     run = make_run(with_flow(project), allow=False)
-    run.approve()
     before = run.world()
     reason, _files, hint = refusal(run.land(code=1))
     assert reason.startswith(f"{run.id} is a rehearsal, done by a stub or a script, not by a model")

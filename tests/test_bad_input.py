@@ -170,7 +170,7 @@ def test_a_user_flow_with_changes_that_are_not_committed_runs_as_committed_and_s
     base = project.commit({FLOW_FILE: flow})
     project.write({FLOW_FILE: flow + "  - {id: more, station: fixer}\n"})
     lines = project.swarm("start", "hello").stderr.splitlines()
-    assert lines[1] == f"note: the run starts from {base[:8]}; uncommitted changes here are not in it"
+    assert lines[1] == f"note: the run starts from {base[:8]}; uncommitted changes here are not part of it"
     assert [entry["step"] for entry in json.loads(ask(project, "log", "--json").stdout)] == ["look"]
 
 

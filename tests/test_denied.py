@@ -56,7 +56,7 @@ def test_a_denied_call_stands_in_events_transcript_and_on_the_screen(project: Pr
     project.commit({FLOW_FILE: yaml.safe_dump(flow("one", step("work")))})
     script = project.script(yaml.safe_dump({"steps": {"work": {"run": ["git stash"]}}}))
     done = project.swarm("start", "one", "--script", script)
-    assert "\n    denied Bash: git-stash: " in done.stderr
+    assert "\n     denied Bash: git-stash: " in done.stderr
     told = [json.loads(line) for line in project.swarm("events", "--json").stdout.splitlines()]
     ends = [event["payload"] for event in told if event["kind"] == "tool_end"]
     assert [(end["success"], end["blocked"], end["blocked_reason"].split(":")[0]) for end in ends] == [

@@ -1,4 +1,5 @@
-"""Runs that an earlier version stored are read, verified and resumed as that version did it."""
+"""Runs that an earlier version stored are read, verified and resumed as that version did it; what people see of them
+(`graph`, `--routing`, the summary) is as today's version words it."""
 
 from __future__ import annotations
 
@@ -40,11 +41,12 @@ def test_a_stored_run_reads_and_verifies_as_it_did(stored: Corpus, run: str) -> 
     expected = {name: said for name, said in FORMAT_1[run].items() if name != "resumed"}
     if run == TAKEN_BACK:
         expected["status"] = expected["status"].replace('"cost_usd": 0.01,', '"cost_usd": 0.03,')
-        expected["graph"] = [expected["graph"][0].replace("$0.01", "$0.03"), *expected["graph"][1:]]
     if run == BLOCKED:
         expected["status"] = expected["status"].replace(f'resume {run}"', f"resume {run} -m 'ANSWER'\"")
     found = answers(stored, run)
     status = json.loads(found["status"])
+    for name in ("task", "tests", "steps_executed", "rehearsal"):  # what later versions say beside it
+        del status[name]
     assert (status.pop("question") is None, status.pop("open_concerns")) == (status["state"] != "paused", [])
     assert {**found, "status": json.dumps(status, indent=2, ensure_ascii=False) + "\n"} == expected
 
@@ -52,9 +54,4 @@ def test_a_stored_run_reads_and_verifies_as_it_did(stored: Corpus, run: str) -> 
 @pytest.mark.parametrize("run", sorted(FORMAT_1))
 def test_a_stored_run_is_resumed_to_the_same_end(tmp_path: Path, run: str) -> None:
     expected = FORMAT_1[run]["resumed"]
-    if run == TAKEN_BACK:
-        expected = {**expected, "out": expected["out"].replace("$0.03", "$0.05")}
-    if run == BLOCKED:
-        go_on = f"next       git swarm resume {run.replace('20261122', '<id>')}"
-        expected = {**expected, "out": expected["out"].replace(go_on, f"{go_on} -m 'ANSWER'")}
     assert resumed(_unpacked(tmp_path / "copy"), run) == expected

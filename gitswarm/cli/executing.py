@@ -237,7 +237,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     facts = [f"{plural(found.steps_executed, 'step')} in {duration(executed.took_ms)}"]
     facts += [tests_word(found)] if found.tests else []
     facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
-    out_lines(hanging("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}"))
+    out_lines(told("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
     out_lines(concern_lines(found.open_concerns))
     deployed = deployed_as(repository, state)
     if deployed is not None:

@@ -146,7 +146,7 @@ def _tell_landing(run: str, done: Delivered) -> None:
 def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
     out(f"{run} has landed on {short(target)} already, as {commit[:12]}")
     if reverted_by is not None:
-        out(f"reverted   by {reverted_by[:12]}: landing it again takes the command below")
+        out(f"reverted   by {reverted_by[:12]}: it does not land again by itself")
         out(f"again      git revert {reverted_by[:12]}   (on {short(target)})")
 
 

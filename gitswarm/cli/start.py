@@ -221,7 +221,8 @@ def _detach(repository: Repository, asked: Asked) -> None:
     with create_run(repository, new, around) as (_session, state):
         layout = state.layout
     log = execute_in_background(repository, layout, asked.until)
-    out(f"{layout.run_id} runs in the background; its output is in {log}")
+    out(f"{layout.run_id} runs in the background")
+    out(f"log        {log}")
     out(f"next       git swarm transcript --follow --run {layout.run_id}")
     out(f"stop       git swarm stop {layout.run_id}")
 

@@ -44,7 +44,7 @@ def test_commands(offered: Callable[..., list[str]]) -> None:
 
 
 def test_options(offered: Callable[..., list[str]]) -> None:
-    assert offered("log", "--") == ["--json", "--oneline", "--graph", "--help"]
+    assert offered("log", "--") == ["--max-count", "--json", "--oneline", "--graph", "--color", "--help"]
     assert offered("start", "--m") == ["--message", "--mode", "--model"]
 
 

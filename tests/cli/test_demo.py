@@ -134,8 +134,8 @@ def test_it_shows_progress_says_where_things_are_and_its_five_commands_work(
     ]
     progress = shown.stderr.splitlines()
     assert progress[0] == f"demo project {tmp_path}/a new folder"
-    assert progress[1].startswith("*** STUB MODE")
-    assert sum(1 for line in progress if re.match(r" *\d+ build/", line)) == len(STORY)
+    assert progress[1].startswith("STUB MODE, a rehearsal")
+    assert sum(1 for line in progress if re.match(r"[✓!] +\d+ ", line)) == len(STORY)
     looked = subprocess.run(
         ["sh", "-e"],
         input="\n".join(shown.commands),
@@ -147,7 +147,7 @@ def test_it_shows_progress_says_where_things_are_and_its_five_commands_work(
     )
     assert (looked.returncode, looked.stderr) == (0, "")
     for seen in (
-        "build/implement@2",
+        "implement@2",
         "CC-1 critical",
         "+def _cut(slug: str, limit: int) -> str:",
         "1. critique_code -> implement: loop (deterministic): loop_iteration:1",

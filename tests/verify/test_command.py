@@ -13,7 +13,7 @@ def test_a_sound_run(run: Run) -> None:
     assert (answer.code, answer.stdout, answer.stderr) == (
         0,
         "9 commits verified, no changes found\n",
-        f"hint: git swarm verify {run.run} --tip COMMIT   (a commit that you know from elsewhere)\n",
+        f"hint: git swarm verify {run.run} --tip COMMIT   (compares it with a tip that you noted elsewhere)\n",
     )
 
 

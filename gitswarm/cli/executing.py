@@ -16,7 +16,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
 from gitswarm.cli.here import config_at, read_text, surroundings
-from gitswarm.cli.lines import command_lines, fact, hanging, next_lines, told
+from gitswarm.cli.lines import command_lines, fact, next_lines, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.claude.program import INSTALL_CLAUDE, located

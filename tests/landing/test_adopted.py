@@ -22,7 +22,7 @@ def sound(run: Run) -> bool:
 def test_edits_become_a_step_and_the_run_stays_succeeded(project: Project) -> None:
     run = edited(project)
     answer = ask(project, "resume", run.id, "--adopt")
-    assert (answer.code, answer.stdout.partition(" in ")[0]) == (0, f"{run.id} succeeded: 2 steps")
+    assert (answer.code, answer.stdout.partition(" in ")[0]) == (0, f"{run.id} succeeded: 1 step")
     assert run.status()["state"] == "succeeded"
     assert run.steps() == [("make@1", "VERIFIED"), ("adopt@1", "UNVERIFIED")]
     assert run.trailers(f"{run.tip}^")["Swarm-Agent"] == "human"

@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 CLAUDE := $(VENV)/.claude-installed
 WORKERS ?= auto
 # What tests need beside Python packages; the only part of the test run that needs a network.
-FETCHED := $(VENV)/sdists/.fetched $(VENV)/git-lfs/.fetched
+FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched)
 
 # Tests make and flush 100,000s of small files: in memory, where 8 GB of it are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 2>/dev/null && echo /dev/shm)
@@ -64,6 +64,10 @@ $(VENV)/sdists/.fetched: tests/fetch_sdists.py $(STAMP)
 
 $(VENV)/git-lfs/.fetched: tests/fetch_git_lfs.sh $(STAMP)
 	sh tests/fetch_git_lfs.sh $(VENV)/git-lfs
+	touch $@
+
+$(VENV)/bubblewrap/.fetched: tests/fetch_bubblewrap.sh $(STAMP)
+	sh tests/fetch_bubblewrap.sh $(VENV)/bubblewrap
 	touch $@
 
 ifdef T

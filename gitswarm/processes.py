@@ -16,6 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+from gitswarm.containment import UNCONTAINED, Containment, is_wall, program_below
+
 if TYPE_CHECKING:
     import psutil
 
@@ -35,6 +37,7 @@ class CommandLimits:
 
     timeout_s: float
     output_bytes: int = 50_000
+    containment: Containment = UNCONTAINED
 
     def __post_init__(self) -> None:
         if self.output_bytes < 100:
@@ -98,7 +101,8 @@ def run_shell(
         return CommandOutcome(ending, exit_code, kept.text(), round((time.monotonic() - started) * 1000), error)
 
     try:
-        child = _start(command, cwd, env)
+        argv = limits.containment.wrap(["sh", "-c", command])
+        child = _start(argv, cwd, env, limits.containment.depth)
     except OSError as error:
         return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
     except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
@@ -232,9 +236,9 @@ class _KeptOutput:
         return f"{head}\n[… {left_out} bytes left out …]\n{tail}"
 
 
-def _start(command: str, cwd: Path, env: Mapping[str, str]) -> _Child:
+def _start(argv: list[str], cwd: Path, env: Mapping[str, str], depth: int) -> _Child:
     process = subprocess.Popen(
-        ["sh", "-c", command],
+        argv,
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
@@ -244,7 +248,7 @@ def _start(command: str, cwd: Path, env: Mapping[str, str]) -> _Child:
     )
     output = cast("IO[bytes]", process.stdout)
     os.set_blocking(output.fileno(), False)
-    return _Child(process, output)
+    return _Child(process, output, depth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +257,7 @@ class _Child:
 
     process: subprocess.Popen[bytes]
     output: IO[bytes]
+    depth: int
 
     def run(self, deadline: float, take: Callable[[bytes], None]) -> bool:
         """Whether the leader ended in time. In any case, also when interrupted, the whole group is ended."""
@@ -307,7 +312,7 @@ class _Child:
         """SIGTERM, a grace and SIGKILL for whoever is left, and reap. An interrupt cuts the grace short."""
         group = self.process.pid
         try:
-            if _signal_group(group, signal.SIGTERM):
+            if self._terminate(group):
                 deadline = time.monotonic() + _GRACE_S
                 if self.process.poll() is None:  # a full pipe must not keep it from ending
                     self._follow(deadline, take)
@@ -319,6 +324,15 @@ class _Child:
                 _await_group(group, time.monotonic() + _GRACE_S)
             if self.process.poll() is not None:
                 _reap_adopted(group)
+
+    def _terminate(self, group: int) -> bool:
+        """SIGTERM, to the program itself where it is confined: its wall would fall at once, and it with it."""
+        inside = program_below(group, self.depth) if self.depth and self.process.poll() is None else None
+        if inside is None:
+            return _signal_group(group, signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(inside, signal.SIGTERM)
+        return True
 
 
 def _discard(_chunk: bytes) -> None:
@@ -376,7 +390,8 @@ def _end_each(processes: list[psutil.Process]) -> None:
 
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            process.terminate()
+            if not is_wall(process):
+                process.terminate()
     left = _await_each(processes)
     for process in left:
         with contextlib.suppress(psutil.Error):

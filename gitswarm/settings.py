@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
@@ -15,7 +15,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
 from gitswarm.records.instructions import INSTRUCTION_FILES
-from gitswarm.records.policy import PolicyRules
+from gitswarm.records.policy import PolicyRules, SandboxRule, plain_switch
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
     ClaudeSettings,
@@ -48,6 +48,8 @@ _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
 _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
+_ORDERED = {("policy", "sandbox"): get_args(SandboxRule)}
+"""Values from loose to strict: a person's never loosens what the team wrote."""
 _FORGE = ("review", "forge")
 
 
@@ -357,7 +359,14 @@ def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
         value = {**_get(merged, path), **value}
     if path in _STRICTER:
         value = value or merged.get(path[0], {}).get(path[1], False)
+    if path in _ORDERED:
+        value = _stricter(_ORDERED[path], plain_switch(value), _get(merged, path[:1]).get(path[1]))
     _put(merged, path, value)
+
+
+def _stricter(known: tuple[str, ...], said: Any, team: Any) -> Any:
+    team = plain_switch(team)
+    return team if said in known and team in known and known.index(team) > known.index(said) else said
 
 
 def _get(merged: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

@@ -29,6 +29,8 @@ GIT_CONFIG = """\
     defaultBranch = main
 [commit]
     gpgsign = false
+[swarm "policy"]
+    sandbox = off
 """
 
 

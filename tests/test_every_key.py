@@ -34,6 +34,7 @@ from tests.proven import test_closing_tests
 from tests.routed import MAKER, quest
 from tests.routes import test_navigator, test_sidequests
 from tests.safety import test_environment
+from tests.safety.sandbox import test_policy_key
 from tests.specs.test_every_key import ROWS
 from tests.tables import table
 from tests.worktree import test_setup
@@ -218,6 +219,8 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "PolicySection.env": test_environment.test_a_command_is_told_which_variable_it_did_not_get,
     "PolicySection.deny": test_denied.test_a_team_and_a_person_forbid_more,
     "PolicySection.protected_paths": test_denied.test_a_team_and_a_person_forbid_more,
+    "PolicySection.sandbox": test_policy_key.test_require_refuses_without_and_leaves_nothing,
+    "PolicySection.sandbox_binds": test_policy_key.test_binds_are_read_and_not_written,
     "SecretRules.allow_paths": test_guarantee_7_secrets.test_a_team_may_allow_paths,
     "DeployRules.target": test_targets.test_the_configured_target_counts_before_the_runs_own,
     "DeployRules.strategy": test_strategies.test_the_configured_strategy_counts_and_the_command_line_before_it,

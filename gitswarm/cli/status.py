@@ -50,6 +50,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("within", "; ".join(map(_within, found.stack))),
         ("steps", f"{plural(found.steps_executed, 'step')}, {found.tokens} tokens, {money(found.cost_usd)}"),
         ("tests", f"{tests_word(found)}{f' ({found.tests.step})' if found.tests else ''}"),
+        ("sandbox", found.sandbox or ""),
         ("error", found.last_error or ""),
         ("question", _question(found)),
         *((_severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),

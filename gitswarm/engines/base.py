@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event
@@ -78,8 +79,8 @@ class StepRequest:
     `decide` is asked before every tool call; what it denies is not carried out. `ended` is set when nobody waits
     for the step any more: who waits inside an engine waits for that too. `scrub`: for output that is cut, as half a
     secret is not found any more. `withheld`: names of variables that a person has set and the step does not get.
-    `scratch`: where the engine may make folders of its own; the next owner of the run
-    removes what is left there."""
+    `scratch`: where the engine may make folders of its own; the next owner of the run removes what is left there.
+    `containment`: of every process that works for the step."""
 
     execution: Execution
     executed: int
@@ -98,6 +99,7 @@ class StepRequest:
     command: CommandOrder | None = None
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
     scrub: Scrub = field(default=str, compare=False)
+    containment: Containment = UNCONTAINED
 
 
 def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
@@ -109,8 +111,8 @@ def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
 @dataclass(frozen=True, slots=True)
 class RouteTerms:
     """Of a session that only answers, about an execution that `flow_key`, `step_id` and `execution` name as in
-    `StepRequest`. `worktree`: its working directory; it reads and changes nothing there. `scratch` as in
-    `StepRequest`. It has no tools."""
+    `StepRequest`. `worktree`: its working directory; it reads and changes nothing there. `scratch` and `containment`
+    as in `StepRequest`. It has no tools."""
 
     flow_key: str
     step_id: str
@@ -121,6 +123,7 @@ class RouteTerms:
     env: Mapping[str, str]
     decide: Decide = no_tools
     scrub: Scrub = str
+    containment: Containment = UNCONTAINED
 
 
 @dataclass(frozen=True, slots=True)

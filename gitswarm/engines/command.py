@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import time
 from collections.abc import Collection, Sequence
 
@@ -94,11 +95,15 @@ def _is_readable(order: CommandOrder, outputs: Sequence[str]) -> bool:
 
 
 def _reports(order: CommandOrder) -> dict[str, bytes]:
-    """The files that the command left where it was asked to."""
+    """The files that the command left where it was asked to. A link would have us read what the command may not."""
     folder = order.reports
     if folder is None:
         return {}
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.stat().st_size <= _REPORT_BYTES)
+    files = (
+        path
+        for path in sorted(folder.rglob("*"))
+        if stat.S_ISREG((about := path.lstat()).st_mode) and about.st_size <= _REPORT_BYTES
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 

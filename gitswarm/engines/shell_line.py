@@ -50,8 +50,9 @@ def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: flo
 
     def act(given: Given) -> ToolOutcome:
         nonlocal ended
-        limits = CommandLimits(timeout_s=timeout_s, output_bytes=_OUTPUT_BYTES)
         called = line if asked and given["command"] == shown else str(given["command"])
+        reports = (order.reports,) if order is not None and order.reports is not None else ()
+        limits = CommandLimits(timeout_s, _OUTPUT_BYTES, request.containment.opened(write=reports))
         done = run_shell(called, cwd=request.worktree, env=request.env, limits=limits)
         ended = LineEnd(done.ending, done.exit_code)
         said = done.output if done.error is None else f"{done.output}{done.error}"

@@ -25,6 +25,7 @@ from gitswarm.ledger.stored_json import (
     concern_fields,
     decisions_after,
     limited_until,
+    sandbox_of,
     spec_fields,
     standing_after,
 )
@@ -64,7 +65,8 @@ class LandedOn:
 class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
-    the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands."""
+    the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands. `sandbox`: what confined its
+    last step; None: nobody asked."""
 
     run_id: str
     state: RunStatus
@@ -90,6 +92,7 @@ class RunOverview:
     tests: TestsTold | None = None
     steps_executed: int = 0
     rehearsal: bool = False
+    sandbox: str | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
         return asdict(self)
@@ -135,6 +138,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         tests=last_tests(repository, state),
         steps_executed=sum(1 for record in state.steps if not record.by_command),
         rehearsal=never_lands(spec, state),
+        sandbox=_sandbox(repository, state),
     )
 
 
@@ -269,6 +273,14 @@ def _last_error(repository: RepositoryReader, state: RunState) -> str | None:
         return None
     stopped = last.result is Result.FAILED or (state.end is RunStatus.PAUSED and _is_limited(repository, state, last))
     return last.summary if stopped else None
+
+
+def _sandbox(repository: RepositoryReader, state: RunState) -> str | None:
+    last = next((step for step in reversed(state.steps) if step.engine not in (KERNEL, "human")), None)
+    content = None if last is None else repository.objects.file(last.tree, last.execution.receipt)
+    if last is None or content is None:
+        return None
+    return sandbox_of(parsed(json.loads, content, state.layout, f"{last.commit[:12]}:{last.execution.receipt}"))
 
 
 def _is_limited(repository: RepositoryReader, state: RunState, step: StepRecord) -> bool:

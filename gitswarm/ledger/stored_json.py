@@ -149,6 +149,12 @@ def limited_until(receipt: JsonValue) -> str | None:
     return until if isinstance(until, str) else None
 
 
+def sandbox_of(receipt: JsonValue) -> str | None:
+    """What confined the programs of the step; None: nobody asked for anything."""
+    name = receipt.get("sandbox") if isinstance(receipt, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def failed_output(receipt: JsonValue) -> str | None:
     """What the last command said that git-swarm ran for the step; None: it did not fail, or there was none."""
     if not isinstance(receipt, dict) or receipt.get("engine") not in RUNS_COMMANDS:

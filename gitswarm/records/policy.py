@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
-from pydantic import JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from gitswarm.records.base import Record
+
+
+def plain_switch(said: object) -> object:
+    """`off` is a boolean to YAML."""
+    return "off" if said is False else said
+
+
+SandboxRule = Literal["off", "auto", "require"]
+"""From the loosest to the strictest."""
 
 
 class PolicyRules(Record):
@@ -16,11 +26,15 @@ class PolicyRules(Record):
     `deny`: beginnings of commands (`npm publish`, `terraform *`), compared word by word, with globs.
     `protected_paths`: globs from the top of the worktree (`infra/**`) that no agent may change.
     `env`: names of environment variables, with globs, that agents and the project's commands get too.
+    `sandbox`: whether agents and commands are confined by the operating system: where that works, always, never.
+    `sandbox_binds`: folders and files that they may read besides (`/srv/data`, `~/.m2`).
     """
 
     deny: tuple[str, ...] = ()
     protected_paths: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    sandbox: Annotated[SandboxRule, BeforeValidator(plain_switch)] = "auto"
+    sandbox_binds: tuple[Annotated[str, Field(pattern=r"^(/|~/)")], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,9 @@ class ContextUse(Record):
     priorities: dict[str, int]
 
 
+_OPTIONAL = ("error", "routing", "tools_allowed", "model_rule", "context", "outcome", "placeholders", "sandbox")
+
+
 class Receipt(Record):
     """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md)."""
 
@@ -117,17 +120,14 @@ class Receipt(Record):
     context: ContextUse | None = None
     outcome: EngineOutcome | None = None
     placeholders: tuple[str, ...] | None = None
+    sandbox: str | None = None
 
     def to_json(self, run_format: int = 2) -> bytes:
         """Optional fields are absent, not null; an unknown cost is null, never 0.
 
         :param run_format: of the run that the receipt is stored in.
         """
-        absent = {
-            name
-            for name in ("error", "routing", "tools_allowed", "model_rule", "context", "outcome", "placeholders")
-            if getattr(self, name) is None
-        }
+        absent = {name for name in _OPTIONAL if getattr(self, name) is None}
         plain: dict[str, JsonValue] = self.model_dump(mode="json", exclude=absent)
         return pretty_json(plain if run_format > 1 else {**plain, **self._in_format_1()})
 

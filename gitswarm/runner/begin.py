@@ -19,6 +19,7 @@ from gitswarm.records.base import timestamp
 from gitswarm.records.event import Event, EventKind, LoggedEvent
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.text import shorten
+from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.engines import build_engines, claude_profile, refuse_impossible
@@ -57,6 +58,7 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
         engines=build_engines(new.specs.script, around.clock, claude),
         around=replace(around, observer=DiscreetObserver(around.observer, redactor)),
         redactor=redactor,
+        sandbox=sandbox_for(new.spec.settings.policy, around.env),
     )
 
 
@@ -67,6 +69,7 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
     """
     with create_run(repository, new, around) as (session, state):
         shadow = prepare_worktree(session)
+        mention_sandbox(session)
         session.around.observer.opened(state, str(shadow.path))
         place = Workplace.of(session, shadow)
         return carry_on(session, place, state, decide_next(session, state))
@@ -78,6 +81,7 @@ def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> Non
     """
     claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
     refuse_impossible(new.spec.settings, build_engines(new.specs.script, around.clock, claude), around.env)
+    sandbox_for(new.spec.settings.policy, around.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
 

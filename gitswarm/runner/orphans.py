@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 
 from gitswarm.processes import end_processes_with
+from gitswarm.runner.containing import scratch_folder
 from gitswarm.runner.session import MARKER, Session
-from gitswarm.runner.step.request import scratch_folder
 from gitswarm.worktree.shadow import find_shadow
 
 

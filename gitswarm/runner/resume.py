@@ -10,6 +10,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.partial import PartialHandoff
+from gitswarm.runner.containing import mention_sandbox
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.engines import refuse_impossible
 from gitswarm.runner.held import hold_run
@@ -75,6 +76,7 @@ def resume_run(
             decision = pending_decision(session, state, approve=options.approve)
             resumption = Resumption(options.answer, partial.summary if partial else "")
         fresh = not state.own_steps and state.end is None
+        mention_sandbox(session)
         session.around.observer.opened(state, str(place.shadow.path))
         after = carry_on(session, place, state, decision, None if fresh else resumption)
         return Resumed(after, was_complete=False)

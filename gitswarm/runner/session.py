@@ -25,6 +25,7 @@ from gitswarm.runner.observer import Observer
 from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.redact.redactor import Redactor
+from gitswarm.safety.sandbox.trial import Sandbox
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
@@ -94,6 +95,7 @@ class Session:
     engines: Engines
     around: Surroundings
     redactor: Redactor
+    sandbox: Sandbox = field(default_factory=Sandbox)
     reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:

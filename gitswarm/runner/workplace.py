@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from gitswarm.processes import CommandLimits
+from gitswarm.runner.containing import contained, contained_environment, let_go
 from gitswarm.runner.session import MARKER, Session
+from gitswarm.safety.environment import without_credentials
 from gitswarm.worktree import sparse
 from gitswarm.worktree.land import add_landing, remove_landing
 from gitswarm.worktree.setup import copy_untracked, run_setup
@@ -118,5 +121,12 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
     if settings.setup:
         observer.notice(f"setup: {settings.setup}")
         env = {**session.around.env, MARKER: session.layout.run_id}
-        run_setup(settings.setup, shadow.path, env, settings.setup_timeout_s)
+        copies = f"setup.{shadow.path.name}"
+        limits = CommandLimits(settings.setup_timeout_s, containment=contained(session, shadow, copies))
+        if session.sandbox.wall is not None:
+            env = without_credentials(env) | contained_environment(session)
+        try:
+            run_setup(settings.setup, shadow.path, env, limits)
+        finally:
+            let_go(session, copies)
     return copied_files

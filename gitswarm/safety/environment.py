@@ -135,3 +135,8 @@ def walled(env: Mapping[str, str], identity: Person) -> dict[str, str]:
         "GIT_COMMITTER_NAME": identity.name,
         "GIT_COMMITTER_EMAIL": identity.email,
     }
+
+
+def without_credentials(env: Mapping[str, str]) -> dict[str, str]:
+    """`env` without what lets a program act on a forge as the user."""
+    return {name: value for name, value in env.items() if name not in _CREDENTIALS}

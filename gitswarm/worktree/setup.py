@@ -67,17 +67,15 @@ def _why_not(root: Path, source: Path) -> str | None:
     return None
 
 
-def run_setup(command: str, worktree: Path, env: Mapping[str, str], timeout_s: int) -> None:
+def run_setup(command: str, worktree: Path, env: Mapping[str, str], limits: CommandLimits) -> None:
     """
     :raises SetupFailedError: the command failed; the message has the end of its output.
     """
-    outcome = run_shell(
-        command, cwd=worktree, env=project_environment(env), limits=CommandLimits(timeout_s=timeout_s)
-    )
+    outcome = run_shell(command, cwd=worktree, env=project_environment(env), limits=limits)
     if outcome.ending is Ending.EXITED and outcome.exit_code == 0:
         return
     why = outcome.error or {
-        Ending.TIMED_OUT: f"no end after {timeout_s} s",
+        Ending.TIMED_OUT: f"no end after {limits.timeout_s:g} s",
         Ending.EXITED: f"exit code {outcome.exit_code}",
     }.get(outcome.ending, "did not start")
     tail = "\n".join(outcome.output.rstrip().splitlines()[-15:])

@@ -344,6 +344,7 @@ STATUS: dict[str, Any] = {
     "tests": {"step": "hello/test", "passed": True, "current": True, "summary": "passed: echo 1 passed"},
     "steps_executed": 9,
     "rehearsal": True,
+    "sandbox": None,
 }
 
 

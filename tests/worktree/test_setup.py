@@ -9,6 +9,7 @@ import pytest
 
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.repository import open_repository
+from gitswarm.processes import CommandLimits
 from gitswarm.worktree.setup import Copied, copy_untracked, run_setup
 from tests.conftest import Project
 from tests.projects import evidence, only_run
@@ -120,7 +121,7 @@ def test_odd_names_are_copied(project: Project, target: Path, name: str) -> None
 
 
 def test_a_setup_command_that_succeeds_says_nothing(project: Project) -> None:
-    run_setup("echo fine > made", project.root, project.env, 20)
+    run_setup("echo fine > made", project.root, project.env, CommandLimits(20))
     assert (project.root / "made").read_text(encoding="utf-8") == "fine\n"
 
 
@@ -142,12 +143,14 @@ def test_a_setup_command_that_fails_is_told_with_the_end_of_its_output(
     project: Project, command: str, timeout_s: int, message: str
 ) -> None:
     with pytest.raises(SetupFailedError) as caught:
-        run_setup(command, project.root, project.env, timeout_s)
+        run_setup(command, project.root, project.env, CommandLimits(timeout_s))
     assert caught.value.message.startswith(message.replace("{command}", command))
 
 
 def test_a_setup_command_is_not_led_astray_by_git_variables(project: Project) -> None:
-    run_setup("git rev-parse --show-toplevel > top", project.root, {**project.env, "GIT_DIR": "/nowhere"}, 20)
+    run_setup(
+        "git rev-parse --show-toplevel > top", project.root, {**project.env, "GIT_DIR": "/nowhere"}, CommandLimits(20)
+    )
     assert (project.root / "top").read_text(encoding="utf-8").strip() == str(project.root)
 
 

@@ -36,6 +36,7 @@ from gitswarm.routing.situation import (
     Unproven,
 )
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
+from gitswarm.runner.containing import contained_alone, scratch_folder
 from gitswarm.runner.deciding.divergence import diverged
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
@@ -43,7 +44,7 @@ from gitswarm.runner.step.acceptance import read_decision
 from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.position import incoming_decision
-from gitswarm.runner.step.request import agent_environment, scratch_folder
+from gitswarm.runner.step.request import agent_environment
 from gitswarm.runner.step.test_steps import untested
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Flow
@@ -322,6 +323,7 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
             worktree=session.repository.swarm_dir,
             scratch=scratch_folder(session),
             env=agent_environment(session, NAVIGATOR),
+            containment=contained_alone(session),
         )
         answer = engine.route(question, terms)
         return replace(answer, cost_usd=usd(answer.cost_usd))

@@ -12,6 +12,7 @@ from gitswarm.ledger.landed import TRAILER
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
+from gitswarm.runner.containing import contained
 from gitswarm.runner.landing.look import users_git, users_hooks
 from gitswarm.runner.landing.message import landed_message
 from gitswarm.runner.landing.plan import Way, short
@@ -95,7 +96,14 @@ def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> 
     """The project's tests, as a command step of the run would find and execute them."""
     env = {**request.env, "RUN_BASE": str(place.path / session.layout.base)}
     order = command_order(session, Step(id=request.execution.step, engine="command", command="test"), place.path, env)
-    asked = replace(request, worktree=place.path, run_base=place.path / session.layout.base, env=env, command=order)
+    asked = replace(
+        request,
+        worktree=place.path,
+        run_base=place.path / session.layout.base,
+        env=env,
+        command=order,
+        containment=contained(session, place, "landing"),
+    )
     return CommandEngine(None, session.around.clock).run(asked, emit)
 
 

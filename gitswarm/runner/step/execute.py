@@ -16,7 +16,8 @@ from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result
-from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.containing import let_go
+from gitswarm.runner.session import OWN, Session, Workplace
 from gitswarm.runner.step.examine import examine
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan
@@ -29,7 +30,7 @@ from gitswarm.runner.step.render import (
     handoff_events,
     step_records,
 )
-from gitswarm.runner.step.request import step_request
+from gitswarm.runner.step.request import copies_of, step_request
 from gitswarm.worktree import snapshot
 
 
@@ -60,7 +61,7 @@ def open_step(session: Session, place: Workplace, plan: StepPlan) -> OpenStep:
     folder = journal_folder(session.repository, session.layout)
     journal = Journal(folder, plan.execution, around.clock, around.observer.event, session.redactor)
     try:
-        journal.append_all(_first_events(plan))
+        journal.append_all(_first_events(plan, "" if plan.choice == OWN else session.sandbox.containment.name))
         place.leave()
         request = step_request(session, place, plan)
         return OpenStep(plan, place, journal, request, session.store.note_tips())
@@ -92,7 +93,7 @@ def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> Stag
     journal.append_all(handoff_events(outcome.envelope))
     journal.append_all(concern_events(outcome.evidence))
     journal.append(end_event(plan, outcome))
-    contents = store.scrubbed({**outcome.artifacts, **step_records(plan, outcome)})
+    contents = store.scrubbed({**outcome.artifacts, **step_records(step, outcome)})
     contents[plan.execution.events] = journal.content
     expired = expired_events(
         plan.execution, session.repository.objects.names(plan.before.tip_tree, plan.execution.events_folder)
@@ -112,9 +113,10 @@ def close_step(session: Session, step: OpenStep) -> None:
     """The journal last: as long as it is there, a new owner knows which inbox events were taken."""
     session.inbox.delete([event.origin for event in step.journal.events if event.origin is not None])
     step.journal.delete()
+    let_go(session, copies_of(step.plan))
 
 
-def _first_events(plan: StepPlan) -> list[Event]:
+def _first_events(plan: StepPlan, sandbox: str) -> list[Event]:
     events = [route_event(plan.decision), *plan.decision.events]
     if plan.resumption is not None:
         answer = plan.resumption.answer or None
@@ -130,6 +132,7 @@ def _first_events(plan: StepPlan) -> list[Event]:
                 "mode": plan.choice.mode,
                 "commit_before": plan.before.tip,
                 **({"branch_tip": plan.branch_tip} if plan.parallel else {}),
+                **({"sandbox": sandbox} if sandbox else {}),
             },
         )
     )

@@ -31,6 +31,7 @@ from gitswarm.records.case_results import CaseResults
 from gitswarm.records.evidence import ExtraRun
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
+from gitswarm.runner.containing import contained
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.examined import StepOutcome
@@ -298,7 +299,10 @@ def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit
         if order is None:
             return "not possible"
         order = replace(order, shell=line or order.shell, timeout_s=min(order.timeout_s, limit_s))
-        asked = replace(step.request, worktree=place.path, run_base=run_base, env=env, command=order)
+        walls = contained(session, place, "landing")
+        asked = replace(
+            step.request, worktree=place.path, run_base=run_base, env=env, command=order, containment=walls
+        )
         began = time.time()
         told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
         if told.status is Result.FAILED:

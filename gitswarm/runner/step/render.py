@@ -16,7 +16,7 @@ from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
 from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.plan import StepPlan
+from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.specs.flow import Microloop
 
 
@@ -56,7 +56,8 @@ def changes_event(outcome: StepOutcome) -> Event:
     return Event(EventKind.FILE_CHANGES, counts)
 
 
-def _receipt(plan: StepPlan, outcome: StepOutcome) -> Receipt:
+def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
+    plan = step.plan
     result = outcome.result
     receipt = Receipt(
         engine=plan.choice.engine,
@@ -83,6 +84,7 @@ def _receipt(plan: StepPlan, outcome: StepOutcome) -> Receipt:
         context=plan.session.history.use if plan.session else None,
         outcome=result.outcome,
         placeholders=result.placeholders or None,
+        sandbox=step.request.containment.name or None,
     )
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or outcome.is_failed:
@@ -99,12 +101,13 @@ def _receipt(plan: StepPlan, outcome: StepOutcome) -> Receipt:
     return receipt.model_copy(update={"routing": loop})
 
 
-def step_records(plan: StepPlan, outcome: StepOutcome) -> dict[str, bytes]:
+def step_records(step: OpenStep, outcome: StepOutcome) -> dict[str, bytes]:
     """The files that git-swarm writes about an execution, but for its events: path → content."""
+    plan = step.plan
     execution, proposal = plan.execution, plan.decision.proposal
     return {
         **(proposal_file(execution.run_id, proposal) if proposal else {}),
-        execution.receipt: _receipt(plan, outcome).to_json(plan.before.format),
+        execution.receipt: _receipt(step, outcome).to_json(plan.before.format),
         execution.envelope: outcome.envelope.to_json(),
         execution.transcript(plan.choice.engine): to_jsonl(outcome.result.transcript),
         execution.evidence: outcome.evidence.to_json(),

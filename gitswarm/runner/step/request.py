@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gitswarm.containment import UNCONTAINED
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.evidence.report_request import request_report
 from gitswarm.evidence.test_report import read_run
@@ -17,7 +18,8 @@ from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
-from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
+from gitswarm.runner.containing import contained, contained_environment, scratch_folder
+from gitswarm.runner.session import MARKER, OWN, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.project_commands import project_command
 from gitswarm.runner.step.test_steps import is_test_step
@@ -60,9 +62,15 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         decide=_permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
+        containment=UNCONTAINED if plan.choice == OWN else contained(session, place.shadow, copies_of(plan)),
     )
     is_named = plan.before.is_judged and is_test_step(session.spec.settings, plan.step)
     return ask_for_names(request) if is_named else request
+
+
+def copies_of(plan: StepPlan) -> str:
+    """Name of what the step's git writes to (see `contained`)."""
+    return f"{plan.execution.flow}.{plan.execution.step}"
 
 
 def ask_for_names(request: StepRequest) -> StepRequest:
@@ -131,12 +139,7 @@ def agent_environment(session: Session, agent: str) -> dict[str, str]:
     """Of every process that works for the run."""
     given = passed_on(project_environment(session.around.env), session.spec.settings.policy.env)
     env = walled(given, agent_identity(agent))
-    return env | {MARKER: session.layout.run_id, "RUN_ID": session.layout.run_id}
-
-
-def scratch_folder(session: Session) -> Path:
-    """Where the engines of a run keep what is theirs; it is empty while nobody executes the run."""
-    return session.repository.swarm_dir / "sessions" / session.layout.run_id
+    return env | {MARKER: session.layout.run_id, "RUN_ID": session.layout.run_id} | contained_environment(session)
 
 
 def _terms(plan: StepPlan) -> SessionTerms:

@@ -15,6 +15,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
+from gitswarm.runner.containing import caches_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.leftovers import TRASH, leftovers, remove
 from gitswarm.runner.undo.recovery import Reason, look, retire_sides, set_aside
@@ -76,7 +77,8 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
         repository.refs.swap(trash, repository.refs.read(trash), value, why="discarded")
     for name in _own_refs(repository, layout):
         repository.refs.swap(name, repository.refs.read(name), None, why="discarded")
-    shutil.rmtree(repository.swarm_dir / "journal" / layout.run_id, ignore_errors=True)
+    for folder in (repository.swarm_dir / "journal" / layout.run_id, caches_of(repository, layout.run_id)):
+        shutil.rmtree(folder, ignore_errors=True)
     session.requests.clear()
 
 

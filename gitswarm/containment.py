@@ -1,0 +1,72 @@
+"""What confines a program, as those see it who start programs. Where it comes from: `safety/sandbox`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import psutil
+
+
+class Containment(Protocol):
+    """Confines a program by the operating system. `name`: for people. `depth`: how many processes stand between the
+    one that is started and the program itself; the program is who a signal is for."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Containment:
+        """The same, and the program may also read or write these."""
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        """The command line that starts `argv` confined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uncontained:
+    """No confinement at all. `name` is empty where nobody asked for any."""
+
+    name: str = ""
+    depth: int = 0
+
+    def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Uncontained:
+        del read, write
+        return self
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        return list(argv)
+
+
+UNCONTAINED = Uncontained()
+
+
+def program_below(pid: int, depth: int) -> int | None:
+    """The first child of the first child …; None: it has not been started, or is gone."""
+    import psutil  # noqa: PLC0415  20 ms, needed only when something is ended early
+
+    try:
+        for _ in range(depth):
+            pid = min(psutil.Process(pid).children(), key=lambda child: (child.create_time(), child.pid)).pid
+    except (psutil.Error, ValueError):
+        return None
+    return pid
+
+
+def is_wall(process: psutil.Process) -> bool:
+    """Whether it holds a PID namespace: with it everything inside would end at once, without a last word."""
+    own = _pid_namespace(process.pid)
+    return any(_pid_namespace(child.pid) not in (own, None) for child in process.children())
+
+
+def _pid_namespace(pid: int) -> str | None:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - not a path
+    except OSError:  # gone, or not Linux
+        return None

@@ -1,0 +1,122 @@
+"""Gives everything that works for a run its place in the sandbox."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gitswarm.containment import Containment
+from gitswarm.errors import UsageError
+from gitswarm.git.repository import Repository
+from gitswarm.records.policy import PolicyRules
+from gitswarm.runner.session import Session
+from gitswarm.safety.sandbox.git_config import identity_config
+from gitswarm.safety.sandbox.machine import virtual_environment
+from gitswarm.safety.sandbox.mounts import Mount, covered, shown, writable
+from gitswarm.safety.sandbox.repository import Ground
+from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, find_sandbox
+from gitswarm.worktree.shadow import Shadow
+
+CACHES = "caches"
+"""Below the local files of a repository: what package tools of a run keep, by run."""
+
+_IDENTITY = ("git-swarm agent", "agent@git-swarm.invalid")
+_TMP = "/tmp"  # noqa: S108 - the sandbox has one of its own
+
+
+def sandbox_for(policy: PolicyRules, env: Mapping[str, str]) -> Sandbox:
+    """What confines the agents of a run on this machine.
+
+    :raises UsageError: nothing does, and the policy requires it.
+    """
+    if policy.sandbox == "off":
+        return Sandbox()
+    found = find_sandbox(env, _home(env))
+    if found.wall is None and policy.sandbox == "require":
+        raise UsageError(f"policy.sandbox is require, and there is {found.line}", hint=INSTALL.partition(": ")[2])
+    return found
+
+
+def mention_sandbox(session: Session) -> None:
+    if session.sandbox.line:
+        session.around.observer.notice(session.sandbox.line)
+
+
+def contained(session: Session, shadow: Shadow, name: str) -> Containment:
+    """For what works in a worktree. Its git writes to copies, which are made anew here.
+
+    :param name: of the copies' folder; who works at the same time needs another one.
+    """
+    wall = session.sandbox.wall
+    if wall is None:
+        return session.sandbox.containment
+    own = _copies(session, name)
+    ground = Ground(shadow.path, session.repository.common_dir, shadow.git_dir, own)
+    mounts = [*ground.lay_out(session.repository.git), *_shared(session), *_interpreters(shadow.path)]
+    home = _home(session.around.env)
+    if home is not None:
+        (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
+        mounts.append(covered(home / ".gitconfig", own / "gitconfig"))
+    return wall.showing(*mounts)
+
+
+def contained_alone(session: Session) -> Containment:
+    """For what works in no worktree."""
+    wall = session.sandbox.wall
+    return session.sandbox.containment if wall is None else wall.showing(*_shared(session))
+
+
+def let_go(session: Session, name: str) -> None:
+    """Removes the copies that `contained` made; nobody has read them."""
+    shutil.rmtree(_copies(session, name), ignore_errors=True)
+
+
+def contained_environment(session: Session) -> dict[str, str]:
+    """What programs in the sandbox are told besides; nothing without one."""
+    if session.sandbox.wall is None:
+        return {}
+    caches = caches_of(session.repository, session.layout.run_id)
+    home = {} if _home(session.around.env) else {"HOME": _TMP}
+    return home | {
+        "TMPDIR": _TMP,
+        "XDG_CACHE_HOME": str(caches),
+        "PIP_CACHE_DIR": str(caches / "pip"),
+        "npm_config_cache": str(caches / "npm"),
+    }
+
+
+def caches_of(repository: Repository, run_id: str) -> Path:
+    return repository.swarm_dir / CACHES / run_id
+
+
+def scratch_folder(session: Session) -> Path:
+    """Where the engines of a run keep what is theirs; it is empty while nobody executes the run."""
+    return session.repository.swarm_dir / "sessions" / session.layout.run_id
+
+
+def _copies(session: Session, name: str) -> Path:
+    return scratch_folder(session) / f"{name}.git"
+
+
+def _shared(session: Session) -> Iterator[Mount]:
+    """The same for everything that works for the run."""
+    caches = caches_of(session.repository, session.layout.run_id)
+    caches.mkdir(parents=True, exist_ok=True)
+    yield writable(caches)
+    home = _home(session.around.env)
+    for bind in session.spec.settings.policy.sandbox_binds:
+        if bind.startswith("/") or home is not None:
+            yield shown(home / bind[2:] if home is not None and bind.startswith("~/") else Path(bind))
+
+
+def _interpreters(worktree: Path) -> Iterator[Mount]:
+    """What the virtual environments of a worktree come from."""
+    for configured in (*worktree.glob("*/pyvenv.cfg"), *worktree.glob(".*/pyvenv.cfg")):
+        for folder in virtual_environment(configured.parent):
+            if not folder.is_relative_to(worktree):
+                yield shown(folder)
+
+
+def _home(env: Mapping[str, str]) -> Path | None:
+    return Path(env["HOME"]) if env.get("HOME", "").startswith("/") else None

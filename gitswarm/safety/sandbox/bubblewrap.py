@@ -1,0 +1,96 @@
+"""The command line of bubblewrap around a program: a file system of named folders, no privileges, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from gitswarm.safety.sandbox.limits import LIMITS, Limits
+from gitswarm.safety.sandbox.machine import Machine
+from gitswarm.safety.sandbox.mounts import Mount, emptied, ordered, shown, writable
+
+Network = Literal["shared", "none"]
+
+_ALONE = (
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--new-session",
+    "--die-with-parent",
+    "--cap-drop",
+    "ALL",
+)
+NAMESPACES = (
+    ("--unshare-user", "--disable-userns", *_ALONE),
+    # Root that may not map users, and bubblewrap before 0.8. The file system is the same wall in each.
+    ("--unshare-user", *_ALONE),
+    _ALONE,
+)
+"""From the best to what old systems can do; which one works is found by trying."""
+
+_TMP = Path("/tmp")  # noqa: S108 - one of its own
+_SHM = Path("/dev/shm")  # noqa: S108 - same
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`: path of that program; None: there is none.
+    `mounts`: what is shown besides the machine. `group`: control group that the processes belong to."""
+
+    program: str
+    flags: tuple[str, ...]
+    machine: Machine
+    prlimit: str | None = None
+    limits: Limits = LIMITS
+    network: Network = "shared"
+    mounts: tuple[Mount, ...] = ()
+    group: Path | None = None
+    name: str = "bubblewrap"
+    depth: int = 2
+
+    def showing(self, *mounts: Mount) -> Bubblewrap:
+        return replace(self, mounts=(*self.mounts, *mounts))
+
+    def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Bubblewrap:
+        """See `Containment`."""
+        return self.showing(*map(shown, read), *map(writable, write))
+
+    def wrap(self, argv: Sequence[str]) -> list[str]:
+        """See `Containment`."""
+        own = [emptied(_TMP, self.limits.temporary), emptied(_SHM, self.limits.shared_memory)]
+        if self.machine.home is not None:
+            own.append(emptied(self.machine.home, self.limits.home))
+        own += [*self.machine.mounts, *self.mounts]
+        line = [*self._joined(), self.program, *self.flags]
+        line += ["--unshare-net"] if self.network == "none" else []
+        for link, path in self.machine.links:
+            line += ["--symlink", link, path]
+        # Not even root needs a capability to write /proc/sys: it owns the files.
+        line += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+        for mount in ordered(own):
+            line += _option(mount)
+        # Without these two, folders that hold mount points would be memory without a limit.
+        line += ["--dir", "/run", "--dir", "/var", "--symlink", str(_TMP), "/var/tmp"]  # noqa: S108 - its own
+        line += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
+        return [*line, *self._limited(), *argv]
+
+    def _joined(self) -> list[str]:
+        """A shell that joins the control group, and becomes bubblewrap."""
+        if self.group is None:
+            return []
+        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.group / "cgroup.procs")]
+
+    def _limited(self) -> list[str]:
+        if self.prlimit is None:
+            return []
+        # Set inside, where only the sandbox's own processes count.
+        return [self.prlimit, f"--nproc={self.limits.threads}", f"--fsize={self.limits.growth}", "--core=0", "--"]
+
+
+def _option(mount: Mount) -> list[str]:
+    target = str(mount.target)
+    if mount.source is None:
+        return ["--size", str(mount.size), "--tmpfs", target]
+    return ["--ro-bind-try" if mount.kind == "read" else "--bind", str(mount.source), target]

@@ -1,0 +1,24 @@
+"""How much of the machine a step may take. One place for the numbers; docs/sandbox.md has them in a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, but for `processes` (counted, by whoever the user is) and `threads` (the kernel's, for users other than
+    root). `growth`: of everything together that a step may write on the disk; `reserve`: what has to stay free."""
+
+    temporary: int = 2 * _GIB
+    shared_memory: int = 1 * _GIB
+    home: int = 1 * _GIB
+    growth: int = 10 * _GIB
+    reserve: int = 256 << 20
+    processes: int = 2_000
+    threads: int = 8_000
+
+
+LIMITS = Limits()

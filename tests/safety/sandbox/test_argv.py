@@ -1,0 +1,191 @@
+"""The command lines and texts that a sandbox is made of."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
+from gitswarm.safety.sandbox.git_config import entries_of, identity_config, shown_config
+from gitswarm.safety.sandbox.limits import Limits
+from gitswarm.safety.sandbox.machine import Machine, look_around, virtual_environment
+from gitswarm.safety.sandbox.mounts import covered, emptied, ordered, replaced, shown, writable
+from gitswarm.safety.sandbox.seatbelt import profile
+
+SMALL = Limits(temporary=1, shared_memory=2, home=3, growth=4, processes=5, threads=6)
+
+
+def test_the_whole_line() -> None:
+    machine = Machine((shown(Path("/usr")),), (("usr/bin", "/bin"),), Path("/home/u"))
+    wall = Bubblewrap("/x/bwrap", NAMESPACES[0], machine, "/usr/bin/prlimit", SMALL)
+    wall = wall.showing(shown(Path("/home/u/r/.git"))).opened(write=(Path("/home/u/r.swarm/w"),))
+    assert wall.wrap(["sh", "-c", "true"]) == [
+        "/x/bwrap",
+        *("--unshare-user", "--disable-userns", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"),
+        *("--die-with-parent", "--cap-drop", "ALL"),
+        *("--symlink", "usr/bin", "/bin"),
+        *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"),
+        *("--size", "2", "--tmpfs", "/dev/shm"),
+        *("--size", "3", "--tmpfs", "/home/u"),
+        *("--ro-bind-try", "/home/u/r/.git", "/home/u/r/.git"),
+        *("--bind", "/home/u/r.swarm/w", "/home/u/r.swarm/w"),
+        *("--size", "1", "--tmpfs", "/tmp"),
+        *("--ro-bind-try", "/usr", "/usr"),
+        *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp"),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--"),
+        *("/usr/bin/prlimit", "--nproc=6", "--fsize=4", "--core=0", "--"),
+        *("sh", "-c", "true"),
+    ]
+
+
+def test_without_network_and_without_prlimit() -> None:
+    wall = Bubblewrap("bwrap", (), Machine((), (), None), network="none")
+    line = wall.wrap(["true"])
+    assert line[:2] == ["bwrap", "--unshare-net"]
+    assert line[-2:] == ["--", "true"]
+
+
+def test_a_control_group_is_joined_before_anything_else() -> None:
+    line = Bubblewrap("bwrap", (), Machine((), (), None), group=Path("/g")).wrap(["true"])
+    assert line[:5] == ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', "/g/cgroup.procs", "bwrap"]
+
+
+def test_mounts_go_from_the_outside_in_and_none_is_made_twice() -> None:
+    repository, worktree = Path("/h/r/.git"), Path("/h/w")
+    mounts = [
+        shown(worktree / ".git"),
+        writable(worktree),
+        covered(repository / "config", Path("/x")),
+        shown(repository),
+        shown(repository / "hooks"),
+        replaced(repository / "objects", Path("/y")),
+        shown(repository / "objects" / "pack"),
+        emptied(Path("/h"), 7),
+        shown(Path("/h/r/.git")),
+    ]
+    assert ordered(mounts) == [
+        emptied(Path("/h"), 7),
+        shown(repository),
+        covered(repository / "config", Path("/x")),
+        replaced(repository / "objects", Path("/y")),
+        shown(repository / "objects" / "pack"),
+        writable(worktree),
+        shown(worktree / ".git"),
+    ]
+
+
+def test_a_shown_configuration_has_no_way_to_anything(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(
+        """
+[core]
+    repositoryformatversion = 1
+    bare
+    sshCommand = ssh -i key
+    hooksPath = .husky
+[extensions]
+    worktreeConfig = true
+    partialClone = origin
+[remote "origin"]
+    url = https://user:s3cret@example.org/x.git
+    pushurl = git@example.org:x.git
+    proxy = http://p
+[remote "we\\\\ird \\"name"]
+    url = ../other
+[http "https://example.org/"]
+    extraheader = Authorization: Basic s3cret
+    cookieFile = ~/.cookies
+[credential]
+    helper = store
+[url "https://tok@example.org/"]
+    insteadOf = gh:
+[includeIf "gitdir:~/work/"]
+    path = ~/secret
+[user]
+    name = "  A  # B"
+    email = a@b
+[filter "lfs"]
+    clean = git-lfs clean -- %f
+[myservice]
+    apiKey = s3cret
+[alias]
+    x = "!echo \\"a\\nb\\""
+""",
+        encoding="utf-8",
+    )
+
+    def listed(file: Path) -> list[tuple[str, str | None]]:
+        argv = ["git", "config", "--file", str(file), "--no-includes", "--list", "-z"]
+        return entries_of(subprocess.run(argv, capture_output=True, check=True).stdout)
+
+    out = tmp_path / "shown"
+    out.write_text(shown_config(listed(path)), encoding="utf-8")
+    assert "s3cret" not in out.read_text(encoding="utf-8")
+    assert listed(out) == [
+        ("core.repositoryformatversion", "1"),
+        ("core.bare", None),
+        ("extensions.worktreeconfig", "true"),
+        ("extensions.partialclone", "origin"),
+        ("remote.origin.url", "https://example.org/x.git"),
+        ("remote.origin.pushurl", "git@example.org:x.git"),
+        ('remote.we\\ird "name.url', "../other"),
+        ("user.name", "  A  # B"),
+        ("user.email", "a@b"),
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("alias.x", '!echo "a\nb"'),
+    ]
+
+
+def test_an_identity_is_a_configuration_of_its_own() -> None:
+    assert identity_config("A", "a@b").startswith('[user]\n\tname = "A"\n[user]\n\temail = "a@b"\n')
+
+
+def test_a_machine_shows_tools_and_not_the_home(tmp_path: Path) -> None:
+    home, python = tmp_path / "home", tmp_path / "python"
+    for folder in (home / ".ssh", home / ".cargo/bin", home / "bin", python / "bin", home / "venv/bin"):
+        folder.mkdir(parents=True)
+    (home / "venv/pyvenv.cfg").write_text(f"home = {python}/bin\nversion = 3\n", encoding="utf-8")
+    path = f"{home}/venv/bin:/usr/bin:relative:{home}/bin:{home}/missing:{home}"
+    machine = look_around({"PATH": path}, home)
+    targets = {mount.target for mount in machine.mounts}
+    assert {Path("/usr"), Path("/etc"), home / ".cargo/bin", home / "bin", home / "venv", python} <= targets
+    assert not {home, home / ".ssh", home / ".cargo", tmp_path, Path("relative")} & targets
+    assert all(mount.kind in ("read", "empty") for mount in machine.mounts)
+    assert machine.home == home
+
+
+def test_a_home_that_is_the_system_is_not_replaced() -> None:
+    assert look_around({}, Path("/")).home is None
+    assert look_around({}, Path("/usr")).home is None
+
+
+def test_a_folder_without_a_virtual_environment_needs_nothing(tmp_path: Path) -> None:
+    assert list(virtual_environment(tmp_path)) == []
+
+
+def test_a_profile_for_macos() -> None:
+    mounts = [
+        writable(Path("/Users/u/w")),
+        shown(Path("/Users/u/w/.git")),
+        shown(Path("/Users/u/r/.git")),
+        covered(Path("/Users/u/r/.git/config"), Path("/x")),
+        shown(Path('/Users/u/a"b')),
+    ]
+    assert profile(Path("/Users/u"), mounts) == (
+        "(version 1)\n"
+        "(allow default)\n"
+        "(deny file-write*)\n"
+        '(deny file-read* (subpath "/Users/u"))\n'
+        '(allow file-read-metadata (subpath "/Users/u"))\n'
+        '(allow file-write* (subpath "/private/tmp"))\n'
+        '(allow file-write* (subpath "/private/var/folders"))\n'
+        '(allow file-write* (subpath "/dev"))\n'
+        '(allow file-read* (subpath "/Users/u/a\\"b"))\n'
+        '(deny file-write* (subpath "/Users/u/a\\"b"))\n'
+        '(allow file-read* (subpath "/Users/u/r/.git"))\n'
+        '(deny file-write* (subpath "/Users/u/r/.git"))\n'
+        '(deny file-read* file-write* (subpath "/Users/u/r/.git/config"))\n'
+        '(allow file-read* file-write* (subpath "/Users/u/w"))\n'
+        '(allow file-read* (subpath "/Users/u/w/.git"))\n'
+        '(deny file-write* (subpath "/Users/u/w/.git"))\n'
+    )

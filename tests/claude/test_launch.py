@@ -26,7 +26,7 @@ ESCAPES = [
 
 
 def launched(program: str, *, names: str = "PATH") -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, "/bin/bash", "-c", program]
+    words = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, "0", "/bin/bash", "-c", program]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

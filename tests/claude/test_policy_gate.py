@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gitswarm.containment import Containment
 from gitswarm.engines.claude import ask_owner, cli
 from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import Gate
@@ -160,8 +161,8 @@ def test_a_hook_that_does_not_work_lets_nothing_through(
     """Everything is allowed but for the hook, so that nothing else can be what denies."""
     ours = cli._hooks
 
-    def broken(path: Path) -> Any:
-        found: Any = ours(path)
+    def broken(path: Path, containment: Containment) -> Any:
+        found: Any = ours(path, containment)
         found["PreToolUse"][0]["hooks"][0] |= {"command": command, "timeout": 1}
         return found
 

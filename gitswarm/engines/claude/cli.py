@@ -16,6 +16,7 @@ from typing import IO, cast
 
 from pydantic import JsonValue
 
+from gitswarm.containment import Containment
 from gitswarm.engines.claude import ask_owner
 from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import HOOK_S, Gate
@@ -69,7 +70,7 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
     # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
     said += ["--include-partial-messages", "--forward-subagent-text"]
     said += ["--permission-mode", "dontAsk", f"--setting-sources={','.join(settings.setting_sources)}"]
-    said += ["--settings", order.own_settings(_hooks(socket)), "--tools", ",".join(order.tools)]
+    said += ["--settings", order.own_settings(_hooks(socket, order.containment)), "--tools", ",".join(order.tools)]
     if not settings.setting_sources:
         said.append("--strict-mcp-config")
     if order.system:
@@ -88,8 +89,10 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
     return said
 
 
-def _hooks(socket: Path) -> dict[str, JsonValue]:
-    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(os.getpid()))
+def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
+    # From inside of a sandbox we have no number: 0 is whoever listens outside.
+    owner = os.getpid() if containment.depth == 0 else 0
+    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(owner))
     hook: dict[str, JsonValue] = {"type": "command", "command": shlex.join(words), "timeout": HOOK_S}
     # Without it a hook that fails, hangs or is not there lets the call through.
     return {"PreToolUse": [{"matcher": "*", "hooks": [{**hook, "onFailure": "block"}]}]}

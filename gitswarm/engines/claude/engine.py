@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from gitswarm.containment import Uncontained
 from gitswarm.engines.base import (
     Capabilities,
     Emit,
@@ -20,6 +21,7 @@ from gitswarm.engines.base import (
     StepRequest,
     StepResult,
 )
+from gitswarm.engines.claude.confined import confined_order
 from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
@@ -153,7 +155,9 @@ class ClaudeEngine:
         asked.scratch.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=asked.scratch))
         try:
-            yield order(program.path, folder)
+            made = order(program.path, folder)
+            confined = not isinstance(asked.containment, Uncontained)
+            yield confined_order(made, asked.containment) if confined else made
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

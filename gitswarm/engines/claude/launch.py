@@ -6,8 +6,8 @@ child (PR_SET_CHILD_SUBREAPER), also one that took itself out of its session and
 is over, those are ended. When our owner dies, we are told (PR_SET_PDEATHSIG). Elsewhere the CLI takes our place, and
 the owner finds its processes by their environment.
 
-Run by itself: `python -I -S launch.py OWNER NAMES CLI …`. OWNER: its process; NAMES: the variables to keep,
-separated by commas.
+Run by itself: `python -I -S launch.py OWNER NAMES DEPTH CLI …`. OWNER: its process; NAMES: the variables to keep,
+separated by commas; DEPTH: how many processes stand between the one that we start and the CLI (see `Containment`).
 """
 
 import contextlib
@@ -30,7 +30,8 @@ _LONGEST_S = 5.0
 
 
 def main() -> None:
-    owner, names, command = int(sys.argv[1]), frozenset(sys.argv[2].split(",")), sys.argv[3:]
+    owner, names = int(sys.argv[1]), frozenset(sys.argv[2].split(","))
+    depth, command = int(sys.argv[3]), sys.argv[4:]
     env = {name: value for name, value in os.environ.items() if name in names or name.startswith(_SDK)}
     if os.getpid() != os.getpgid(0):
         os.setsid()
@@ -38,7 +39,7 @@ def main() -> None:
         os.execve(command[0], command, env)  # noqa: S606 - no shell is wanted
     _told_of_the_death_of(owner, _OWNER_DIED)
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    status = _watch(_start(command, env))
+    status = _watch(_start(command, env), depth)
     _end_rest()
     if os.WIFSIGNALED(status):  # as if we were the CLI
         number = os.WTERMSIG(status)
@@ -74,11 +75,15 @@ def _start(command: list[str], env: dict[str, str]) -> int:
     return child
 
 
-def _watch(child: int) -> int:
-    """Its wait status. A SIGTERM is passed on, and followed by SIGKILL; without an owner that comes at once."""
+def _watch(child: int, depth: int) -> int:
+    """Its wait status. A SIGTERM is passed on to the CLI, and followed by SIGKILL; without an owner that comes at
+    once."""
 
     def terminate(_number: int, _frame: object) -> None:
-        _signal(child, signal.SIGTERM)
+        program = child
+        for _ in range(depth):
+            program = next(iter(_children(program)), child)
+        _signal(program, signal.SIGTERM)
         signal.setitimer(signal.ITIMER_REAL, _GRACE_S)
 
     def kill(_number: int, _frame: object) -> None:
@@ -99,7 +104,7 @@ def _watch(child: int) -> int:
 def _end_rest() -> None:
     """Whatever is left below us. The children of what ends become ours, and are found by the next look."""
     began = time.monotonic()
-    while (left := _children()) and time.monotonic() < began + _LONGEST_S:
+    while (left := _children(os.getpid())) and time.monotonic() < began + _LONGEST_S:
         for pid in left:
             _signal(pid, signal.SIGTERM if time.monotonic() < began + _REST_S else signal.SIGKILL)
         time.sleep(0.01)
@@ -108,15 +113,16 @@ def _end_rest() -> None:
                 pass
 
 
-def _children() -> list[int]:
-    """Children of ours, zombies too."""
+def _children(parent: int) -> list[int]:
+    """Of a process, zombies too; the oldest first."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - pathlib takes longer than all the rest
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123 - same
             # The name of a program may hold anything; behind its bracket come state and parent.
-            if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                found.append(int(name))
-    return found
+            fields = stat.read().rpartition(b")")[2].split()
+            if int(fields[1]) == parent:
+                found.append((int(fields[19]), int(name)))
+    return [pid for _started, pid in sorted(found)]
 
 
 def _signal(pid: int, number: int) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
+from gitswarm.containment import UNCONTAINED, Containment, Uncontained
 from gitswarm.engines.claude import launch
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.said import Said
@@ -24,7 +25,8 @@ class SessionOrder:
     """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
     with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
     output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose
-    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice."""
+    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice. `containment`: of the program
+    and everything that it starts."""
 
     prompt: str
     cwd: Path
@@ -40,6 +42,7 @@ class SessionOrder:
     max_cost_usd: float | None = None
     schema: Mapping[str, JsonValue] | None = None
     resume: str | None = None
+    containment: Containment = UNCONTAINED
 
     @property
     def system_file(self) -> Path:
@@ -51,14 +54,18 @@ class SessionOrder:
 
     def launched(self) -> tuple[str, ...]:
         """The command line of the program, as far as it is the same for both transports (see launch.py)."""
-        names = ",".join(self.env)
-        return (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, str(self.program))
+        names, depth = ",".join(self.env), str(self.containment.depth)
+        confined = self.containment.wrap([str(self.program)])
+        return (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), names, depth, *confined)
 
     def own_settings(self, hooks: Mapping[str, JsonValue] | None = None) -> str:
         """JSON for `--settings`, which comes before every other source."""
         # Agents make no commits: what Claude Code would tell them to write into messages is noise.
         # A user's or a project's settings may switch all hooks off, ours with them.
         said: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
+        if not isinstance(self.containment, Uncontained):
+            # Claude Code's own cannot be nested in ours; a user's settings may ask for it.
+            said["sandbox"] = {"enabled": False}
         return json.dumps(said | ({"hooks": dict(hooks)} if hooks else {}))
 
 

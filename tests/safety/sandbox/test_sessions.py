@@ -1,0 +1,162 @@
+"""Sessions of the real Claude CLI inside of the sandbox, by both transports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gitswarm.specs.script import Script
+from tests.claude.runs import having, reaching
+from tests.claude.stage import by, living
+from tests.conftest import Project
+from tests.loopback.player import ScriptedModel
+from tests.loopback.server import Loopback, serving
+from tests.projects import only_run
+from tests.routed import MAKER, flow, step
+from tests.safety.sandbox.conftest import needs_bwrap
+from tests.waiting import wait_until
+
+pytestmark = needs_bwrap
+
+LOOK = r"""
+ls -a ~ > seen.txt
+git rev-parse --git-common-dir > common.txt
+echo x > ../beside.txt || echo beside
+echo x >> $(cat common.txt)/config || echo config
+git branch evil || echo branch
+git add seen.txt && git status --short > status.txt
+env | grep -q CLAUDE_CONFIG_DIR=$(cat common.txt)/swarm/sessions && echo own state
+cat $CLAUDE_CONFIG_DIR/.credentials.json
+"""
+
+
+@pytest.fixture(scope="module")
+def loopback() -> Iterator[Loopback]:
+    with serving() as running:
+        yield running
+
+
+def _product(confined: Project, loopback: Loopback, steps: dict[str, object], **env: str) -> Project:
+    made = having(reaching(confined, loopback, ScriptedModel(Script.model_validate({"steps": steps}))), **env)
+    made.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker")))})
+    return made
+
+
+@by("cli")
+def test_a_session_works_and_is_confined(confined: Project, loopback: Loopback, mode: str) -> None:
+    (Path(confined.env["HOME"]) / ".ssh").mkdir()
+    product = _product(confined, loopback, {"write": {"write": {"look.sh": LOOK}, "run": ["sh look.sh"]}})
+    done = product.swarm_process("start", "one", "--mode", mode, "-m", "do it")
+    assert done.stderr.splitlines()[0] == "sandbox: bubblewrap"
+    run = only_run(product)
+    receipt = json.loads(product.swarm("show", "write", "--receipt").stdout)
+    assert (receipt["sandbox"], receipt["outcome"]["kind"], receipt["cost_usd"] > 0) == ("bubblewrap", "ok", True)
+    output = receipt["tool_calls"][-1]["output"]
+    assert [word for word in ("config", "branch", "own state") if f"\n{word}\n" in f"\n{output}\n"] == [
+        "config",
+        "branch",
+        "own state",
+    ]
+    worktree = product.worktree(run)
+    assert ".ssh" not in (worktree / "seen.txt").read_text(encoding="utf-8").split()
+    assert "A  seen.txt" in (worktree / "status.txt").read_text(encoding="utf-8")
+    assert not (worktree.parent / "beside.txt").exists()
+    assert product.git("branch", "--list", "evil") == ""
+    assert list((product.root / ".git/swarm/sessions").glob("*/*")) == []
+
+
+def test_a_login_is_brought_in_without_what_renews_it(confined: Project, loopback: Loopback) -> None:
+    config = Path(confined.env["HOME"]) / ".claude"
+    config.mkdir()
+    (config / "settings.json").write_text("{}", encoding="utf-8")
+    login = {
+        "accessToken": "sk-ant-oat01-planted-0123456789abcdefghij",
+        "refreshToken": "sk-ant-ort01-planted-0123456789abcdefghij",
+        "expiresAt": int(time.time() + 7200) * 1000,
+        "scopes": ["user:inference", "user:profile"],
+        "subscriptionType": "max",
+    }
+    kept = json.dumps({"claudeAiOauth": login, "mcpOAuth": {"x": 1}})
+    (config / ".credentials.json").write_text(kept, encoding="utf-8")
+    look = (
+        'cd "$CLAUDE_CONFIG_DIR"; grep -c accessToken .credentials.json; grep -c refresh .credentials.json; ls -a\n'
+    )
+    steps: dict[str, object] = {"write": {"write": {"look.sh": look}, "run": ["sh look.sh"]}}
+    product = _product(confined, loopback, steps, ANTHROPIC_API_KEY="")
+    product.swarm_process("start", "one", "--mode", "cli", "-m", "do it")
+    receipt = json.loads(product.swarm("show", "write", "--receipt").stdout)
+    assert receipt["outcome"]["kind"] == "ok"
+    output = receipt["tool_calls"][-1]["output"].splitlines()
+    assert output[:2] == ["1", "0"]
+    assert "settings.json" not in output
+    assert (config / ".credentials.json").read_text(encoding="utf-8") == kept
+    assert sorted(path.name for path in config.iterdir()) == [".credentials.json", "settings.json"]
+
+
+@by("sdk")
+def test_an_interrupt_reaches_the_session_and_leaves_nothing(
+    confined: Project, loopback: Loopback, mode: str
+) -> None:
+    waits = {"run": ["touch up; i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done"]}
+    product = _product(confined, loopback, {"write": [waits, {"write": {"again.txt": "x"}}]})
+    process = _started(product, mode)
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+    run = only_run(product)
+    assert process.returncode in (5, 130)
+    assert living("SWARM_STEP_OF", run) == []
+    product.swarm_process("resume", run)
+    assert "again.txt" in product.tree(f"shadow/{run}")
+    assert product.json("status")["cost_usd"] is not None
+
+
+@by("cli")
+def test_nothing_outlives_git_swarm(confined: Project, loopback: Loopback, mode: str) -> None:
+    line = "setsid env -i sh -c 'touch up; sleep 600' & sleep 600"
+    product = _product(confined, loopback, {"write": {"write": {"x.sh": line}, "run": ["sh x.sh"]}})
+    process = _started(product, mode)
+    process.kill()
+    process.communicate()
+    up = str(product.root)
+    wait_until(lambda: not _inside(up), "the sandbox is gone", seconds=10)
+
+
+def _inside(word: str) -> list[str]:
+    """Processes of another PID namespace than ours that belong to the project."""
+    found = []
+    own = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - not a path
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdigit() and os.readlink(folder / "ns/pid") != own:  # noqa: PTH115 - same
+                cwd = os.readlink(folder / "cwd")  # noqa: PTH115 - same
+                found += [folder.name] if word in cwd else []
+        except OSError:
+            continue
+    return found
+
+
+def _started(product: Project, mode: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        product.argv("start", "one", "--mode", mode, "-m", "do it"),
+        cwd=product.root,
+        env=dict(product.env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def is_up() -> bool:
+        assert process.poll() is None, process.communicate()
+        return any((product.root.parent / "repo.swarm").glob("*/up"))
+
+    wait_until(is_up, "the tool works")
+    assert _inside(str(product.root))
+    return process

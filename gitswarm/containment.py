@@ -61,12 +61,13 @@ def program_below(pid: int, depth: int) -> int | None:
 
 def is_wall(process: psutil.Process) -> bool:
     """Whether it holds a PID namespace: with it everything inside would end at once, without a last word."""
-    own = _pid_namespace(process.pid)
-    return any(_pid_namespace(child.pid) not in (own, None) for child in process.children())
+    own = pid_namespace(process.pid)
+    return any(pid_namespace(child.pid) not in (own, None) for child in process.children())
 
 
-def _pid_namespace(pid: int) -> str | None:
+def pid_namespace(pid: int) -> str | None:
+    """Of a process; None: it is gone, or this is not Linux."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - not a path
-    except OSError:  # gone, or not Linux
+    except OSError:
         return None

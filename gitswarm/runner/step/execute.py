@@ -13,6 +13,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import StagedCommit
 from gitswarm.processes import ending_strays
 from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result
@@ -31,6 +32,7 @@ from gitswarm.runner.step.render import (
     step_records,
 )
 from gitswarm.runner.step.request import copies_of, step_request
+from gitswarm.safety.sandbox.watch import watched
 from gitswarm.worktree import snapshot
 
 
@@ -74,7 +76,10 @@ def ask(engine: Engine, request: StepRequest, emit: Emit, clock: Clock) -> StepR
     """The border to an engine: whatever goes wrong behind it is a failed step, not the end of git-swarm."""
     started = timestamp(clock())
     try:
-        result = engine.run(request, emit)
+        with watched(request.containment, request.env) as watch:
+            result = engine.run(request, emit)
+        if watch.reason:
+            result = _ended(result, watch.reason)
     except StorageError:
         raise  # our own journal: not the engine's failure
     except Exception as error:  # noqa: BLE001 - the engine border
@@ -82,6 +87,12 @@ def ask(engine: Engine, request: StepRequest, emit: Emit, clock: Clock) -> StepR
         cost = None if engine.capabilities.session else 0.0
         result = StepResult(request.execution.step, Result.FAILED, output="", error=reason, cost_usd=cost)
     return replace(result, cost_usd=usd(result.cost_usd), started_at=started, completed_at=timestamp(clock()))
+
+
+def _ended(result: StepResult, reason: str) -> StepResult:
+    """Of a step that took too much of the machine."""
+    outcome = EngineOutcome(kind="killed", detail=reason) if result.outcome is not None else None
+    return replace(result, status=Result.FAILED, error=f"ended: {reason}", handoff=None, check=None, outcome=outcome)
 
 
 def stage_commit(session: Session, step: OpenStep, outcome: StepOutcome) -> StagedCommit:

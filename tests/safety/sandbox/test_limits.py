@@ -1,0 +1,128 @@
+"""A step that takes too much of the machine is ended and reported, and the run can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gitswarm.processes import CommandLimits, Ending, run_shell
+from gitswarm.safety.sandbox import trial
+from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
+from gitswarm.safety.sandbox.limits import Limits
+from gitswarm.safety.sandbox.trial import find_sandbox
+from tests.conftest import Project
+from tests.safety.sandbox.conftest import needs_bwrap
+
+pytestmark = needs_bwrap
+
+MIB = 1 << 20
+
+
+def _limited(monkeypatch: pytest.MonkeyPatch, **limits: int) -> None:
+    monkeypatch.setattr(trial, "Bubblewrap", partial(Bubblewrap, limits=Limits(**limits)))
+
+
+def _failed(project: Project, lines: str) -> str:
+    """Why a step that runs these lines failed; the next attempt is fine."""
+    script = "steps: {build/implement: [{write: {x.sh: %s}, run: [sh x.sh]}, {write: {fine.txt: x}}]}"
+    run = project.start(script % json.dumps(lines), "--until", "implement", code=4)
+    receipt = json.loads(project.swarm("show", "implement", "--receipt", "--run", run).stdout)
+    assert receipt["status"] == "failed"
+    project.swarm("resume", run, "--until", "implement")
+    assert "fine.txt" in project.tree(f"shadow/{run}")
+    project.swarm("verify", run)
+    return str(receipt["error"])
+
+
+def test_a_step_that_fills_the_disk_is_ended(confined: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    _limited(monkeypatch, growth=64 * MIB, reserve=8 * MIB)
+    fills = "i=0; while true; do i=$((i+1)); head -c 8000000 /dev/zero > f$i; sleep 0.05; done\n"
+    assert " are its limit" in _failed(confined, fills)
+    worktree = next((confined.root.parent / "repo.swarm").glob("run-*"))
+    assert sum(path.stat().st_size for path in worktree.rglob("*") if path.is_file()) < 16 * MIB
+
+
+def test_a_step_that_starts_processes_without_end_is_ended(
+    confined: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # More than the machine has beside; the processes only wait, so that other tests go on.
+    most = sum(path.name.isdigit() for path in Path("/proc").iterdir()) + 300
+    _limited(monkeypatch, processes=most)
+    error = _failed(confined, "while true; do sleep 300 & done\n")
+    assert error.startswith("ended: it had ")
+    assert error.endswith(f" processes, and {most} are its limit")
+
+
+def _wall(project: Project, **limits: int) -> Bubblewrap:
+    found = find_sandbox(project.env, Path(project.env["HOME"])).wall
+    assert isinstance(found, Bubblewrap)
+    return Bubblewrap(found.program, found.flags, found.machine, found.prlimit, Limits(**limits))
+
+
+def _run(project: Project, wall: Bubblewrap, line: str, timeout_s: float = 60) -> tuple[int | None, str]:
+    limits = CommandLimits(timeout_s, containment=wall.opened(write=(project.root,)))
+    done = run_shell(line, cwd=project.root, env=project.env, limits=limits)
+    return done.exit_code, done.output
+
+
+def test_folders_in_memory_have_a_size(confined: Project) -> None:
+    wall = _wall(confined, temporary=MIB, shared_memory=MIB, home=MIB)
+    for folder in ("/tmp", "/dev/shm", "$HOME"):
+        code, output = _run(confined, wall, f"head -c 2000000 /dev/zero > {folder}/f")
+        assert (code, "No space left" in output) == (1, True), folder
+    for folder in ("/", "/run", "/var", "/dev"):
+        code, output = _run(confined, wall, f"touch {folder}/f")
+        assert (code, "Read-only" in output) == (1, True), folder
+
+
+def test_a_file_has_a_size_and_no_core_is_dumped(confined: Project) -> None:
+    wall = _wall(confined, growth=MIB)
+    assert _run(confined, wall, "head -c 2000000 /dev/zero > f; ulimit -c; stat -c %s f")[1].split()[-2:] == [
+        "0",
+        str(MIB),
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the kernel does not limit root")
+def test_a_user_has_so_many_processes(confined: Project) -> None:
+    wall = _wall(confined, threads=40)
+    assert "fork" in _run(confined, wall, "for i in $(seq 100); do sleep 9 & done")[1]
+
+
+def test_there_are_no_privileges_inside(confined: Project) -> None:
+    _code, output = _run(confined, _wall(confined), "grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status")
+    assert output.split() == ["CapEff:", "0" * 16, "CapBnd:", "0" * 16, "NoNewPrivs:", "1"]
+
+
+def test_what_is_left_behind_ends_with_the_command(confined: Project) -> None:
+    began = time.monotonic()
+    code, _output = _run(confined, _wall(confined), "setsid sh -c 'sleep 3; touch late' & exit 3")
+    assert code == 3
+    assert time.monotonic() - began < 3
+    time.sleep(3.5)
+    assert not (confined.root / "late").exists()
+
+
+def test_a_timeout_reaches_the_program_inside(confined: Project) -> None:
+    line = "trap 'echo last word; exit 0' TERM; touch up; while true; do sleep 0.1; done"
+    limits = CommandLimits(3, containment=_wall(confined).opened(write=(confined.root,)))
+    done = run_shell(line, cwd=confined.root, env=confined.env, limits=limits)
+    assert (done.ending, done.output) == (Ending.TIMED_OUT, "last word\n")
+
+
+def test_a_killed_owner_leaves_nothing(confined: Project) -> None:
+    wall = _wall(confined).opened(write=(confined.root,))
+    code = f"import subprocess; subprocess.run({wall.wrap(['sh', '-c', 'touch up; sleep 3; touch late'])!r})"
+    with subprocess.Popen([sys.executable, "-c", code], cwd=confined.root, env=dict(confined.env)) as owner:
+        while not (confined.root / "up").exists():
+            time.sleep(0.05)
+        owner.kill()
+    time.sleep(4)
+    assert not (confined.root / "late").exists()

@@ -108,13 +108,14 @@ mutants: $(CLAUDE) $(FETCHED)  ## what the tests catch of 120 seeded mutants; ab
 house: $(STAMP)  ## lines, modules, names twice, what one step passes
 	$(BIN)/python -m benchmarks.house
 
-bench: $(CLAUDE)  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
+bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.command_cost
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.guard_cost
 	$(BIN)/python -m benchmarks.redaction_cost
 	$(BIN)/python -m benchmarks.session_cost
+	$(BIN)/python -m benchmarks.sandbox_cost
 
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas

@@ -81,7 +81,8 @@ def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> Non
     """
     claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
     refuse_impossible(new.spec.settings, build_engines(new.specs.script, around.clock, claude), around.env)
-    sandbox_for(new.spec.settings.policy, around.env)
+    if new.spec.settings.policy.sandbox == "require":
+        sandbox_for(new.spec.settings.policy, around.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
 

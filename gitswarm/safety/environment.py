@@ -77,6 +77,20 @@ _CREDENTIAL = re.compile(
     re.IGNORECASE,
 )
 
+_OF_FORGES = frozenset(
+    {
+        *(
+            "SSH_AUTH_SOCK",
+            "SSH_AGENT_PID",
+            "GH_TOKEN",
+            "GITHUB_TOKEN",
+            "GH_ENTERPRISE_TOKEN",
+            "GITHUB_ENTERPRISE_TOKEN",
+        ),
+        *("GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "BITBUCKET_TOKEN", "CI_JOB_TOKEN"),
+    }
+)
+
 _SETTINGS = (
     ("credential.helper", ""),  # empty: forgets every helper that was configured so far
     ("core.hooksPath", "/dev/null"),
@@ -139,4 +153,4 @@ def walled(env: Mapping[str, str], identity: Person) -> dict[str, str]:
 
 def without_credentials(env: Mapping[str, str]) -> dict[str, str]:
     """`env` without what lets a program act on a forge as the user."""
-    return {name: value for name, value in env.items() if name not in _CREDENTIALS}
+    return {name: value for name, value in env.items() if name not in _OF_FORGES}

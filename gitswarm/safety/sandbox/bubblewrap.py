@@ -37,7 +37,7 @@ _SHM = Path("/dev/shm")  # noqa: S108 - same
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
     """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`: path of that program; None: there is none.
-    `mounts`: what is shown besides the machine. `group`: control group that the processes belong to."""
+    `mounts`: what is shown besides the machine."""
 
     program: str
     flags: tuple[str, ...]
@@ -46,7 +46,6 @@ class Bubblewrap:
     limits: Limits = LIMITS
     network: Network = "shared"
     mounts: tuple[Mount, ...] = ()
-    group: Path | None = None
     name: str = "bubblewrap"
     depth: int = 2
 
@@ -63,7 +62,7 @@ class Bubblewrap:
         if self.machine.home is not None:
             own.append(emptied(self.machine.home, self.limits.home))
         own += [*self.machine.mounts, *self.mounts]
-        line = [*self._joined(), self.program, *self.flags]
+        line = [self.program, *self.flags]
         line += ["--unshare-net"] if self.network == "none" else []
         for link, path in self.machine.links:
             line += ["--symlink", link, path]
@@ -75,12 +74,6 @@ class Bubblewrap:
         line += ["--dir", "/run", "--dir", "/var", "--symlink", str(_TMP), "/var/tmp"]  # noqa: S108 - its own
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
         return [*line, *self._limited(), *argv]
-
-    def _joined(self) -> list[str]:
-        """A shell that joins the control group, and becomes bubblewrap."""
-        if self.group is None:
-            return []
-        return ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', str(self.group / "cgroup.procs")]
 
     def _limited(self) -> list[str]:
         if self.prlimit is None:

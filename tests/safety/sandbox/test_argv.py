@@ -45,11 +45,6 @@ def test_without_network_and_without_prlimit() -> None:
     assert line[-2:] == ["--", "true"]
 
 
-def test_a_control_group_is_joined_before_anything_else() -> None:
-    line = Bubblewrap("bwrap", (), Machine((), (), None), group=Path("/g")).wrap(["true"])
-    assert line[:5] == ["/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"', "/g/cgroup.procs", "bwrap"]
-
-
 def test_mounts_go_from_the_outside_in_and_none_is_made_twice() -> None:
     repository, worktree = Path("/h/r/.git"), Path("/h/w")
     mounts = [

@@ -1,0 +1,72 @@
+"""What a step costs in the sandbox, against the same step without: from one `step_start` to the next, in turn.
+
+python -m benchmarks.sandbox_cost [--files 5000] [--rounds 5]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+from benchmarks.projects import environment, make_checkout
+
+STEPS = 12
+WARM_UP = 2
+LINES = {
+    "true": "true",
+    "status and 20 processes": "git status --short; for i in $(seq 20); do /bin/true; done; echo $$ > new.txt",
+    "a second of work": "python3 -c 'sum(range(30_000_000))'",
+}
+FETCHED = Path(__file__).parents[1] / ".venv" / "bubblewrap" / "bin"
+
+
+def flow(line: str) -> str:
+    command = json.dumps({"run": line})
+    steps = "\n".join(f"  - {{id: s{number}, engine: command, command: {command}}}" for number in range(STEPS))
+    return f"id: timed\ntitle: Commands\nsteps:\n{steps}\n"
+
+
+def step_ms(root: Path, env: Mapping[str, str], sandbox: str) -> Sequence[float]:
+    """Milliseconds of each step of one run."""
+    subprocess.run(["git", "config", "swarm.policy.sandbox", sandbox], cwd=root, env=dict(env), check=True)
+    argv = [sys.executable, "-m", "gitswarm", "start", "timed", "--json"]
+    told = subprocess.run(argv, cwd=root, env=dict(env), check=True, capture_output=True, text=True).stdout
+    events = [json.loads(line) for line in told.splitlines()]
+    begun = [datetime.fromisoformat(each["ts"]) for each in events if each["kind"] == "step_start"]
+    return [(later - earlier).total_seconds() * 1000 for earlier, later in pairwise(begun)][WARM_UP:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=5_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    print("| step | without, ms | in the sandbox, ms | ratio |\n|---|---:|---:|---:|")
+    with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder:
+        env = environment(Path(folder) / "home")
+        env["PATH"] = f"{FETCHED}{os.pathsep}{env['PATH']}"
+        checkout = make_checkout(Path(folder) / "repo", env, arguments.files, max_iterations=1)
+        for name, line in LINES.items():
+            path = checkout.root / ".swarm/flows/timed.yaml"
+            path.write_text(flow(line), encoding="utf-8")
+            checkout.git("add", "-A")
+            checkout.git("commit", "-q", "-m", name)
+            found: dict[str, list[float]] = {"off": [], "require": []}
+            for _ in range(arguments.rounds):
+                for sandbox in found:
+                    found[sandbox] += step_ms(checkout.root, env, sandbox)
+            without, within = (statistics.median(samples) for samples in found.values())
+            print(f"| {name} | {without:.0f} | {within:.0f} | {within / without:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -78,6 +78,6 @@ def test_its_owner_is_who_started_it(tmp_path: Path) -> None:
 
 
 def test_a_program_that_cannot_be_started_is_told() -> None:
-    words = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), "PATH", "/nowhere/claude"]
+    words = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), "PATH", "0", "/nowhere/claude"]
     done = subprocess.run(words, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (127, b"cannot start /nowhere/claude: No such file or directory\n")

@@ -12,7 +12,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.records.policy import PolicyRules
 from gitswarm.runner.session import Session
 from gitswarm.safety.sandbox.git_config import identity_config
-from gitswarm.safety.sandbox.machine import virtual_environment
+from gitswarm.safety.sandbox.machine import is_python, virtual_environment
 from gitswarm.safety.sandbox.mounts import Mount, covered, shown, writable
 from gitswarm.safety.sandbox.repository import Ground
 from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, find_sandbox
@@ -111,10 +111,11 @@ def _shared(session: Session) -> Iterator[Mount]:
 
 
 def _interpreters(worktree: Path) -> Iterator[Mount]:
-    """What the virtual environments of a worktree come from."""
+    """What the virtual environments of a worktree come from. An agent may have written these: what they name is shown
+    only if it is a Python, which opens nothing."""
     for configured in (*worktree.glob("*/pyvenv.cfg"), *worktree.glob(".*/pyvenv.cfg")):
-        for folder in virtual_environment(configured.parent):
-            if not folder.is_relative_to(worktree):
+        for folder in {named.resolve() for named in virtual_environment(configured.parent)}:
+            if not folder.is_relative_to(worktree.resolve()) and is_python(folder):
                 yield shown(folder)
 
 

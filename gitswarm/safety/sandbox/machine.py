@@ -115,6 +115,13 @@ def virtual_environment(folder: Path) -> Iterator[Path]:
     yield from (path for path in candidates if path.is_absolute() and path.is_dir())
 
 
+def is_python(folder: Path) -> bool:
+    """Whether a Python was installed there, and nothing else was put beside it."""
+    beside = {"bin", "include", "lib", "lib64", "libexec", "share", "man", "ssl", "etc", "conda-meta", "BUILD"}
+    has_library = any(folder.glob("lib/python3*/os.py")) and any(folder.glob("bin/python3*"))
+    return has_library and all(path.name in beside or path.is_file() for path in folder.iterdir())
+
+
 def _own_python() -> Iterator[Path]:
     """Of the program that answers the hooks of sessions."""
     yield Path(sys.prefix)

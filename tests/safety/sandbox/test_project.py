@@ -77,3 +77,16 @@ def test_what_borrows_objects_is_read_through(confined: Project, tmp_path: Path)
     call = json.loads(borrower.swarm("show", "implement", "--receipt", "--run", run).stdout)["tool_calls"][1]
     assert call["success"]
     assert " log.txt | 1 +" in call["output"]
+
+
+def test_a_virtual_environment_that_an_agent_made_up_shows_nothing(confined: Project) -> None:
+    home = Path(confined.env["HOME"])
+    (home / "keys").mkdir()
+    (home / "keys/id").write_text("PLANTED", encoding="utf-8")
+    made = {"write": {"own/pyvenv.cfg": f"home = {home}/keys/bin\n", ".own/pyvenv.cfg": f"home = {home}/bin\n"}}
+    look = {"write": {"x.sh": "cat ~/keys/id; ls ~\n"}, "run": ["sh x.sh"]}
+    script = json.dumps({"steps": {"build/author_tests": [made], "build/implement": [look]}})
+    run = confined.start(script, "--until", "implement")
+    call = json.loads(confined.swarm("show", "implement", "--receipt", "--run", run).stdout)["tool_calls"][1]
+    assert "No such file" in call["output"]
+    assert "PLANTED" not in call["output"]

@@ -65,8 +65,8 @@ class LandedOn:
 class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
-    the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands. `sandbox`: what confined its
-    last step; None: nobody asked."""
+    the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands.
+    `sandbox`: what confined its last step; None: nobody asked."""
 
     run_id: str
     state: RunStatus

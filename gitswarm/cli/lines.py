@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
@@ -67,8 +68,8 @@ def field(name: str, value: str) -> list[str]:
 
 
 def fact(name: str, value: str) -> list[str]:
-    """`name       value`, wrapped: a line of the result of a command."""
-    return hanging(f"{name:<11}", value)
+    """`name       value`: a line of the result of a command, on a terminal wrapped."""
+    return told(f"{name:<11}", value, sys.stdout)
 
 
 def next_lines(first: str, command: str) -> list[str]:

@@ -72,7 +72,7 @@ def test_while_it_is_executed(watched: Watched) -> None:
         "!  4 both              ok",
         "     because no better than what it joins: left VERIFIED, righ",
         "✓  5 fine              passed: echo nobody asks",
-        "!  6 loud              failed (exit code 1): sh loud.sh",
+        "!  6 loud              failed (exit code 3): sh loud.sh",
         *(f"       {number}" for number in NUMBERS),
         "       red",
         "         an indented line and more and more and more and more",

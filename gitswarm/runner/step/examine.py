@@ -191,10 +191,14 @@ def _report_tampering(journal: Journal, tampered: Sequence[str]) -> None:
 
 
 def _bring_back(session: Session, step: OpenStep) -> list[str]:
-    """An agent that commits, switches branches or configures git by itself: its files count, nothing else does."""
+    """An agent that commits, switches branches or configures git by itself: its files count, nothing else does.
+
+    In the sandbox the repository could not be written: what changed there is a person's.
+    """
     refs = session.repository.refs
     kept = _quarantine(session)
-    found = [] if step.plan.step.is_kernel else step.place.watch.put_back(kept)
+    is_open = session.sandbox.wall is None and not step.plan.step.is_kernel
+    found = step.place.watch.put_back(kept) if is_open else []
     if found:
         session.around.observer.notice(f"{listed(found)}: changed during {step.name}; put back, and kept in {kept}")
     found += [f"{name} of the worktree" for name in reattach(step.place.shadow)]

@@ -140,7 +140,8 @@ def ending_strays() -> Iterator[None]:
         return
     import ctypes  # noqa: PLC0415  needed only where steps are executed
 
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
     before = _children()
     try:
         yield
@@ -152,6 +153,7 @@ def ending_strays() -> Iterator[None]:
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, os.WNOHANG)
             time.sleep(_REAP_S)
+        prctl(_PR_SET_CHILD_SUBREAPER, 0)
 
 
 def _strays(before: set[int]) -> list[int]:

@@ -209,13 +209,8 @@ def test_list_tells_how_much_room_each_worktree_takes(stopped: Stopped) -> None:
     after = json.loads(stopped.ask("list", "--json").stdout)[0]["disk_bytes"]
 
     assert 1_000_000 <= after - before < 1_200_000
-    rows = stopped.ask("list").stdout.splitlines()
-    assert rows[0].split() == ["run", "state", "flow", "steps", "cost", "disk", "next"]
-    assert rows[1].split()[5:] == ["1.2M", "two"]
-    assert max(len(row) for row in rows) <= 80
 
 
 def test_a_run_without_worktree_takes_no_room(stopped: Stopped) -> None:
     subprocess.run(["rm", "-rf", str(stopped.worktree)], check=True)
     assert json.loads(stopped.ask("list", "--json").stdout)[0]["disk_bytes"] is None
-    assert stopped.ask("list").stdout.splitlines()[1].split()[5:] == ["-", "two"]

@@ -121,7 +121,7 @@ ROOT = Group(
         "diff": Command(
             "diff:diff",
             "What a run, or one step of it, changed in the code; git shows it.",
-            "--run= --evidence --stat",
+            "--run= --evidence --stat --ext-diff",
             words="step",
         ),
         "status": Command(

@@ -43,8 +43,9 @@ def resume(
 ) -> None:
     """Continue a run from its tip, whatever ended it."""
     repository = repository_here()
-    if adopt or approve or accept or allow:
-        refuse_agent(os.environ, "resume", repository.common_dir)
+    for name, given in (("adopt", adopt), ("approve", approve), ("accept", accept), ("allow", allow)):
+        if given:
+            refuse_agent(os.environ, f"resume --{name}", repository.common_dir)
     layout = _find(repository, run)
     options = ResumeOptions(
         message,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from gitswarm.cli.console import money, plural
@@ -14,6 +15,11 @@ _STATES = {RunStatus.UNPROVEN: "not proven"}
 SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")
 """What a run that succeeded is called when more is known."""
 
+_PASSED = re.compile(
+    r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?|side by side"
+)
+_CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
+_GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
 _UNITS = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"))
 
 
@@ -88,3 +94,13 @@ def count_of(text: str | None, option: str = "-n") -> int | None:
     if text is not None and not text.isdecimal():
         raise UsageError(f"{option} {text}: not a number", hint=f"{option} 10")
     return int(text) if text is not None else None
+
+
+def reason_words(reason: str) -> str:
+    """A recorded reason for a person; empty for one that the way itself says, and for conditions of a flow."""
+    gave_up = _GAVE_UP.match(reason)
+    if gave_up:
+        return f"loop gave up after {gave_up[1]} of {gave_up[1]}"
+    if reason == "no_further_help":
+        return "loop ended: no help expected from another pass"
+    return "" if _PASSED.fullmatch(reason) or _CONDITION.search(reason) else reason

@@ -30,8 +30,7 @@ from gitswarm.cli.opened import (
     stored_file,
     understood,
 )
-from gitswarm.cli.run_words import mark
-from gitswarm.cli.turns import reason_words
+from gitswarm.cli.run_words import mark, reason_words
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_step
 from gitswarm.ledger.last_tests import command_summary

@@ -116,9 +116,11 @@ def list_runs(
         out_json([{**item.to_plain(), "disk_bytes": _disk_bytes(item)} for item in found])
     elif found:
         _show_list(found)
+    elif lost or listed.unreadable:
+        pass  # told above
     elif runs or state or since:
         out("no such runs")
-    elif not (lost or listed.unreadable):
+    else:
         out("no runs yet")
         advise("git swarm start build -m 'the task'")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from gitswarm.cli.run_words import reason_words
 from gitswarm.records.event import EventKind
 from gitswarm.records.routing import Action, Decision, RoutingSource
 
@@ -12,12 +12,7 @@ _QUIET = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC})
 _ON = (Action.ADVANCE, Action.TERMINATE)
 _BACK = (Action.LOOP, Action.REPEAT)
 OFF_THE_GRAPH = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES, Action.SKIP})
-_GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
 _RESIGNED = ("max_iterations_reached", "no_further_help")
-_PASSED = re.compile(
-    r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?|side by side"
-)
-_CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
 _ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
 
 
@@ -63,16 +58,6 @@ def short_reason(decision: Decision) -> str:
 def gave_up(decision: Decision) -> bool:
     """Whether a loop ended though its critic was not content."""
     return decision.reason.startswith(_RESIGNED)
-
-
-def reason_words(reason: str) -> str:
-    """A recorded reason for a person; empty for one that the way itself says, and for conditions of a flow."""
-    gave_up = _GAVE_UP.match(reason)
-    if gave_up:
-        return f"loop gave up after {gave_up[1]} of {gave_up[1]}"
-    if reason == "no_further_help":
-        return "loop ended: no help expected from another pass"
-    return "" if _PASSED.fullmatch(reason) or _CONDITION.search(reason) else reason
 
 
 def _is_quiet(decision: Decision) -> bool:

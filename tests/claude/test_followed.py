@@ -63,7 +63,7 @@ def test_a_session_is_followed_while_it_goes_on(
         "── retry\n1 of 2 in N s: 529 overloaded\n"
         "── assistant\nThat was all.\n"
     )
-    assert re.search(r"(?m)^    retry 1 of 2 in [\d.]+ s: 529 overloaded$", err)
+    assert re.search(r"(?m)^ +retry 1 of 2 in [\d.]+ s: 529 overloaded$", err)
     assert spoken(asked(project, "transcript")) == ["I look around.", "That was all."]
 
 

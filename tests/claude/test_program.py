@@ -63,7 +63,7 @@ def test_a_program_is_asked_with_the_path_that_it_has_from_here(
 
 def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = EngineAccess(cli=str(tmp_path / "claude"))
-    told = f"there is no program at {tmp_path}/claude: unset SWARM_CLAUDE_CLI, or mend engines.claude.cli"
+    told = f"there is no program at {tmp_path}/claude: unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
     assert find_program(said, {}, bundled_first=True).told == told
     monkeypatch.setattr(program, "_bundled", lambda: None)
     nowhere = find_program(EngineAccess(), {"PATH": str(tmp_path)}, bundled_first=True)

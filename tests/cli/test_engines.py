@@ -94,7 +94,7 @@ def test_what_is_missing_is_said_with_what_to_do(project: Project) -> None:
         (
             "claude-step",
             mode,
-        ): "there is no program at /nowhere/claude: unset SWARM_CLAUDE_CLI, or mend engines.claude.cli"
+        ): "there is no program at /nowhere/claude: unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
         for mode in ("sdk", "cli")
     }
 
@@ -140,10 +140,10 @@ def test_the_table(project: Project) -> None:
         "engine       mode   here  configured  by\n"
         "claude-step  stub   yes   yes         git-swarm itself\n"
         "claude-step  sdk    no    -           there is no program at /nowhere/claude:\n"
-        "                                      unset SWARM_CLAUDE_CLI, or mend\n"
+        "                                      unset SWARM_CLAUDE_CLI, or correct\n"
         "                                      engines.claude.cli\n"
         "claude-step  cli    no    -           there is no program at /nowhere/claude:\n"
-        "                                      unset SWARM_CLAUDE_CLI, or mend\n"
+        "                                      unset SWARM_CLAUDE_CLI, or correct\n"
         "                                      engines.claude.cli\n"
         "gemini-step  stub   yes   -           git-swarm itself\n"
         "command      local  yes   yes         git-swarm itself"

@@ -65,7 +65,8 @@ def test_a_compiled_step_is_what_the_run_is_told(hello: Project) -> None:
     plan = json.loads(ask(hello, "flows", "compile", "hello/write", "--json").stdout)
     run = hello.start("{}", "--until", "write", flow="hello")
     prompt = hello.swarm("show", "write", "--prompt").stdout
-    assert prompt == (f"── system\n{plan['system_append']}\n── user\n{plan['user_prompt']}\n".replace("<run>", run))
+    compiled = f"── system\n{plan['system_append']}\n── user\n{plan['user_prompt']}\n"
+    assert prompt == compiled.replace("<run>", run).replace("<base commit>", hello.git("rev-parse", "HEAD"))
     assert (plan["model"], plan["max_turns"], plan["handoff"]) == (
         "claude-sonnet-5-5",
         50,

@@ -201,6 +201,7 @@ def test_a_worktree_that_is_half_removed_is_passed_over(project: Project) -> Non
 
 
 def test_configuration_is_read_by_prefix_and_the_last_value_wins(project: Project) -> None:
+    project.git("config", "--global", "--remove-section", "swarm.policy")
     project.git("config", "--add", "swarm.worktreeDir", "/one")
     project.git("config", "--add", "swarm.worktreeDir", "/two")
     project.git("config", "swarm.engines.claude.mode", "stub")
@@ -208,6 +209,7 @@ def test_configuration_is_read_by_prefix_and_the_last_value_wins(project: Projec
 
 
 def test_a_key_without_a_value_is_true(project: Project) -> None:
+    project.git("config", "--global", "--remove-section", "swarm.policy")
     with (project.root / ".git/config").open("a", encoding="utf-8") as config:
         config.write("[swarm]\n\tquick\n")
     assert opened(project).config("swarm.") == {"swarm.quick": "true"}

@@ -528,7 +528,7 @@ def test_more_than_can_be_read_is_counted() -> None:
 def test_a_file_given_at_the_start_takes_the_place_of_the_forge(world: World) -> None:
     """It is in the run from its first commit; answers to it stay here."""
     file = world.project.root.parent / "said.md"
-    file.write_text("- louder, AKIAIOSFODNN7EXAMPL3\n", encoding="utf-8")
+    file.write_text("- louder, AKIACURMJZFAXYQB4X75\n", encoding="utf-8")
     replies = json.dumps(
         {"state": "draft", "reason": "-", "replies": [{"to": "file-1", "item": "RW-001", "text": "Yes."}]}
     )

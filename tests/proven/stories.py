@@ -80,7 +80,7 @@ class Story:
     def start(self, project: Project, *options: str) -> Answer:
         steps = {"write": list(self.does), **{step: list(entries) for step, entries in self.others.items()}}
         script = project.script(unseen(json.dumps({"steps": steps})))
-        return ask(project, "start", *self.flows, "--script", script, *options)
+        return ask(project, "start", *self.flows, "--script", script, "--allow-stub", *options)
 
 
 @dataclass(frozen=True)

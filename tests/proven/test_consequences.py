@@ -110,7 +110,7 @@ def test_the_first_line_of_an_unproven_run_says_so(tested: Project) -> None:
     script = tested.script(json.dumps({"steps": {"write": [GONE]}}))
     said = ask(tested, "start", "work", "--script", script, "--autopilot")
     first, second, *_rest = said.stdout.splitlines()
-    assert f"{only_run(tested)} unproven, 1 blocking concern: 4 steps" in first
+    assert f"{only_run(tested)} not proven, 1 blocking concern: 4 steps" in first
     assert second == f"blocking   {DELETED}: gone with their file: test_a"
     assert "approve    " not in said.stdout
 

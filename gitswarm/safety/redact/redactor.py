@@ -17,6 +17,7 @@ from gitswarm.safety.redact.plausible import is_placeholder
 from gitswarm.safety.redact.rule import Rule, Span
 from gitswarm.safety.redact.shapes import shapes
 
+_MARK_CHARS = 80
 _MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")
 _ROUNDS = 4
 """A secret that is gone may have hidden another one. Each round is rarer than the one before."""
@@ -43,7 +44,7 @@ class Redactor:
     def scrub(self, text: str) -> str:
         """The text with `[REDACTED:<kind>]` for every secret; applied twice it is the same."""
         for _round in range(_ROUNDS):
-            spans = [span for span in self._finder.in_text(text) if _is_new(text[span.start : span.end])]
+            spans = [span for span in self._finder.in_text(text) if _is_new(text, span)]
             if not spans:
                 return text
             text = _replaced(text, spans)
@@ -52,7 +53,7 @@ class Redactor:
     def scrub_json(self, value: JsonValue) -> JsonValue:
         """As `scrub` for every string inside, keys too; the same object when there is nothing to replace."""
         joined = _APART.join(_strings(value))
-        if not any(_is_new(joined[span.start : span.end]) for span in self._finder.in_text(joined)):
+        if not any(_is_new(joined, span) for span in self._finder.in_text(joined)):
             return value
         return self._scrubbed(value)
 
@@ -105,9 +106,13 @@ def _own_rule(name: str, pattern: str) -> Rule:
     return Rule(kind, (), lambda: (re.compile(pattern),))
 
 
-def _is_new(secret: str) -> bool:
-    """Whether there is more in it than what was replaced before."""
-    return _MARK.sub("", secret).strip("\"'\\ \t\r\n=:;,") != ""
+def _is_new(text: str, span: Span) -> bool:
+    """Whether there is more in it than what was replaced before; a view may end in the middle of that."""
+    start, end = span.start, span.end
+    for mark in _MARK.finditer(text, max(0, start - _MARK_CHARS), end + _MARK_CHARS):
+        if mark.start() < end and start < mark.end():
+            start, end = min(start, mark.start()), max(end, mark.end())
+    return _MARK.sub("", text[start:end]).strip("\"'\\ \t\r\n=:;,") != ""
 
 
 def _replaced(text: str, spans: list[Span]) -> str:

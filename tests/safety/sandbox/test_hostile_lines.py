@@ -12,6 +12,7 @@ import yaml
 
 from tests.conftest import Project
 from tests.fingerprint import fingerprint
+from tests.projects import ask
 from tests.safety.sandbox.conftest import needs_bwrap
 
 pytestmark = needs_bwrap
@@ -36,20 +37,22 @@ def test_a_contained_line_reaches_nothing_of_the_user(confined: Project, rows: l
     lines = [row["line"] for row in rows if row["not"] not in NOT_YET]
     played = {
         "write": {f"lines/{number}.sh": f"{line}\n" for number, line in enumerate(lines)},
-        "run": [f"timeout -k 1 3 sh lines/{number}.sh < /dev/null" for number in range(len(lines))],
+        "run": [f"timeout -k 0.2 1 sh lines/{number}.sh < /dev/null" for number in range(len(lines))],
     }
     script = world.parent / "script.yaml"
     script.write_text(yaml.safe_dump({"steps": {"implement": [played]}}), encoding="utf-8")
     with subprocess.Popen(["sleep", "600"]) as bystander:
         before = fingerprint(world)
-        confined.swarm("start", "build", "--script", str(script), "--until", "implement")
-        assert bystander.poll() is None
+        done = ask(confined, "start", "build", "--script", str(script), "--until", "implement")
+        is_alive = bystander.poll() is None
         bystander.kill()
+    # Some delete what lies in the worktree: that is found.
+    assert (is_alive, done.code in (0, 5)) == (True, True), done.stderr
     assert fingerprint(world).entries == before.entries
     run = confined.json("list")[0]["run_id"]
     calls = confined.json("show", "implement", "--receipt", "--run", run)["tool_calls"]
     assert sum(call["tool_name"] == "Bash" for call in calls) >= len(lines)
     assert not any(call.get("blocked") for call in calls)
     transcript = confined.swarm("transcript", "implement", "--run", run, "--json").stdout
-    assert "timeout -k 1 3" in transcript
+    assert "timeout -k 0.2 1" in transcript
     assert KEY not in transcript

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,9 +13,14 @@ if TYPE_CHECKING:
     import psutil
 
 
+REFUSED = "not in policy.allow_hosts: "
+"""Begins what a program is told that asks for a host which it may not reach; `host:port` follows."""
+
+
 class Containment(Protocol):
     """Confines a program by the operating system. `name`: for people. `depth`: how many processes stand between the
-    one that is started and the program itself; the program is who a signal is for."""
+    one that is started and the program itself; the program is who a signal is for. `environment`: variables that
+    programs need inside. `refused`: what they asked the network for in vain, in words for people."""
 
     @property
     def name(self) -> str: ...
@@ -22,11 +28,20 @@ class Containment(Protocol):
     @property
     def depth(self) -> int: ...
 
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def refused(self) -> Sequence[str]: ...
+
     def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Containment:
         """The same, and the program may also read or write these."""
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """The command line that starts `argv` confined."""
+
+    def served(self) -> AbstractContextManager[None]:
+        """While it lasts, what is confined reaches the hosts that it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,8 @@ class Uncontained:
 
     name: str = ""
     depth: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    refused: Sequence[str] = ()
 
     def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Uncontained:
         del read, write
@@ -42,6 +59,9 @@ class Uncontained:
 
     def wrap(self, argv: Sequence[str]) -> list[str]:
         return list(argv)
+
+    def served(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 UNCONTAINED = Uncontained()

@@ -100,15 +100,16 @@ def run_shell(
     def outcome(ending: Ending, exit_code: int | None, error: str | None) -> CommandOutcome:
         return CommandOutcome(ending, exit_code, kept.text(), round((time.monotonic() - started) * 1000), error)
 
-    try:
-        argv = limits.containment.wrap(["sh", "-c", command])
-        child = _start(argv, cwd, env, limits.containment.depth)
-    except OSError as error:
-        return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
-    except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
-        return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
-    if child.run(started + limits.timeout_s, take):
-        return outcome(Ending.EXITED, child.process.returncode, None)
+    with limits.containment.served():
+        try:
+            argv = limits.containment.wrap(["sh", "-c", command])
+            child = _start(argv, cwd, env, limits.containment.depth)
+        except OSError as error:
+            return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
+        except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
+            return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
+        if child.run(started + limits.timeout_s, take):
+            return outcome(Ending.EXITED, child.process.returncode, None)
     return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:g} s")
 
 

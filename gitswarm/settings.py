@@ -15,7 +15,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
 from gitswarm.records.instructions import INSTRUCTION_FILES
-from gitswarm.records.policy import PolicyRules, SandboxRule, plain_switch
+from gitswarm.records.policy import NetworkRule, PolicyRules, SandboxRule, plain_switch
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
     ClaudeSettings,
@@ -48,9 +48,11 @@ _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
 _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
-_ORDERED = {("policy", "sandbox"): get_args(SandboxRule)}
+_ORDERED = {("policy", "sandbox"): get_args(SandboxRule), ("policy", "network"): get_args(NetworkRule)}
 """Values from loose to strict: a person's never loosens what the team wrote."""
 _FORGE = ("review", "forge")
+_HOSTS = ("policy", "allow_hosts")
+"""A person's, where the team wrote none."""
 
 
 def _mode_of(*known: str) -> AfterValidator:
@@ -347,7 +349,11 @@ def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
     :raises SpecError: the key is the team's alone.
     """
     path = _path_of(name)
-    if path in _TEAM_ONLY or (path == _FORGE and value not in ("none", _get(merged, path[:1]).get(path[1], "none"))):
+    if (
+        path in _TEAM_ONLY
+        or (path == _HOSTS and _HOSTS[1] in _get(merged, path[:1]))
+        or (path == _FORGE and value not in ("none", _get(merged, path[:1]).get(path[1], "none")))
+    ):
         raise SpecError(
             [f"git config: '{name}' would loosen what the team agreed on"],
             hint=f"git config --unset {name}   (the place for it is {CONFIG_FILE})",

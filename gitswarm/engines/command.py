@@ -64,7 +64,8 @@ class CommandEngine:
                 first = len(recorder.outputs)
                 check, error = _carry_out(lines, order.timeout_s, request, recorder)
             check = check.model_copy(update={"command": " && ".join(lines)})
-        handoff = _handoff(check, order.name, _missed(request.withheld, recorder.outputs))
+        missed = _missed(request.withheld, recorder.outputs) + _refused(request.containment.refused)
+        handoff = _handoff(check, order.name, missed)
         recorder.say(error or handoff.summary)
         return StepResult(
             step_id=request.execution.step,
@@ -148,6 +149,11 @@ def _missed(withheld: Collection[str], outputs: Sequence[str]) -> str:
     words = {word for output in outputs for word in _WORD.findall(output)}
     names = sorted(words.intersection(withheld))
     return f"; not passed on: {', '.join(names[:3])} (policy.env in .swarm/config.yaml)" if names else ""
+
+
+def _refused(hosts: Sequence[str]) -> str:
+    """What to do about hosts that the command did not reach."""
+    return f"; {'; '.join(hosts[:3])} (policy.allow_hosts in .swarm/config.yaml)" if hosts else ""
 
 
 def _handoff(check: CheckOutcome, name: str, missed: str) -> Handoff:

@@ -19,6 +19,11 @@ def plain_switch(said: object) -> object:
 SandboxRule = Literal["off", "auto", "require"]
 """From the loosest to the strictest."""
 
+NetworkRule = Literal["allow", "engine", "none"]
+"""The same."""
+
+_HOST = r"^((\*\.)?[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$"
+
 
 class PolicyRules(Record):
     """What a team or a person forbids on top of the built-in rules. A person only ever tightens.
@@ -28,6 +33,8 @@ class PolicyRules(Record):
     `env`: names of environment variables, with globs, that agents and the project's commands get too.
     `sandbox`: whether agents and commands are confined by the operating system: where that works, always, never.
     `sandbox_binds`: folders and files that they may read besides (`/srv/data`, `~/.m2`).
+    `network`: what they reach from the sandbox: everything; the model's provider and `allow_hosts`; nothing.
+    `allow_hosts`: `host`, `host:port` or `*.host`; without a port every one of them.
     """
 
     deny: tuple[str, ...] = ()
@@ -35,6 +42,8 @@ class PolicyRules(Record):
     env: tuple[str, ...] = ()
     sandbox: Annotated[SandboxRule, BeforeValidator(plain_switch)] = "auto"
     sandbox_binds: tuple[Annotated[str, Field(pattern=r"^(/|~/)")], ...] = ()
+    network: NetworkRule = "engine"
+    allow_hosts: tuple[Annotated[str, Field(pattern=_HOST)], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

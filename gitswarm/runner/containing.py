@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gitswarm.containment import Containment
@@ -11,16 +12,21 @@ from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.records.policy import PolicyRules
 from gitswarm.runner.session import Session
+from gitswarm.safety.network.gateway import Gateway, Upstream
+from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
 from gitswarm.safety.sandbox.git_config import identity_config
 from gitswarm.safety.sandbox.machine import is_python, virtual_environment
 from gitswarm.safety.sandbox.mounts import Mount, covered, shown, writable
 from gitswarm.safety.sandbox.repository import Ground
+from gitswarm.safety.sandbox.seatbelt import Seatbelt
 from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, find_sandbox
 from gitswarm.worktree.shadow import Shadow
 
 CACHES = "caches"
 """Below the local files of a repository: what package tools of a run keep, by run."""
 
+_CONFIG = ".swarm/config.yaml"
+_SHOWN = 3
 _IDENTITY = ("git-swarm agent", "agent@git-swarm.invalid")
 _TMP = "/tmp"  # noqa: S108 - the sandbox has one of its own
 
@@ -31,11 +37,25 @@ def sandbox_for(policy: PolicyRules, env: Mapping[str, str]) -> Sandbox:
     :raises UsageError: nothing does, and the policy requires it.
     """
     if policy.sandbox == "off":
-        return Sandbox()
-    found = find_sandbox(env, _home(env))
+        found = Sandbox()
+    else:
+        found = find_sandbox(env, _home(env), isolated=policy.network != "allow")
     if found.wall is None and policy.sandbox == "require":
-        raise UsageError(f"policy.sandbox is require, and there is {found.line}", hint=INSTALL.partition(": ")[2])
-    return found
+        why = f"policy.sandbox is require, and there is no sandbox: {found.reason}"
+        raise UsageError(why, hint=INSTALL.partition(": ")[2])
+    if not found.isolates and (policy.network == "none" or (found.leak and policy.sandbox == "require")):
+        why = found.leak or found.reason or "policy.sandbox is off"
+        what = f"policy.network is {policy.network}, and nothing here keeps programs from the network: {why}"
+        raise UsageError(what, hint=f"policy.network: allow in {_CONFIG}, if that is acceptable")
+    return replace(found, network=_reach(policy)) if found.isolates else found
+
+
+def _reach(policy: PolicyRules) -> str:
+    """For people: what agents reach."""
+    if policy.network == "none":
+        return "none"
+    first, more = policy.allow_hosts[:_SHOWN], len(policy.allow_hosts) - _SHOWN
+    return ", ".join(("the model's provider", *first, *([f"{more} more"] if more > 0 else [])))
 
 
 def mention_sandbox(session: Session) -> None:
@@ -43,10 +63,11 @@ def mention_sandbox(session: Session) -> None:
         session.around.observer.notice(session.sandbox.line)
 
 
-def contained(session: Session, shadow: Shadow, name: str) -> Containment:
+def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[str] | None = ()) -> Containment:
     """For what works in a worktree. Its git writes to copies, which are made anew here.
 
     :param name: of the copies' folder; who works at the same time needs another one.
+    :param provider: hosts that it may reach beside those of the policy; None: every host.
     """
     wall = session.sandbox.wall
     if wall is None:
@@ -58,13 +79,32 @@ def contained(session: Session, shadow: Shadow, name: str) -> Containment:
     if home is not None:
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
         mounts.append(covered(home / ".gitconfig", own / "gitconfig"))
-    return wall.showing(*mounts)
+    wall = wall.showing(*mounts)
+    return wall if provider is None else _cut_off(session, wall, name, provider)
 
 
-def contained_alone(session: Session) -> Containment:
+def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Containment:
     """For what works in no worktree."""
     wall = session.sandbox.wall
-    return session.sandbox.containment if wall is None else wall.showing(*_shared(session))
+    if wall is None:
+        return session.sandbox.containment
+    return _cut_off(session, wall.showing(*_shared(session)), name, provider)
+
+
+def _cut_off(session: Session, wall: Bubblewrap | Seatbelt, name: str, provider: Sequence[str]) -> Containment:
+    """The same without the network, but for those hosts and the policy's, where that is wanted and possible."""
+    policy = session.spec.settings.policy
+    if not (session.sandbox.isolates and isinstance(wall, Bubblewrap)):
+        return wall
+    rules = () if policy.network == "none" else (*provider, *policy.allow_hosts)
+    return wall.through(Gateway(scratch_folder(session) / f"{name}.net", rules, Upstream.of(session.around.env)))
+
+
+def mention_refused(session: Session, containment: Containment) -> None:
+    """Tells what a step asked the network for in vain."""
+    told = containment.refused[:_SHOWN]
+    if told:
+        session.around.observer.notice(f"{'; '.join(told)} (the place for it is {_CONFIG})")
 
 
 def let_go(session: Session, name: str) -> None:

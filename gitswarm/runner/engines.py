@@ -63,6 +63,17 @@ def refuse_impossible(settings: FrozenSettings, engines: Engines, env: Mapping[s
         engine = engines[choice.key]
         if isinstance(engine, ClaudeEngine):
             _refuse_missing(engine, env)
+            if settings.policy.network == "none":
+                what = f"policy.network is none: {choice.engine} could not reach its model"
+                raise UsageError(what, hint="policy.network: engine in .swarm/config.yaml")
+
+
+def provider_hosts(engine: Engine, env: Mapping[str, str]) -> tuple[str, ...]:
+    """Where the model of an engine is asked, as `host:port`.
+
+    :param env: of its programs.
+    """
+    return engine.profile.hosts(env) if isinstance(engine, ClaudeEngine) else ()
 
 
 def _refuse_choice(choice: EngineChoice, engines: Engines) -> None:

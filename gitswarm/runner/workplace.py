@@ -122,7 +122,7 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
         observer.notice(f"setup: {settings.setup}")
         env = {**session.around.env, MARKER: session.layout.run_id}
         copies = f"setup.{shadow.path.name}"
-        limits = CommandLimits(settings.setup_timeout_s, containment=contained(session, shadow, copies))
+        limits = CommandLimits(settings.setup_timeout_s, containment=contained(session, shadow, copies, None))
         if session.sandbox.wall is not None:
             env = without_credentials(env) | contained_environment(session)
         try:

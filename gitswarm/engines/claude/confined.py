@@ -30,7 +30,7 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
             shutil.copyfile(users / name, state / name)
     program = order.program.resolve()
     needed = (order.folder, order.program, program.parent, Path(ask_owner.__file__))
-    env = {**order.env, "CLAUDE_CONFIG_DIR": str(state)}
+    env = {**order.env, **containment.environment, "CLAUDE_CONFIG_DIR": str(state)}
     return replace(order, env=env, containment=containment.opened(read=needed, write=(state,)))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from gitswarm.containment import REFUSED
 from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited
 from gitswarm.records.base import timestamp
 from gitswarm.records.engine_outcome import EngineOutcome, OutcomeKind
@@ -26,6 +28,7 @@ _KINDS: Mapping[str, OutcomeKind] = {
 _PASSING = frozenset({"rate_limit", "server_error", "overloaded", "unknown"})
 """Words of the CLI for failures that may pass, where the provider gave no status."""
 
+_REFUSED = re.compile(rf"{re.escape(REFUSED)}\S+")
 _TOO_MANY = 429
 _PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 
@@ -120,6 +123,9 @@ def _in_one_line(said: str) -> str:
 
 def _advised(said: str, kind: str, ended: Ended) -> str:
     """The CLI's words, without its advice where that is none for somebody who runs git-swarm, and with ours."""
+    refused = _REFUSED.search(said)
+    if refused is not None:  # by our own proxy, which the CLI takes for the provider
+        return f"{refused[0]} (the place for it is .swarm/config.yaml, committed before a run starts)"
     if kind in _ADVICE:
         for theirs in _THEIR_ADVICE:
             said = said.partition(theirs)[0]

@@ -157,7 +157,8 @@ class ClaudeEngine:
         try:
             made = order(program.path, folder)
             confined = not isinstance(asked.containment, Uncontained)
-            yield confined_order(made, asked.containment) if confined else made
+            with asked.containment.served():
+                yield confined_order(made, asked.containment) if confined else made
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.said import AnswerUsage
@@ -39,6 +40,12 @@ _ISOLATED = {
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
 }
 """Where no settings of Claude Code's own are read."""
+_PROVIDERS = (
+    ("ANTHROPIC_BEDROCK_BASE_URL", "CLAUDE_CODE_USE_BEDROCK", "https://bedrock-runtime.{region}.amazonaws.com"),
+    ("ANTHROPIC_VERTEX_BASE_URL", "CLAUDE_CODE_USE_VERTEX", "https://{region}-aiplatform.googleapis.com"),
+    ("ANTHROPIC_BASE_URL", "", "https://api.anthropic.com"),
+)
+"""Variable with the address, the one that chooses the provider, and where it is without the first."""
 _NEVER = frozenset(
     {
         "CLAUDECODE",  # says that the caller is a session of Claude Code itself
@@ -81,6 +88,19 @@ class ClaudeProfile:
         """
         said = {**_UNLESS_SAID, **env, **self.access.env, **_ALWAYS, **(_ISOLATED if self.is_isolated else {})}
         return {name: value for name, value in said.items() if name not in _NEVER}
+
+    def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """Where its sessions ask their model, as `host:port`.
+
+        :param env: the agent's.
+        """
+        env = self.environment(env)
+        for name, switch, usual in _PROVIDERS:
+            if switch == "" or env.get(switch, "") not in ("", "0", "false"):
+                region = env.get("AWS_REGION") or env.get("CLOUD_ML_REGION") or "us-east-1"
+                url = urlsplit(env.get(name) or usual.format(region=region))
+                return (f"{_bracketed(url.hostname or '')}:{url.port or (80 if url.scheme == 'http' else 443)}",)
+        return ()
 
     def additions(self, version: str) -> str:
         """What a program of this version adds to our prompt without being asked (docs/engines.md)."""
@@ -131,6 +151,10 @@ class ClaudeProfile:
             return None
         sent = answer.prompt if self.provider == "anthropic_compat" else answer.billed
         return (sent * price[0] + answer.completion * price[1]) / 1_000_000
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _can_write(folder: Path) -> bool:

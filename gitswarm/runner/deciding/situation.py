@@ -38,6 +38,7 @@ from gitswarm.routing.situation import (
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.containing import contained_alone, scratch_folder
 from gitswarm.runner.deciding.divergence import diverged
+from gitswarm.runner.engines import provider_hosts
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision
@@ -315,6 +316,8 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
 
     def ask(question: RouteQuestion) -> RouteAnswer:
         wanted = ModelWish(settings.model, settings.economy)
+        env = agent_environment(session, NAVIGATOR)
+        walls = contained_alone(session, NAVIGATOR, provider_hosts(engine, env))
         terms = RouteTerms(
             flow_key=record.flow,
             step_id=record.step,
@@ -322,8 +325,8 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
             model=navigator_model(session.specs.policy, engine.engine_id, wanted),
             worktree=session.repository.swarm_dir,
             scratch=scratch_folder(session),
-            env=agent_environment(session, NAVIGATOR),
-            containment=contained_alone(session),
+            env={**env, **walls.environment},
+            containment=walls,
         )
         answer = engine.route(question, terms)
         return replace(answer, cost_usd=usd(answer.cost_usd))

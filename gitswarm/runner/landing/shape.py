@@ -94,7 +94,8 @@ def make_commit(session: Session, shape: Shape, request: StepRequest, emit: Emit
 
 def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> StepResult:
     """The project's tests, as a command step of the run would find and execute them."""
-    env = {**request.env, "RUN_BASE": str(place.path / session.layout.base)}
+    walls = contained(session, place, "landing")
+    env = {**request.env, **walls.environment, "RUN_BASE": str(place.path / session.layout.base)}
     order = command_order(session, Step(id=request.execution.step, engine="command", command="test"), place.path, env)
     asked = replace(
         request,
@@ -102,7 +103,7 @@ def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> 
         run_base=place.path / session.layout.base,
         env=env,
         command=order,
-        containment=contained(session, place, "landing"),
+        containment=walls,
     )
     return CommandEngine(None, session.around.clock).run(asked, emit)
 

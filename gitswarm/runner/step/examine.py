@@ -18,6 +18,7 @@ from gitswarm.records.evidence import CheckOutcome, Evidence
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.text import listed
+from gitswarm.runner.containing import mention_refused
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examined import StepOutcome, claimed_envelope
 from gitswarm.runner.step.judge import judge_step
@@ -37,6 +38,7 @@ def examine(session: Session, step: OpenStep, result: StepResult) -> StepOutcome
 
     Of a shared worktree only the step's own artifacts: `examine_shared` does the rest, once the outcome is known.
     """
+    mention_refused(session, step.request.containment)
     look = _look if step.shared_tree is None else _look_shared
     seen = look(session, step, _discreet(session, result))
     return judge_step(session, step.plan, with_proof(session, step, seen))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from gitswarm.containment import UNCONTAINED
+from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.evidence.report_request import request_report
 from gitswarm.evidence.test_report import read_run
@@ -19,6 +19,7 @@ from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import contained, contained_environment, scratch_folder
+from gitswarm.runner.engines import provider_hosts
 from gitswarm.runner.session import MARKER, OWN, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.project_commands import project_command
@@ -38,7 +39,13 @@ _READ_BY_CLAUDE = (".claude/**", ".mcp.json")
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
     worktree = place.shadow.path
     run_base = worktree / session.layout.base
-    env = agent_environment(session, plan.step.agent) | {
+    env = agent_environment(session, plan.step.agent)
+    walls: Containment = UNCONTAINED
+    if plan.choice != OWN:
+        provider = provider_hosts(session.engines[plan.choice.key], env)
+        walls = contained(session, place.shadow, copies_of(plan), provider)
+    env |= {
+        **walls.environment,
         **({SIBLING_MARKER: plan.mark} if plan.parallel else {}),
         "RUN_BASE": str(run_base),
         "SWARM_FLOW": plan.flow.id,
@@ -62,7 +69,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         decide=_permissions(session, place, plan, env),
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
-        containment=UNCONTAINED if plan.choice == OWN else contained(session, place.shadow, copies_of(plan)),
+        containment=walls,
     )
     is_named = plan.before.is_judged and is_test_step(session.spec.settings, plan.step)
     return ask_for_names(request) if is_named else request

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from gitswarm.safety.network.gateway import Gateway
 from gitswarm.safety.sandbox.limits import LIMITS, Limits
 from gitswarm.safety.sandbox.machine import Machine
 from gitswarm.safety.sandbox.mounts import Mount, emptied, ordered, shown, writable
@@ -37,7 +39,7 @@ _SHM = Path("/dev/shm")  # noqa: S108 - same
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
     """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`: path of that program; None: there is none.
-    `mounts`: what is shown besides the machine."""
+    `mounts`: what is shown besides the machine. `gateway`: the way out where `network` is none."""
 
     program: str
     flags: tuple[str, ...]
@@ -48,9 +50,26 @@ class Bubblewrap:
     mounts: tuple[Mount, ...] = ()
     name: str = "bubblewrap"
     depth: int = 2
+    gateway: Gateway | None = None
 
     def showing(self, *mounts: Mount) -> Bubblewrap:
         return replace(self, mounts=(*self.mounts, *mounts))
+
+    def through(self, gateway: Gateway) -> Bubblewrap:
+        """Cut off from the network but for that."""
+        return replace(self.showing(*gateway.mounts), network="none", gateway=gateway)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self.gateway.environment if self.gateway is not None else {}
+
+    @property
+    def refused(self) -> Sequence[str]:
+        return self.gateway.refused if self.gateway is not None else ()
+
+    def served(self) -> AbstractContextManager[None]:
+        """See `Containment`."""
+        return self.gateway.opened() if self.gateway is not None else nullcontext()
 
     def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Bubblewrap:
         """See `Containment`."""
@@ -73,7 +92,8 @@ class Bubblewrap:
         # Without these two, folders that hold mount points would be memory without a limit.
         line += ["--dir", "/run", "--dir", "/var", "--symlink", str(_TMP), "/var/tmp"]  # noqa: S108 - its own
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
-        return [*line, *self._limited(), *argv]
+        program = self.gateway.bridged(argv) if self.gateway is not None else argv
+        return [*line, *self._limited(), *program]
 
     def _limited(self) -> list[str]:
         if self.prlimit is None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gitswarm.safety.sandbox.mounts import Mount, shown, writable
@@ -24,6 +25,8 @@ class Seatbelt:
     mounts: tuple[Mount, ...] = ()
     name: str = "sandbox-exec"
     depth: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    refused: Sequence[str] = ()
 
     def showing(self, *mounts: Mount) -> Seatbelt:
         return replace(self, mounts=(*self.mounts, *mounts))
@@ -35,6 +38,10 @@ class Seatbelt:
     def wrap(self, argv: Sequence[str]) -> list[str]:
         """See `Containment`."""
         return ["/usr/bin/sandbox-exec", "-p", profile(self.home, self.mounts), *argv]
+
+    def served(self) -> AbstractContextManager[None]:
+        """See `Containment`."""
+        return nullcontext()
 
 
 def profile(home: Path | None, mounts: Sequence[Mount]) -> str:

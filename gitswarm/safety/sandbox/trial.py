@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gitswarm.containment import Containment, Uncontained
@@ -21,10 +21,14 @@ INSTALL = "install bubblewrap: apt-get install bubblewrap, dnf install bubblewra
 @dataclass(frozen=True, slots=True)
 class Sandbox:
     """`wall`: what agents are confined by, before it is told what they may see; None: nothing, and why in `reason`.
-    Both are empty where nobody asked for one."""
+    Both are empty where nobody asked for one. `network`: for people, what they reach. `isolates`: the wall can keep
+    them from the network; why it does not, where it should, is in `leak`."""
 
     wall: Bubblewrap | Seatbelt | None = None
     reason: str = ""
+    network: str = "open"
+    isolates: bool = False
+    leak: str = ""
 
     @property
     def containment(self) -> Containment:
@@ -34,16 +38,19 @@ class Sandbox:
     def line(self) -> str:
         """For people; empty: there is nothing to say."""
         if self.wall is not None:
-            return f"sandbox: {self.wall.name}"
-        return f"no sandbox: {self.reason}" if self.reason else ""
+            why = f" ({self.leak})" if self.leak else ""
+            return f"sandbox: {self.wall.name}, network: {self.network}{why}"
+        return f"no sandbox, network: open: {self.reason}" if self.reason else ""
 
 
-def find_sandbox(env: Mapping[str, str], home: Path | None) -> Sandbox:
+def find_sandbox(env: Mapping[str, str], home: Path | None, *, isolated: bool = False) -> Sandbox:
     """
     :param env: of the programs that will be confined.
+    :param isolated: without the network, where that is possible.
     """
     if sys.platform == "darwin":
-        return _tried_seatbelt(env, home)
+        found = _tried_seatbelt(env, home)
+        return replace(found, leak="sandbox-exec does not limit it here") if isolated and found.wall else found
     if sys.platform != "linux":
         return Sandbox(reason=f"git-swarm knows none for {sys.platform}")
     program = shutil.which("bwrap", path=env.get("PATH"))
@@ -51,12 +58,14 @@ def find_sandbox(env: Mapping[str, str], home: Path | None) -> Sandbox:
         return Sandbox(reason=f"there is no bwrap on PATH; {INSTALL}")
     machine = look_around(env, home)
     prlimit = shutil.which("prlimit", path="/usr/bin:/bin")
-    problem = ""
-    for flags in NAMESPACES:
-        wall = Bubblewrap(program, flags, machine, prlimit)
-        problem = _problem(wall, env)
-        if not problem:
-            return Sandbox(wall)
+    problem = leak = ""
+    for network in ("none", "shared") if isolated else ("shared",):
+        for flags in NAMESPACES:
+            wall = Bubblewrap(program, flags, machine, prlimit)
+            problem = _problem(replace(wall, network=network), env)
+            if not problem:
+                return Sandbox(wall, isolates=network == "none", leak=leak)
+        leak = problem
     return Sandbox(reason=f"bwrap does not work here ({problem}); docs/sandbox.md says what it needs")
 
 

@@ -33,7 +33,7 @@ def _receipt(project: Project) -> dict[str, object]:
 def test_auto_uses_what_works_and_says_so(confined: Project) -> None:
     _personal(confined, "auto")
     told, notices = _start(confined)
-    assert "sandbox: bubblewrap" in notices
+    assert "sandbox: bubblewrap, network: the model's provider" in notices
     started = [json.loads(line) for line in told.splitlines()]
     agents = [each["payload"].get("sandbox") for each in started if each["kind"] == "step_start"]
     assert set(agents) == {"bubblewrap"}
@@ -50,7 +50,8 @@ def test_auto_goes_on_without_and_says_why(project: Project, tmp_path: Path) -> 
     project = Project(project.root, {**project.env, "PATH": f"{broken}:{project.env['PATH']}"})
     _personal(project, "auto")
     _told, notices = _start(project)
-    said = "no sandbox: bwrap does not work here (bwrap: No permissions); docs/sandbox.md says what it needs"
+    why = "bwrap does not work here (bwrap: No permissions); docs/sandbox.md says what it needs"
+    said = f"no sandbox, network: open: {why}"
     assert said in notices
     assert _receipt(project)["sandbox"] == "none"
     assert project.json("status")["sandbox"] == "none"

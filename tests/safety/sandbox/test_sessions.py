@@ -55,7 +55,7 @@ def test_a_session_works_and_is_confined(confined: Project, loopback: Loopback, 
     (Path(confined.env["HOME"]) / ".ssh").mkdir()
     product = _product(confined, loopback, {"write": {"write": {"look.sh": LOOK}, "run": ["sh look.sh"]}})
     done = product.swarm_process("start", "one", "--mode", mode, "-m", "do it")
-    assert done.stderr.splitlines()[0] == "sandbox: bubblewrap"
+    assert done.stderr.splitlines()[0] == "sandbox: bubblewrap, network: the model's provider"
     run = only_run(product)
     receipt = json.loads(product.swarm("show", "write", "--receipt").stdout)
     assert (receipt["sandbox"], receipt["outcome"]["kind"], receipt["cost_usd"] > 0) == ("bubblewrap", "ok", True)

@@ -1,0 +1,72 @@
+"""Inside a sandbox: TCP ports of loopback that lead to a socket outside, and then the program itself.
+
+Run by itself (`python -I -S bridge.py SOCKET PROXY,PORT,… PROGRAM …`), with the standard library alone: it starts
+before every program. What comes to the port PROXY is passed on as it is; for the others the proxy is asked for the
+port of the same number on this machine.
+"""
+
+import os
+import socket
+import sys
+from contextlib import closing, suppress
+from functools import partial
+
+_CHUNK = 1 << 16
+
+
+def main() -> None:
+    door, ports, command = sys.argv[1], [int(port) for port in sys.argv[2].split(",")], sys.argv[3:]
+    listeners = []
+    for port in ports:
+        for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+            with suppress(OSError):  # no IPv6, or a port that only root may take
+                listeners.append((port == ports[0], port, socket.create_server((address, port), family=family)))
+    # An orphan of the sandbox's first process: the program has no child that it does not know.
+    if os.fork() == 0:
+        try:
+            if os.fork() == 0:
+                _serve(door, listeners)
+        finally:
+            os._exit(0)
+    os.wait()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
+    except OSError as error:
+        sys.stderr.write(f"cannot start {command[0]}: {error.strerror}\n")
+        sys.exit(127)
+
+
+def _serve(door: str, listeners: list[tuple[bool, int, socket.socket]]) -> None:
+    """It ends with the sandbox."""
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # the program's alone: whoever reads them waits for their end
+        os.dup2(nothing, stream)
+    import asyncio  # noqa: PLC0415 - 35 ms, while the program begins
+
+    async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while chunk := await source.read(_CHUNK):
+                sink.write(chunk)
+                await sink.drain()
+            sink.write_eof()
+
+    async def attend(plain: bool, port: int, caller: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:  # noqa: FBT001
+        with suppress(OSError, EOFError, asyncio.LimitOverrunError), closing(answer):
+            there, outside = await asyncio.open_unix_connection(door)
+            with closing(outside):
+                if not plain:
+                    outside.write(b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port)
+                if plain or b" 200 " in (await there.readuntil(b"\r\n\r\n")).partition(b"\r\n")[0]:
+                    await asyncio.gather(pass_on(caller, outside), pass_on(there, answer))
+
+    async def serve() -> None:
+        for plain, port, listener in listeners:
+            await asyncio.start_server(partial(attend, plain, port), sock=listener)
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

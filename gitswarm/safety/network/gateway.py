@@ -1,0 +1,136 @@
+"""The only way out of a sandbox without network: a socket, and behind it a proxy that starts when it is needed."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gitswarm.safety.network import bridge
+from gitswarm.safety.network.hosts import LOCAL, local_ports
+from gitswarm.safety.sandbox.mounts import Mount, covered, shown
+
+_INSIDE = Path("/run/git-swarm/network")
+_DOOR = "door"
+_PORT = 3128
+_LOOK_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The proxy that the user's own programs go through; empty: none. `bypass`: hosts that they reach without it."""
+
+    url: str = ""
+    bypass: str = ""
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> Upstream:
+        """Only plain ones: what else there is needs `policy.network: allow`."""
+        names = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+        said = next((env[name] for name in names if env.get(name)), "")
+        url = said if "://" in said or not said else f"http://{said}"
+        return cls(url if url.startswith("http://") else "", env.get("no_proxy") or env.get("NO_PROXY") or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """`folder`: of its own, for the socket; it is there while the gateway is open. `rules`: hosts that are reached.
+    `refused`: what was asked for in vain, in words, once the gateway is closed."""
+
+    folder: Path
+    rules: tuple[str, ...] = ()
+    upstream: Upstream = Upstream()
+    refused: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """What has to be seen inside. Connecting to a socket needs no right to write."""
+        return (covered(_INSIDE, self.folder / "shown"), shown(Path(bridge.__file__)))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which programs inside find it."""
+        url = f"http://127.0.0.1:{_PORT}"
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+        found = {name: url for each in names for name in (each, each.lower())}
+        return found | {"NO_PROXY": LOCAL, "no_proxy": LOCAL, "NODE_USE_ENV_PROXY": "1"}
+
+    def bridged(self, argv: Sequence[str]) -> list[str]:
+        """The command line that starts `argv` inside, behind the bridge."""
+        ports = ",".join(str(port) for port in dict.fromkeys((_PORT, *local_ports(self.rules))))
+        return [sys.executable, "-I", "-S", bridge.__file__, str(_INSIDE / _DOOR), ports, *argv]
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Listens while the block lasts; the proxy starts with the first connection, and ends with the block."""
+        place = self.folder / "shown"
+        place.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        over, done = os.pipe()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            _bind(listener, place)
+            listener.listen(128)
+            thread = threading.Thread(target=self._attend, args=(listener, over), daemon=True)
+            thread.start()
+            try:
+                yield
+            finally:
+                os.close(done)
+                thread.join()
+                os.close(over)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _attend(self, listener: socket.socket, over: int) -> None:
+        if _ready(over, listener.fileno(), None):
+            return
+        log = self.folder / "refused"
+        with log.open("wb") as said:
+            line = (
+                str(os.getpid()),
+                str(listener.fileno()),
+                str(self.folder),
+                self.upstream.url,
+                self.upstream.bypass,
+            )
+            # The kernel ends it with the thread that started it: this one, which waits here.
+            proxy = subprocess.Popen(
+                [sys.executable, "-I", "-m", "gitswarm.safety.network.serve", *line, *self.rules],
+                pass_fds=(listener.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.DEVNULL,
+            )
+            while not _ready(over, None, _LOOK_MS):
+                if proxy.poll() is not None:
+                    listener.close()  # nobody may wait for an answer that does not come
+            proxy.kill()
+            proxy.wait()
+        lines = log.read_text(encoding="ascii", errors="replace").splitlines()
+        self.refused.extend(dict.fromkeys(lines))
+
+
+def _ready(over: int, other: int | None, timeout_ms: int | None) -> bool:
+    """Waits; whether it is over."""
+    poll = select.poll()
+    for descriptor in (over, *(() if other is None else (other,))):
+        poll.register(descriptor, select.POLLIN | select.POLLHUP)
+    return any(descriptor == over for descriptor, _event in poll.poll(timeout_ms))
+
+
+def _bind(listener: socket.socket, folder: Path) -> None:
+    """By a short way to the folder: the address of a socket has room for about 100 characters."""
+    with suppress(FileNotFoundError):
+        (folder / _DOOR).unlink()
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{opened}/{_DOOR}")
+    finally:
+        os.close(opened)

@@ -34,6 +34,7 @@ from tests.proven import test_closing_tests
 from tests.routed import MAKER, quest
 from tests.routes import test_navigator, test_sidequests
 from tests.safety import test_environment
+from tests.safety.network import test_reach
 from tests.safety.sandbox import test_policy_key
 from tests.specs.test_every_key import ROWS
 from tests.tables import table
@@ -220,6 +221,8 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "PolicySection.deny": test_denied.test_a_team_and_a_person_forbid_more,
     "PolicySection.protected_paths": test_denied.test_a_team_and_a_person_forbid_more,
     "PolicySection.sandbox": test_policy_key.test_require_refuses_without_and_leaves_nothing,
+    "PolicySection.network": test_reach.test_none_is_stricter_than_a_list,
+    "PolicySection.allow_hosts": test_reach.test_a_command_reaches_itself_and_what_is_allowed,
     "PolicySection.sandbox_binds": test_policy_key.test_binds_are_read_and_not_written,
     "SecretRules.allow_paths": test_guarantee_7_secrets.test_a_team_may_allow_paths,
     "DeployRules.target": test_targets.test_the_configured_target_counts_before_the_runs_own,

@@ -180,6 +180,11 @@ ROOT = Group(
             "Empty the trash of old runs, and sweep what killed processes left.",
             "--older-than= --dry-run",
         ),
+        "doctor": Command(
+            "doctor:doctor",
+            "Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that mends it.",
+            "--fix --json",
+        ),
         "init": Command(
             "init:init",
             "Guard this repository: no push of a run's commits before it landed.",

@@ -10,7 +10,7 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.safety.footprint import Change, Entry, FileState, Footprint, change, effective, put, state_of
-from gitswarm.safety.guard import CHAINED, dispatch_folder, is_ours_in, needs_dispatch, plan_guard
+from gitswarm.safety.guard import CHAINED, HOOK, dispatch_folder, is_guard, is_ours_in, needs_dispatch, plan_guard
 from gitswarm.safety.taken_back import Undone, remove_if_empty, undo_changes
 from gitswarm.worktree.push_block import INIT_RECORD, block_pushes, unblock_pushes
 from gitswarm.worktree.shadow import is_ours
@@ -50,7 +50,8 @@ def initialise(repository: Repository, wishes: Wishes) -> Initialised:
         own = [one for one in planned if one.path.is_relative_to(repository.swarm_dir)]
         changes = [one for one in planned if one not in own]
         if changes or not _record_path(repository).exists():
-            whole = Footprint(changes=(*_still_ours(record.changes, changes), *changes))
+            earlier = (*_put_aside(record.changes, changes), *_still_ours(record.changes, changes))
+            whole = Footprint(changes=(*earlier, *changes))
             put(_record_path(repository), FileState.of(whole.to_json()))
         # The hooks first: from the moment on that they are pointed to, they have to be there.
         for one in (*own, *changes):
@@ -62,7 +63,27 @@ def initialise(repository: Repository, wishes: Wishes) -> Initialised:
 def _still_ours(earlier: Sequence[Change], now: Sequence[Change]) -> list[Change]:
     """Earlier changes, without those of files that somebody else replaced before we changed them again."""
     replaced = {one.path: one.before for one in now if not one.is_configuration}
-    return [one for one in earlier if replaced.get(one.path, one.after) == one.after]
+    last = {one.path: one.after for one in earlier}
+    return [one for one in earlier if replaced.get(one.path, last[one.path]) == last[one.path]]
+
+
+def _put_aside(earlier: Sequence[Change], now: Sequence[Change]) -> Iterator[Change]:
+    """The guard under the name that a tool gave it before it took its place: what the tool would have put aside
+    without us belongs there."""
+    replaced, known = {one.path for one in now}, {one.path for one in earlier}
+    for one in earlier:
+        if one.path.name == HOOK and one.path in replaced and is_guard(one.after):
+            for path in sorted(set(one.path.parent.glob(f"{HOOK}.*")) - known):
+                if is_guard(state_of(path)):
+                    yield change(path, state_of(path)).model_copy(update={"before": one.before})
+
+
+def missing_parts(repository: Repository) -> list[Path]:
+    """Files that `init` would change if it were done once more; folders of ours where only those lack something."""
+    ours = (dispatch_folder(repository), repository.common_dir / "hooks" / CHAINED)
+    paths = [one.path for one in effective(_plan(repository, Wishes()))]
+    others = [path for path in paths if path.parent not in ours and not path.is_relative_to(ours[0])]
+    return others or list(dict.fromkeys(path.parent for path in paths))
 
 
 def read_footprint(repository: Repository) -> Footprint:

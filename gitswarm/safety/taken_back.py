@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,8 +37,9 @@ class _Progress:
 def undo_changes(changes: Sequence[Change], take_out: TakeOut) -> Undone:
     """Takes changes back, the newest first. Repeating it changes nothing more."""
     progress = _Progress()
+    known = {one.path for one in changes}
     for one in reversed(changes):
-        _undo(one, take_out, progress)
+        _undo(one, take_out, progress, known)
     return Undone(tuple(dict.fromkeys(progress.restored)), progress.ours_removed, progress.left)
 
 
@@ -47,7 +48,7 @@ def remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _undo(one: Change, take_out: TakeOut, progress: _Progress) -> None:
+def _undo(one: Change, take_out: TakeOut, progress: _Progress, known: Collection[Path]) -> None:
     now = state_of(one.path)
     if now == one.before:
         return
@@ -62,7 +63,7 @@ def _undo(one: Change, take_out: TakeOut, progress: _Progress) -> None:
             progress.restored.append(one.path)
     elif one.is_configuration or one.after is None:
         _take_out(one, now, take_out, progress)
-    elif one.path.name == HOOK and _take_back_renamed(one):
+    elif one.path.name == HOOK and _take_back_renamed(one, known):
         progress.ours_removed.append(one.path)
     elif now is not None:
         progress.left.append((one.path, "somebody changed it since"))
@@ -84,9 +85,13 @@ def _is_needed(one: Change, progress: _Progress) -> bool:
     )
 
 
-def _take_back_renamed(one: Change) -> bool:
-    """A tool put our hook aside under another name and calls it from there: then that is where the user's belongs."""
-    renamed = [path for path in one.path.parent.glob(f"{HOOK}.*") if is_guard(state_of(path))]
+def _take_back_renamed(one: Change, known: Collection[Path]) -> bool:
+    """A tool put our hook aside under another name and calls it from there: then that is where the user's belongs.
+
+    :param known: files that have a change of their own.
+    """
+    beside = (path for path in one.path.parent.glob(f"{HOOK}.*") if path not in known)
+    renamed = [path for path in beside if is_guard(state_of(path))]
     for path in renamed:
         put(path, one.before)
     return bool(renamed)

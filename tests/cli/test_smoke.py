@@ -34,6 +34,7 @@ READING = [
     "policy explain ls",
     "policy rules",
     "engines",
+    "doctor",
     "wisdom list",
     "wisdom show WP-001",
     "completion bash",

@@ -17,7 +17,7 @@ from gitswarm.worktree.side import lost_sides
 
 TRASH = "refs/swarm/trash/"
 _STALE_S = 3600
-_FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches")
+_FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions")
 
 
 def leftovers(repository: Repository) -> Iterator[Path]:

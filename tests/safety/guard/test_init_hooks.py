@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tests.conftest import Project
 from tests.safety.guard.layouts import (
     BESIDE,
     ELSEWHERE,
+    LEFTHOOK,
+    PRE_COMMIT,
     RECORD,
     hooks_of,
     husky_9,
@@ -190,3 +193,51 @@ def test_undo_brings_back_what_a_tool_put_there_in_between(world: World) -> None
     assert undone is not None
     assert undone.left == ()
     assert snapshot(hooks_of(world.project)) == before
+
+
+def as_pre_commit(project: Project) -> None:
+    """`pre-commit install`: what is there becomes its legacy hook."""
+    hooks = hooks_of(project)
+    if (hooks / "pre-push").exists():
+        (hooks / "pre-push").rename(hooks / "pre-push.legacy")
+    program(hooks / "pre-push", PRE_COMMIT.format(record=RECORD.format(name="pre-commit")))
+
+
+def as_lefthook(project: Project) -> None:
+    """`lefthook install`: what is there is put aside, and never called."""
+    hooks = hooks_of(project)
+    if (hooks / "pre-push").exists():
+        (hooks / "pre-push").rename(hooks / "pre-push.old")
+    program(hooks / "pre-push", LEFTHOOK.format(record=RECORD.format(name="lefthook")))
+
+
+@pytest.mark.parametrize("first", [nothing, own])
+@pytest.mark.parametrize(
+    "tools", [(as_pre_commit,), (as_lefthook,), (as_pre_commit, as_lefthook)], ids=["pre-commit", "lefthook", "both"]
+)
+@pytest.mark.parametrize("again", ["again", "not again"])
+def test_undo_leaves_the_hooks_as_the_tools_would_have(
+    world: World, first: Layout, tools: tuple[Layout, ...], again: str
+) -> None:
+    """Installed on top of the guard, with `init` repeated after each or not at all."""
+    first(world.project)
+    start = hooks_of(world.project)
+    kept = start.with_name("hooks.kept")
+    shutil.copytree(start, kept, symlinks=True)
+    for tool in tools:
+        tool(world.project)
+    wanted = snapshot(start)
+    shutil.rmtree(start)
+    kept.rename(start)
+    world.init()
+    for tool in tools:
+        tool(world.project)
+        if again == "again":
+            world.init()
+            assert is_blocked(world)
+            world.git("push", "-q", "--no-verify", "origin", ":refs/heads/x")
+    undone = world.undo()
+    if again == "again":
+        assert undone is not None
+        assert undone.left == ()
+    assert snapshot(start) == wanted

@@ -1,0 +1,58 @@
+"""`doctor`: whether everything that git-swarm needs is there, and what is not as it should be."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import complain, out, out_json, out_lines, plural
+from gitswarm.cli.here import config_here, repository_here
+from gitswarm.cli.lines import hanging, next_lines
+from gitswarm.cli.opened import JsonFlag
+from gitswarm.errors import NotARepositoryError
+from gitswarm.runner.by_agent import refuse_agent
+from gitswarm.runner.doctor import Finding, examine_machine, examine_repository, mend
+from gitswarm.settings import CommandLine, engine_access, freeze_settings
+
+_SIGNS = {"ok": "ok", "note": "-", "problem": "!"}
+
+
+def doctor(
+    fix: Annotated[bool, Option("--fix", help="Mend what needs nobody's judgement.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that mends it."""
+    config = config_here()
+    settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
+    found = list(examine_machine(settings, engine_access(config, os.environ), os.environ))
+    try:
+        repository = repository_here()
+    except NotARepositoryError:
+        found.append(Finding("repository", "note", "none here: what belongs to one was not looked at"))
+    else:
+        found += examine_repository(repository)
+        if fix:
+            refuse_agent(os.environ, "doctor --fix", repository.common_dir)
+    mended = mend(found) if fix else set()
+    wrong = [each for each in found if each.level == "problem" and each not in mended]
+    if as_json:
+        out_json({"sound": not wrong, "findings": [each.to_json(fixed=each in mended) for each in found]})
+    else:
+        for each in found:
+            _show(each, is_mended=each in mended)
+        if wrong:
+            can = sum(each.mend is not None for each in wrong)
+            hint = f"git swarm doctor --fix   (mends {can} of them)" if can else "see the lines that begin with '!'"
+            complain(plural(len(wrong), "problem"), hint)
+        else:
+            out("nothing is wrong")
+    if wrong:
+        raise SystemExit(1)
+
+
+def _show(finding: Finding, *, is_mended: bool) -> None:
+    sign = "mended" if is_mended else _SIGNS[finding.level]
+    out_lines(hanging(f"{sign:<7}{finding.check:<11} ", finding.message))
+    if finding.hint and not is_mended:
+        out_lines(next_lines(" " * 19, finding.hint))

@@ -1,0 +1,219 @@
+"""What is not as it should be around git-swarm on this machine and in this repository, and what mends it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import JsonValue
+
+from gitswarm.engines.base import EngineAccess
+from gitswarm.errors import SwarmError
+from gitswarm.git.discovery import MINIMUM_GIT
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.finding import all_runs
+from gitswarm.ledger.overview import overviews
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.run_spec import FrozenSettings
+from gitswarm.runner.containing import CACHES, sandbox_for
+from gitswarm.runner.engine_survey import survey_engines
+from gitswarm.runner.initialise import missing_parts
+from gitswarm.runner.undo.leftovers import leftovers, remove
+from gitswarm.safety.footprint import put, state_of
+from gitswarm.safety.guard import CHAINED, HOOK, is_guard
+from gitswarm.safety.sandbox.trial import INSTALL
+from gitswarm.worktree.push_block import is_initialised
+
+Level = Literal["ok", "note", "problem"]
+_STALE_LOCK_S = 600
+_LOCKS = ("*.lock", "refs/**/*.lock", "worktrees/*/*.lock")
+_LFS = re.compile(rb"filter\s*=\s*lfs")
+_CALLS_LFS = b"git lfs pre-push", b"git-lfs pre-push"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`hint`: the command that mends it. `mend`: what `--fix` does; None: a person has to look first."""
+
+    check: str
+    level: Level
+    message: str
+    hint: str = ""
+    mend: Callable[[], None] | None = None
+
+    def to_json(self, *, fixed: bool) -> dict[str, JsonValue]:
+        return {
+            "check": self.check,
+            "level": self.level,
+            "message": self.message,
+            "hint": self.hint or None,
+            "fixable": self.mend is not None,
+            "fixed": fixed,
+        }
+
+
+def examine_machine(
+    settings: FrozenSettings, access: Mapping[str, EngineAccess], env: Mapping[str, str]
+) -> Iterator[Finding]:
+    """What is the same for every repository.
+
+    :param env: the caller's.
+    """
+    yield from _containment(settings, env)
+    for each in survey_engines(settings, access, env, lambda: datetime.now(UTC)):
+        name = f"{each.engine} ({each.mode})"
+        if each.problem is None:
+            yield Finding("engine", "ok", f"{name}{f': claude {each.version}' if each.version else ''}")
+        else:
+            level: Level = "problem" if each.is_configured else "note"
+            yield Finding("engine", level, f"{name}: {each.problem}", "git swarm engines")
+
+
+def examine_repository(repository: Repository) -> Iterator[Finding]:
+    yield _git(repository)
+    yield from _guard(repository)
+    yield from _large_files(repository)
+    yield from _interrupted(repository)
+    yield from _locks(repository)
+    for path in leftovers(repository):
+        name = os.path.relpath(path, repository.main_folder)
+        what = f"{name} was left by a process that was killed, or by a run that is gone"
+        yield Finding("leftover", "problem", what, "git swarm gc", lambda gone=path: remove(gone))  # type: ignore[misc]
+    yield from _kept(repository)
+
+
+def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[Finding]:
+    policy = settings.policy
+    if policy.sandbox == "off":
+        yield Finding("sandbox", "note", "off: policy.sandbox says so; what a script of an agent does, you do")
+        yield Finding("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
+        return
+    try:
+        found = sandbox_for(policy, env)
+    except SwarmError as error:
+        yield Finding("sandbox", "problem", error.message, error.hint)
+        return
+    if found.wall is None:
+        why, missing, _how = found.reason.partition(f"; {INSTALL}")
+        hint = "apt-get install bubblewrap   (dnf, pacman: the same name)" if missing else ""
+        yield Finding("sandbox", "problem", f"none: {why}", hint)
+        yield Finding("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
+        return
+    yield Finding("sandbox", "ok", found.wall.name)
+    if found.leak:
+        yield Finding("network", "problem", f"open: {found.leak}", "git config swarm.policy.network allow")
+    else:
+        yield Finding("network", "ok", found.network)
+
+
+def _git(repository: Repository) -> Finding:
+    said = repository.git.output("--version").decode(errors="replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if found and (int(found[1]), int(found[2])) >= MINIMUM_GIT:
+        return Finding("git", "ok", said)
+    needed = ".".join(str(part) for part in MINIMUM_GIT)
+    return Finding("git", "problem", f"{said} is too old: git-swarm needs {needed}", "install a newer git")
+
+
+def _guard(repository: Repository) -> Iterator[Finding]:
+    if is_initialised(repository):
+        missing = missing_parts(repository)
+        for path in missing:
+            name = os.path.relpath(path, repository.main_folder)
+            what = (
+                f"{name} is not what git swarm init made of it: another tool changed it, or a newer git-swarm is here"
+            )
+            yield Finding("guard", "problem", what, "git swarm init")
+        if not missing:
+            yield Finding("guard", "ok", "installed")
+        return
+    dead = _dead_guards(repository)
+    for path in dead:
+        name = os.path.relpath(path, repository.main_folder)
+        what = f"{name} is a push guard that nothing stands behind any more"
+        yield Finding("guard", "problem", what, f"rm {name}", lambda gone=path: put(gone, None))  # type: ignore[misc]
+    if not dead:
+        yield Finding(
+            "guard", "note", "not installed: your own pushes of a run's work are not stopped", "git swarm init"
+        )
+
+
+def _dead_guards(repository: Repository) -> list[Path]:
+    """Of a repository where init was undone, or that was copied without what it recorded."""
+    folder = repository.common_dir / "hooks"
+    if folder.is_symlink():
+        return []
+    paths = (*folder.glob(f"{HOOK}*"), folder / CHAINED / HOOK)
+    return [path for path in sorted(paths) if is_guard(state_of(path))]
+
+
+def _large_files(repository: Repository) -> Iterator[Finding]:
+    """`git lfs install` stops at a hook that is not its own, and then installs none of the others."""
+    if not is_initialised(repository) or not _uses_lfs(repository):
+        return
+    hooks = repository.common_dir / "hooks"
+    places = (hooks / HOOK, hooks / CHAINED / HOOK)
+    if any(call in place.read_bytes() for place in places if place.is_file() for call in _CALLS_LFS):
+        return
+    what = "this project has files in git-lfs, and no hook that sends them: git lfs install stops at the guard"
+    yield Finding("git-lfs", "problem", what, "git swarm init --undo && git lfs install --local && git swarm init")
+
+
+def _uses_lfs(repository: Repository) -> bool:
+    said = [repository.common_dir / "info" / "attributes"]
+    if repository.checkout is not None:
+        said.append(repository.checkout / ".gitattributes")
+    return any(path.is_file() and _LFS.search(path.read_bytes()) for path in said)
+
+
+def _interrupted(repository: Repository) -> Iterator[Finding]:
+    listed = overviews(repository, all_runs(repository))
+    for error in listed.unreadable:
+        yield Finding("run", "problem", error.message, error.hint)
+    for found in listed.runs:
+        if found.state is RunStatus.INTERRUPTED:
+            what = f"{found.run_id} was interrupted, and nobody executes it"
+            yield Finding("run", "problem", what, f"git swarm resume {found.run_id}")
+
+
+def _locks(repository: Repository) -> Iterator[Finding]:
+    """Of git, left by a process that was killed. A git that works for so long is rare, but there may be one."""
+    oldest = time.time() - _STALE_LOCK_S
+    for pattern in _LOCKS:
+        for path in sorted(repository.common_dir.glob(pattern)):
+            if path.lstat().st_mtime < oldest:
+                name = os.path.relpath(path, repository.main_folder)
+                what = f"{name} keeps git from writing, for over {_STALE_LOCK_S // 60} minutes"
+                yield Finding("lock", "problem", what, f"rm {name}   (when no git runs)")
+
+
+def _kept(repository: Repository) -> Iterator[Finding]:
+    """What is kept on purpose, and takes room or wants to be looked at."""
+    for folder in sorted((repository.swarm_dir / "quarantine").glob("run-*")):
+        what = f"{os.path.relpath(folder, repository.main_folder)} holds what steps of the run had changed"
+        yield Finding("quarantine", "note", what, f"git swarm discard {folder.name}   (when you have looked at it)")
+    folders = sorted((repository.swarm_dir / CACHES).glob("run-*"))
+    size = sum(_size(folder) for folder in folders)
+    if size:
+        what = f"{len(folders)} runs keep {size >> 20} MiB of package caches"
+        yield Finding("caches", "note", what, "git swarm discard RUN   (of a run that is over)")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*"))
+
+
+def mend(findings: Sequence[Finding]) -> set[Finding]:
+    """Does what needs nobody's judgement; what was mended."""
+    mended = set()
+    for finding in findings:
+        if finding.mend is not None:
+            finding.mend()
+            mended.add(finding)
+    return mended

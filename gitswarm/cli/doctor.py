@@ -12,17 +12,17 @@ from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.by_agent import refuse_agent
-from gitswarm.runner.doctor import Finding, examine_machine, examine_repository, mend
+from gitswarm.runner.doctor import Finding, examine_machine, examine_repository, repair
 from gitswarm.settings import CommandLine, engine_access, freeze_settings
 
 _SIGNS = {"ok": "ok", "note": "-", "problem": "!"}
 
 
 def doctor(
-    fix: Annotated[bool, Option("--fix", help="Mend what needs nobody's judgement.")] = False,
+    fix: Annotated[bool, Option("--fix", help="Repair what needs nobody's judgement.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that mends it."""
+    """Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that repairs it."""
     config = config_here()
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
     found = list(examine_machine(settings, engine_access(config, os.environ), os.environ))
@@ -34,16 +34,16 @@ def doctor(
         found += examine_repository(repository)
         if fix:
             refuse_agent(os.environ, "doctor --fix", repository.common_dir)
-    mended = mend(found) if fix else set()
-    wrong = [each for each in found if each.level == "problem" and each not in mended]
+    fixed = repair(found) if fix else set()
+    wrong = [each for each in found if each.level == "problem" and each not in fixed]
     if as_json:
-        out_json({"sound": not wrong, "findings": [each.to_json(fixed=each in mended) for each in found]})
+        out_json({"sound": not wrong, "findings": [each.to_json(fixed=each in fixed) for each in found]})
     else:
         for each in found:
-            _show(each, is_mended=each in mended)
+            _show(each, is_fixed=each in fixed)
         if wrong:
-            can = sum(each.mend is not None for each in wrong)
-            hint = f"git swarm doctor --fix   (mends {can} of them)" if can else "see the lines that begin with '!'"
+            can = sum(each.repair is not None for each in wrong)
+            hint = f"git swarm doctor --fix   (repairs {can} of them)" if can else "see the lines that begin with '!'"
             complain(plural(len(wrong), "problem"), hint)
         else:
             out("nothing is wrong")
@@ -51,8 +51,8 @@ def doctor(
         raise SystemExit(1)
 
 
-def _show(finding: Finding, *, is_mended: bool) -> None:
-    sign = "mended" if is_mended else _SIGNS[finding.level]
+def _show(finding: Finding, *, is_fixed: bool) -> None:
+    sign = "fixed" if is_fixed else _SIGNS[finding.level]
     out_lines(hanging(f"{sign:<7}{finding.check:<11} ", finding.message))
-    if finding.hint and not is_mended:
+    if finding.hint and not is_fixed:
         out_lines(next_lines(" " * 19, finding.hint))

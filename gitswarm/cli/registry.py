@@ -182,7 +182,7 @@ ROOT = Group(
         ),
         "doctor": Command(
             "doctor:doctor",
-            "Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that mends it.",
+            "Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that repairs it.",
             "--fix --json",
         ),
         "init": Command(

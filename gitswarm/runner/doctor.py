@@ -1,4 +1,4 @@
-"""What is not as it should be around git-swarm on this machine and in this repository, and what mends it."""
+"""What is not as it should be around git-swarm on this machine and in this repository, and what repairs it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _CALLS_LFS = b"git lfs pre-push", b"git-lfs pre-push"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`hint`: the command that mends it. `mend`: what `--fix` does; None: a person has to look first."""
+    """`hint`: the command that repairs it. `repair`: what `--fix` does; None: a person has to look first."""
 
     check: str
     level: Level
     message: str
     hint: str = ""
-    mend: Callable[[], None] | None = None
+    repair: Callable[[], None] | None = None
 
     def to_json(self, *, fixed: bool) -> dict[str, JsonValue]:
         return {
@@ -53,7 +53,7 @@ class Finding:
             "level": self.level,
             "message": self.message,
             "hint": self.hint or None,
-            "fixable": self.mend is not None,
+            "fixable": self.repair is not None,
             "fixed": fixed,
         }
 
@@ -209,11 +209,11 @@ def _size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
-def mend(findings: Sequence[Finding]) -> set[Finding]:
-    """Does what needs nobody's judgement; what was mended."""
-    mended = set()
+def repair(findings: Sequence[Finding]) -> set[Finding]:
+    """Does what needs nobody's judgement; what was repaired."""
+    done = set()
     for finding in findings:
-        if finding.mend is not None:
-            finding.mend()
-            mended.add(finding)
-    return mended
+        if finding.repair is not None:
+            finding.repair()
+            done.add(finding)
+    return done

@@ -42,6 +42,18 @@ def api_error(detail: str, status: int | None = None, *, retryable: bool = False
 
 
 ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
+    "the proxy of the sandbox refused": (
+        failed(
+            "Failed to authenticate. API Error: 403 not in policy.allow_hosts: llm.example:443 To allow it: …",
+            403,
+            "authentication_failed",
+        ),
+        api_error(
+            "not in policy.allow_hosts: llm.example:443 "
+            "(the place for it is .swarm/config.yaml, committed before a run starts)",
+            403,
+        ),
+    ),
     "it came to its end": (
         LastWords(ended=Ended("success", is_error=False, terminal_reason="completed")),
         EngineOutcome(kind="ok"),

@@ -1,4 +1,4 @@
-"""`git swarm doctor`: what it finds, what mends it, and that it finds nothing where nothing is wrong."""
+"""`git swarm doctor`: what it finds, what repairs it, and that it finds nothing where nothing is wrong."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def examined(project: Project, *options: str, code: int = 0) -> dict[str, list[d
 
 
 def problems(project: Project, *options: str) -> list[tuple[str, str]]:
-    """Check and hint of what is wrong and was not mended."""
+    """Check and hint of what is wrong and was not repaired."""
     found = json.loads(ask(project, "doctor", "--json", *options).stdout)["findings"]
     return [(each["check"], each["hint"]) for each in found if each["level"] == "problem" and not each["fixed"]]
 
@@ -149,8 +149,8 @@ def test_what_killed_processes_left(project: Project) -> None:
         (swarm / folder / gone).mkdir(parents=True)
         aged(swarm / folder / gone)
     assert [hint for _check, hint in problems(project)] == ["git swarm gc"] * 3
-    mended = examined(project, "--fix")["leftover"]
-    assert all(each["fixed"] for each in mended)
+    fixed = examined(project, "--fix")["leftover"]
+    assert all(each["fixed"] for each in fixed)
     assert not list(swarm.glob(f"*/{gone}"))
     assert problems(project) == []
 
@@ -199,7 +199,7 @@ def test_what_is_kept_on_purpose_is_no_problem(project: Project) -> None:
     assert found["caches"][0]["message"] == "1 runs keep 3 MiB of package caches"
 
 
-def test_an_agent_mends_nothing(project: Project) -> None:
+def test_an_agent_repairs_nothing(project: Project) -> None:
     agent = replace(project, env={**project.env, "SWARM_STEP_OF": "run-x"})
     assert "an agent cannot doctor --fix" in agent.swarm("doctor", "--fix", code=1).stderr
     agent.swarm("doctor")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.safety.sandbox.conftest import confined as confined  # noqa: PLC0414 - a fixture
+
+Server = TypeVar("Server", bound=ThreadingHTTPServer)
 
 
 class Outside(ThreadingHTTPServer):
@@ -22,7 +25,6 @@ class Outside(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
         self.asked: list[str] = []
-        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     @property
     def port(self) -> int:
@@ -66,7 +68,16 @@ def _pass_on(source: socket.socket, sink: socket.socket) -> None:
 
 @pytest.fixture
 def outside() -> Iterator[Outside]:
-    server = Outside()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with started(Outside()) as server:
+        yield server
+
+
+@contextmanager
+def started(server: Server) -> Iterator[Server]:
+    """It answers while the block lasts."""
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -153,7 +153,7 @@ def _missed(withheld: Collection[str], outputs: Sequence[str]) -> str:
 
 def _refused(hosts: Sequence[str]) -> str:
     """What to do about hosts that the command did not reach."""
-    return f"; {'; '.join(hosts[:3])} (policy.allow_hosts in .swarm/config.yaml)" if hosts else ""
+    return f"; {'; '.join(hosts[:3])} (.swarm/config.yaml)" if hosts else ""
 
 
 def _handoff(check: CheckOutcome, name: str, missed: str) -> Handoff:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from gitswarm.containment import Containment
+from gitswarm.containment import REFUSED, Containment
 from gitswarm.errors import UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.records.policy import PolicyRules
@@ -97,14 +97,17 @@ def _cut_off(session: Session, wall: Bubblewrap | Seatbelt, name: str, provider:
     if not (session.sandbox.isolates and isinstance(wall, Bubblewrap)):
         return wall
     rules = () if policy.network == "none" else (*provider, *policy.allow_hosts)
-    return wall.through(Gateway(scratch_folder(session) / f"{name}.net", rules, Upstream.of(session.around.env)))
+    env = dict(session.around.env)
+    for access in session.around.access.values():
+        env |= access.env
+    return wall.through(Gateway(scratch_folder(session) / f"{name}.net", rules, Upstream.of(env)))
 
 
 def mention_refused(session: Session, containment: Containment) -> None:
     """Tells what a step asked the network for in vain."""
-    told = containment.refused[:_SHOWN]
-    if told:
-        session.around.observer.notice(f"{'; '.join(told)} (the place for it is {_CONFIG})")
+    for told in containment.refused[:_SHOWN]:
+        place = f" (the place for it is {_CONFIG})" if told.startswith(REFUSED) else ""
+        session.around.observer.notice(f"{told}{place}")
 
 
 def let_go(session: Session, name: str) -> None:

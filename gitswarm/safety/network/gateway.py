@@ -109,8 +109,9 @@ class Gateway:
                 stderr=subprocess.DEVNULL,
             )
             while not _ready(over, None, _LOOK_MS):
-                if proxy.poll() is not None:
+                if proxy.poll() is not None and listener.fileno() >= 0:
                     listener.close()  # nobody may wait for an answer that does not come
+                    self.refused.append(f"no host can be reached: the proxy ended, exit code {proxy.returncode}")
             proxy.kill()
             proxy.wait()
         lines = log.read_text(encoding="ascii", errors="replace").splitlines()

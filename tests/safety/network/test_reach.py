@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ import psutil
 import pytest
 
 from gitswarm.safety.network import bridge
+from gitswarm.safety.network.gateway import Gateway
 from tests.conftest import Project
 from tests.projects import ask
 from tests.safety.network.conftest import Outside
@@ -89,7 +91,7 @@ def test_the_user_is_told_what_was_refused(confined: Project) -> None:
     told = "not in policy.allow_hosts: other.example:80"
     assert f"{told} (the place for it is .swarm/config.yaml)" in " ".join(done.stderr.split())
     (step,) = confined.json("log")
-    assert step["summary"].endswith(f"; {told} (policy.allow_hosts in .swarm/config.yaml)")
+    assert step["summary"].endswith(f"; {told} (.swarm/config.yaml)")
 
 
 def test_a_port_of_this_machine(confined: Project, outside: Outside) -> None:
@@ -212,6 +214,20 @@ def test_nothing_is_left_of_it(confined: Project) -> None:
     assert not alive
     ask(confined, "stop")
     assert not list((confined.root / ".git/swarm/sessions").glob("**/door"))
+
+
+def test_a_proxy_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    gateway = Gateway(tmp_path / "gateway")
+    with gateway.opened(), socket.socket(socket.AF_UNIX) as caller:
+        folder = os.open(tmp_path / "gateway" / "shown", os.O_RDONLY)
+        caller.settimeout(10)
+        caller.connect(f"/proc/self/fd/{folder}/door")
+        os.close(folder)
+        with suppress(ConnectionResetError):
+            assert caller.recv(1) == b""
+    assert gateway.refused == ["no host can be reached: the proxy ended, exit code 1"]
+    assert not gateway.folder.exists()
 
 
 def test_the_bridge_is_no_child_of_the_program(tmp_path: Path) -> None:

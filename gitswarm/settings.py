@@ -15,6 +15,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
 from gitswarm.records.instructions import INSTRUCTION_FILES
+from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import NetworkRule, PolicyRules, SandboxRule, plain_switch
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
@@ -48,6 +49,7 @@ _ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
 _LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
+_SMALLER = tuple(("budget", name) for name in BudgetRules.model_fields)
 _ORDERED = {("policy", "sandbox"): get_args(SandboxRule), ("policy", "network"): get_args(NetworkRule)}
 """Values from loose to strict: a person's never loosens what the team wrote."""
 _FORGE = ("review", "forge")
@@ -166,6 +168,7 @@ class Config(Record):
     deploy: DeployRules = DeployRules()
     review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
+    budget: BudgetRules = BudgetRules()
     context: Annotated[ContextSection, BeforeValidator(_profile_alone, Profile | ContextSection)] = ContextSection()
     durability: Literal["fast", "full"] = "fast"
 
@@ -259,6 +262,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         deploy=config.deploy,
         review=config.review,
         proof=config.proof,
+        budget=config.budget,
         claude=ClaudeSettings(**{name: getattr(config.engines.claude, name) for name in ClaudeSettings.model_fields}),
     )
 
@@ -365,6 +369,12 @@ def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
         value = {**_get(merged, path), **value}
     if path in _STRICTER:
         value = value or merged.get(path[0], {}).get(path[1], False)
+    if path in _SMALLER:
+        try:
+            value = BudgetRules.smaller(path[-1], value, _get(merged, path[:1]).get(path[-1]))
+        except ValidationError as error:
+            what = f"git config: {name}: {plain_message(error.errors()[0])}"
+            raise SpecError([what], hint=f"git config --unset {name}") from error
     if path in _ORDERED:
         value = _stricter(_ORDERED[path], plain_switch(value), _get(merged, path[:1]).get(path[1]))
     _put(merged, path, value)

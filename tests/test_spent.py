@@ -13,7 +13,7 @@ import yaml
 
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.spent import spent, usage_in
+from gitswarm.ledger.spent import payments, usage_in
 from gitswarm.ledger.state import replay
 from gitswarm.records.money import Spent, usd
 from tests.conftest import Project
@@ -251,7 +251,7 @@ def test_stored_amounts_have_no_binary_noise(two: Project) -> None:
     assert '"cost_usd": 0.0024,' in two.git("show", f"{base}/receipts/one-code-implementer.json")
     assert "0.00240000" not in two.git("show", f"{base}/events/one@1.jsonl")
     repository = open_repository(two.root, two.env)
-    assert spent(repository, replay(repository, RunLayout(run))) == Spent(120, 0.0024)
+    assert payments(repository, replay(repository, RunLayout(run))).spent == Spent(120, 0.0024)
 
 
 def test_an_amount_is_stored_with_six_digits_and_shown_with_two(two: Project) -> None:

@@ -238,6 +238,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     facts += [tests_word(found)] if found.tests else []
     facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
     out_lines(told("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
+    out_lines(fact("budget", found.budget.told) if found.budget else ())
     out_lines(concern_lines(found.open_concerns))
     deployed = deployed_as(repository, state)
     if deployed is not None:

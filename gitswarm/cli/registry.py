@@ -45,14 +45,15 @@ ROOT = Group(
             "start:start",
             "Create a run and execute it: one commit per step on its own branch and worktree.",
             "-m= --message= --issue= --base= --engine= --mode= --model="
-            " --economy --script= --allow-stub --routing= --autopilot --from= --until= --feedback= --dry-run"
-            " --detach --json",
+            " --economy --script= --allow-stub --routing= --autopilot --from= --until= --feedback= --max-cost="
+            " --max-tokens= --max-time= --dry-run --detach --json",
             words="flow",
         ),
         "resume": Command(
             "resume:resume",
             "Continue a run from its tip, whatever ended it.",
-            "-m= --message= --adopt --approve --accept= --allow= --feedback= --until= --json",
+            "-m= --message= --adopt --approve --accept= --allow= --feedback= --max-cost= --max-tokens= --max-time="
+            " --until= --json",
             words="run",
         ),
         "skip": Command(

@@ -10,6 +10,7 @@ from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
 from gitswarm.cli.executing import AcceptOption, FeedbackOption, accept_of, continue_run, feedback_of
 from gitswarm.cli.here import repository_here
+from gitswarm.cli.limits import MaxCostOption, MaxTimeOption, MaxTokensOption, said_budget
 from gitswarm.cli.opened import RunOption
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
@@ -38,13 +39,18 @@ def resume(
     accept: AcceptOption = None,
     allow: AllowOption = None,
     feedback: FeedbackOption = None,
+    max_cost: MaxCostOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_time: MaxTimeOption = None,
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
     """Continue a run from its tip, whatever ended it."""
     repository = repository_here()
-    for name, given in (("adopt", adopt), ("approve", approve), ("accept", accept), ("allow", allow)):
-        if given:
+    budget = said_budget(max_cost, max_tokens, max_time)
+    given = {"adopt": adopt, "approve": approve, "accept": accept, "allow": allow, "max-…": budget}
+    for name, value in given.items():
+        if value:
             refuse_agent(os.environ, f"resume --{name}", repository.common_dir)
     layout = _find(repository, run)
     options = ResumeOptions(
@@ -54,6 +60,7 @@ def resume(
         accept=accept_of(accept),
         allow=_allowed(allow or ()),
         feedback=feedback_of(feedback),
+        budget=budget,
     )
     continue_run(repository, layout, options, until=until, as_json=as_json)
 

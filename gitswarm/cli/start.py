@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
@@ -24,11 +25,13 @@ from gitswarm.cli.executing import (
     watching,
 )
 from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
+from gitswarm.cli.limits import MaxCostOption, MaxTimeOption, MaxTokensOption, said_budget
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.wisdom import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
+from gitswarm.records.limits import BudgetRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import RunSpec
@@ -60,6 +63,7 @@ class Asked:
     first: str | None = None
     until: str | None = None
     feedback: str | None = None
+    budget: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def start(
@@ -82,6 +86,9 @@ def start(
     first: Annotated[str | None, Option("--from", metavar="STEP", help="Begin at this step.")] = None,
     until: Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")] = None,
     feedback: FeedbackOption = None,
+    max_cost: MaxCostOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_time: MaxTimeOption = None,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only show steps, prompts and the highest cost; nothing is created.")
     ] = False,
@@ -107,6 +114,7 @@ def start(
         first=_step_name(first, wanted[0]),
         until=until,
         feedback=feedback,
+        budget=said_budget(max_cost, max_tokens, max_time),
     )
     if dry_run:
         show_forecast(_plan(repository, asked)[0], as_json=as_json)
@@ -160,6 +168,8 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     specs = freeze(library, asked.flows)
     script = parse_script(asked.script, read_text(asked.script), specs) if asked.script else None
     moment = now()
+    settings = freeze_settings(config, os.environ, asked.engines, scripted=script is not None)
+    budget = BudgetRules.of(settings.budget.limits.over(asked.budget))
     spec = RunSpec(
         run_id=new_run_id(moment, os.urandom(2), newest_run(repository)),
         created_at=timestamp(moment),
@@ -172,7 +182,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
         allow_stub=asked.allow_stub,
         scripted=script is not None,
         initiator="cli",
-        settings=freeze_settings(config, os.environ, asked.engines, scripted=script is not None),
+        settings=settings.model_copy(update={"budget": budget}),
     )
     _refuse_bounds(asked, [specs.flows[name] for name in asked.flows])
     instructions = read_instructions(repository, tree, config.context.instructions)

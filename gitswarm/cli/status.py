@@ -49,6 +49,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("next", found.next_step or ""),
         ("within", "; ".join(map(_within, found.stack))),
         ("steps", f"{plural(found.steps_executed, 'step')}, {found.tokens} tokens, {money(found.cost_usd)}"),
+        ("budget", found.budget.told if found.budget else ""),
         ("tests", f"{tests_word(found)}{f' ({found.tests.step})' if found.tests else ''}"),
         ("sandbox", found.sandbox or ""),
         ("error", found.last_error or ""),

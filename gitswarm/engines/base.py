@@ -64,12 +64,13 @@ class CommandOrder:
 @dataclass(frozen=True, slots=True)
 class SessionTerms:
     """What a session may use and has to hand over. `tools`: names of tools; empty: the engine's usual ones.
-    `output_schema`: JSON schema of the handoff. `max_cost_usd` None: no limit of its own."""
+    `output_schema`: JSON schema of the handoff. `max_cost_usd`, `max_tokens`: of the step; None: no limit."""
 
     tools: tuple[str, ...] = ()
     max_turns: int = 15
     output_schema: Mapping[str, JsonValue] = field(default_factory=dict)
     max_cost_usd: float | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,8 @@ class StepRequest:
     for the step any more: who waits inside an engine waits for that too. `scrub`: for output that is cut, as half a
     secret is not found any more. `withheld`: names of variables that a person has set and the step does not get.
     `scratch`: where the engine may make folders of its own; the next owner of the run removes what is left there.
-    `containment`: of every process that works for the step."""
+    `containment`: of every process that works for the step. `deadline`: on the monotonic clock, when the budget has
+    no time left; None: it has no such limit."""
 
     execution: Execution
     executed: int
@@ -100,6 +102,7 @@ class StepRequest:
     ended: threading.Event = field(default_factory=threading.Event, compare=False)
     scrub: Scrub = field(default=str, compare=False)
     containment: Containment = UNCONTAINED
+    deadline: float | None = field(default=None, compare=False)
 
 
 def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:

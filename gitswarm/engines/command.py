@@ -18,7 +18,7 @@ from gitswarm.engines.base import (
 )
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.shell_line import LineEnd, run_line, wait_as_told
+from gitswarm.engines.shell_line import LineEnd, run_line, time_left, wait_as_told
 from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
@@ -49,12 +49,12 @@ class CommandEngine:
         started = time.monotonic()
         order = request.command or CommandOrder("test", shell=None, timeout_s=1)
         entry = self._entry(request)
-        wait_as_told(entry, request)
+        ended = wait_as_told(entry, request)
         recorder = Recorder(request, self._clock, emit, "kernel-executed")
         first = 0
         lines = entry.run or ((order.shell,) if order.shell else ())
-        if entry.fail is not None:
-            check, error = CheckOutcome(), entry.fail
+        if ended is not None or entry.fail is not None:
+            check, error = CheckOutcome(), ended or entry.fail
         elif not lines:
             check, error = CheckOutcome(reason="no_tests"), None
         else:
@@ -114,6 +114,7 @@ def _carry_out(
     """Runs the lines in order up to the first that does not end with 0."""
     command = " && ".join(lines)
     for line in lines:
+        timeout_s = time_left(request, timeout_s)
         ended = run_line(line, request, recorder, timeout_s)
         error = _why_not(line, ended, recorder.outputs[-1], timeout_s)
         if error is not None:

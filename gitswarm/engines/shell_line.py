@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from gitswarm.engines.base import StepEndedError, StepRequest
@@ -23,17 +24,26 @@ _POLL_S = 0.05
 _OUTPUT_BYTES = 4_000_000  # of a long test run the report is read; transcripts keep less
 
 
-def wait_as_told(entry: ScriptEntry, request: StepRequest) -> None:
-    """`delay_ms`, and `hang`: until the process is interrupted or killed.
+OUT_OF_TIME = "the budget has no time left: it was ended"
+
+
+def time_left(request: StepRequest, timeout_s: float) -> float:
+    """Seconds: `timeout_s`, or less where the budget has less."""
+    return timeout_s if request.deadline is None else max(0.0, min(timeout_s, request.deadline - time.monotonic()))
+
+
+def wait_as_told(entry: ScriptEntry, request: StepRequest) -> str | None:
+    """`delay_ms`, and `hang`: until the process is interrupted or killed. Returns why it was ended before, or None.
 
     :raises StepEndedError: the step was ended meanwhile.
     """
-    request.ended.wait(entry.delay_ms / 1000)
+    request.ended.wait(time_left(request, entry.delay_ms / 1000))
     # With a timeout: a signal that comes just before Python waits here is handled only when it wakes up.
-    while entry.hang and not request.ended.wait(_POLL_S):
+    while entry.hang and time_left(request, 1.0) and not request.ended.wait(_POLL_S):
         pass
     if request.ended.is_set():
         raise StepEndedError
+    return OUT_OF_TIME if not time_left(request, 1.0) else None
 
 
 def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> LineEnd:

@@ -19,7 +19,7 @@ from gitswarm.engines.base import (
     capped,
 )
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
-from gitswarm.engines.shell_line import run_line, wait_as_told
+from gitswarm.engines.shell_line import run_line, time_left, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Clock, Record
 from gitswarm.records.deploy_decision import DeployDecision, DeployOutcome
@@ -146,13 +146,15 @@ def _outcome(error: str | None, problem: str | None) -> EngineOutcome:
 
 def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | None:
     """Carries an entry out; returns why the step failed, or None."""
-    wait_as_told(entry, request)
+    ended = wait_as_told(entry, request)
+    if ended is not None:
+        return ended
     for name, content in entry.write.items():
         recorder.call("Write", {"file_path": name}, partial(_write, request, content))
     for name in entry.delete:
         recorder.call("Delete", {"file_path": name}, partial(_delete, request))
     for line in entry.run:
-        run_line(line, request, recorder, RUN_LINE_TIMEOUT_S)
+        run_line(line, request, recorder, time_left(request, RUN_LINE_TIMEOUT_S))
     return entry.fail
 
 

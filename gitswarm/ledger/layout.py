@@ -65,6 +65,11 @@ class RunLayout:
         return f"refs/swarm/{self.run_id}/approval"
 
     @property
+    def budget_ref(self) -> str:
+        """What people said of the run's limits on `resume`: a commit for each time, the newest first."""
+        return f"refs/swarm/{self.run_id}/budget"
+
+    @property
     def upstream_ref(self) -> str:
         """Where the target of the run was when a reset looked last."""
         return f"refs/swarm/{self.run_id}/upstream"

@@ -10,11 +10,12 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.owners import owner_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
+from gitswarm.ledger.budget import said_limits, uses
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
 from gitswarm.ledger.last_tests import TestsTold, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.spent import spent
+from gitswarm.ledger.spent import Payments, payments
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (
@@ -29,6 +30,7 @@ from gitswarm.ledger.stored_json import (
     spec_fields,
     standing_after,
 )
+from gitswarm.records.budget import option_in, spent_words, total
 from gitswarm.records.outcome import Result, RunStatus, Status
 
 if TYPE_CHECKING:
@@ -62,11 +64,28 @@ class LandedOn:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetFields:
+    """The run's limits, None: no such limit, and what counts against them. `cost_usd`, `tokens`: what is known;
+    `reserved_usd`, `reserved_tokens`: what may have been used beside that, at worst; `time_s`: in which something was
+    executed, None where no limit asks for it. `told`: in words."""
+
+    max_cost_usd: float | None
+    max_tokens: int | None
+    max_time: float | None
+    cost_usd: float
+    tokens: int
+    time_s: float | None
+    reserved_usd: float
+    reserved_tokens: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
     the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands.
-    `sandbox`: what confined its last step; None: nobody asked."""
+    `sandbox`: what confined its last step; None: nobody asked. `budget` None: it has no limit."""
 
     run_id: str
     state: RunStatus
@@ -93,6 +112,7 @@ class RunOverview:
     steps_executed: int = 0
     rehearsal: bool = False
     sandbox: str | None = None
+    budget: BudgetFields | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
         return asdict(self)
@@ -111,8 +131,12 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     decided = standing_after(repository, layout, state.tip)
     coming = _coming(repository, state, decided)
     worktree = repository.worktree_made_for(layout.branch)
-    used = spent(repository, state)
+    paid = payments(repository, state)
+    used = paid.spent
     spec = spec_fields(repository, state)
+    question = _question(repository, state) if status is RunStatus.PAUSED else None
+    more = option_in(question or "")
+    onward = f"git swarm resume {layout.run_id} {more}" if more else way_on(state, status)
     return RunOverview(
         run_id=layout.run_id,
         state=status,
@@ -127,18 +151,37 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         cost_usd=used.cost_usd,
         tokens=used.tokens,
         last_error=_last_error(repository, state),
-        hint=way_home(repository, state) if status is RunStatus.SUCCEEDED else way_on(state, status),
+        hint=way_home(repository, state) if status is RunStatus.SUCCEEDED else onward,
         stack=tuple(map(_interruption, coming.stack)),
         approved=_spoken(repository, state, Word.APPROVES),
         rejected=_spoken(repository, state, Word.REJECTS),
         landed=_landed(repository, state),
-        question=_question(repository, state) if status is RunStatus.PAUSED else None,
+        question=question,
         open_concerns=concern_fields(repository, state),
         task=spec.task,
         tests=last_tests(repository, state),
         steps_executed=sum(1 for record in state.steps if not record.by_command),
         rehearsal=never_lands(spec, state),
         sandbox=_sandbox(repository, state),
+        budget=_budget(repository, state, spec, paid),
+    )
+
+
+def _budget(repository: RepositoryReader, state: RunState, spec: SpecFields, paid: Payments) -> BudgetFields | None:
+    limits = spec.budget.over(said_limits(repository, state.layout))
+    if not limits:
+        return None
+    used = total(uses(repository, state, timed=limits.time_s is not None, paid=paid))
+    return BudgetFields(
+        max_cost_usd=limits.cost_usd,
+        max_tokens=limits.tokens,
+        max_time=limits.time_s,
+        cost_usd=used.cost_usd,
+        tokens=used.tokens,
+        time_s=used.time_s if limits.time_s is not None else None,
+        reserved_usd=used.reserved_usd,
+        reserved_tokens=used.reserved_tokens,
+        told=spent_words(limits, used),
     )
 
 

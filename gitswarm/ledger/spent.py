@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, step_record
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
+from gitswarm.records.execution import Execution
 from gitswarm.records.money import Spent, read, written
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ _ASKED = b'"navigator"'
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """An execution that has no commit. `start`: ISO 8601, "" where no event of it is whole."""
+    """An execution that has no commit. `start`: ISO 8601, "" where no event of it is whole. `events`: JSON lines, as
+    far as they are at hand; `kept_in`: the tree that has them, where it was set aside."""
 
     flow: str
     step: str
     iteration: int
     start: str
+    events: bytes = field(default=b"", compare=False, repr=False)
+    kept_in: str | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -52,21 +56,36 @@ def cut_off(flow: str, step: str, iteration: int, events: bytes) -> CutOff:
     try:
         match json.loads(events.partition(b"\n")[0]):
             case {"ts": str(start)}:
-                return CutOff(flow, step, iteration, start)
+                return CutOff(flow, step, iteration, start, events)
     except ValueError:
         pass
-    return CutOff(flow, step, iteration, "")
+    return CutOff(flow, step, iteration, "", events)
 
 
-def spent(repository: RepositoryReader, state: RunState) -> Spent:
+@dataclass(frozen=True, slots=True)
+class Payments:
+    """All that a run paid for, each once: executions with a commit, those that were cut off, navigators."""
+
+    committed: tuple[StepRecord, ...]
+    cut_off: Mapping[CutOff, Spent]
+    navigators: tuple[Spent, ...]
+
+    @property
+    def spent(self) -> Spent:
+        amounts = [Spent(record.tokens, record.cost_usd) for record in self.committed]
+        return reduce(Spent.plus, [*amounts, *self.cut_off.values(), *self.navigators], Spent())
+
+
+def payments(repository: RepositoryReader, state: RunState) -> Payments:
     """Over all commits of the run, set aside or not, and the journals that are open. A fork does not pay for the
     steps that it has from another run."""
     kept = _kept(repository, state.layout)
     committed = _committed(repository, state, kept)
-    amounts = [Spent(record.tokens, record.cost_usd) for record in committed]
-    amounts += _cut_off(repository, state.layout, kept, committed).values()
-    amounts += _navigators(repository, state.layout)
-    return reduce(Spent.plus, amounts, Spent())
+    return Payments(
+        committed=tuple(committed),
+        cut_off=_cut_off(repository, state.layout, kept, committed),
+        navigators=tuple(_navigators(repository, state.layout)),
+    )
 
 
 def usage_in(events: bytes) -> Spent:
@@ -120,7 +139,7 @@ def _cut_off(
         for line in commit.message.splitlines():
             for said in line.removeprefix(f"{USAGE}: ").split(", ") if line.startswith(f"{USAGE}: ") else ():
                 with suppress(ValueError):  # a person's own
-                    found |= _execution(said)
+                    found |= _execution(said, commit.tree)
     names = {(execution.flow, execution.step, execution.iteration) for execution in found}
     for record in committed:
         execution = record.execution
@@ -130,7 +149,15 @@ def _cut_off(
     return found
 
 
-def _execution(said: str) -> dict[CutOff, Spent]:
+def cut_off_events(repository: RepositoryReader, layout: RunLayout, execution: CutOff) -> bytes:
+    """Its journal; b"" where that is lost."""
+    if execution.kept_in is None:
+        return execution.events
+    named = Execution(layout.run_id, execution.flow, execution.step, execution.iteration, "interrupted")
+    return repository.objects.file(execution.kept_in, named.events) or b""
+
+
+def _execution(said: str, tree: str) -> dict[CutOff, Spent]:
     """
     :raises ValueError: it is none.
     """
@@ -138,7 +165,7 @@ def _execution(said: str) -> dict[CutOff, Spent]:
     place, _at, iteration = name.rpartition("@")
     flow, step = place.split("/")
     used = Spent(int(tokens), read(cost))
-    return {CutOff(flow, step, int(iteration), start.removeprefix("-")): used}
+    return {CutOff(flow, step, int(iteration), start.removeprefix("-"), kept_in=tree): used}
 
 
 def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Commit]) -> list[StepRecord]:

@@ -13,6 +13,7 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.budget import OPTIONS, UNLIMITED, Limits
 from gitswarm.records.outcome import Status
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class SpecFields:
     scripted: bool
     allow_stub: bool
     task: str
+    budget: Limits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,19 @@ def _spec(content: bytes) -> SpecFields:
     said = json.loads(content)
     task = said.get("task", "") if isinstance(said, dict) else ""
     match said:
-        case {"flows": [str(), *_] as flows, "scripted": bool(scripted), "allow_stub": bool(allowed), "settings": {}}:
-            return SpecFields(tuple(map(str, flows)), scripted, allowed, str(task))
+        case {
+            "flows": [str(), *_] as flows,
+            "scripted": bool(scripted),
+            "allow_stub": bool(allowed),
+            "settings": dict(own),
+        }:
+            return SpecFields(tuple(map(str, flows)), scripted, allowed, str(task), _budget(own.get("budget")))
     raise ValueError("no spec of a run")
+
+
+def _budget(said: JsonValue) -> Limits:
+    fields = said if isinstance(said, dict) else {}
+    return Limits.of({name: fields.get(f"max_{name.removesuffix('_s')}") for name in OPTIONS})
 
 
 def timing(content: bytes) -> Timing:

@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from gitswarm.records.base import Record
+from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_id import BRANCH_PREFIX
@@ -98,6 +99,7 @@ class FrozenSettings(Record):
     deploy: DeployRules = DeployRules()
     review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
+    budget: BudgetRules = BudgetRules()
 
     @property
     def configured_commands(self) -> dict[str, str]:

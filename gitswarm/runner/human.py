@@ -34,7 +34,7 @@ ADOPT = "adopt"
 class ResumeOptions:
     """What a person adds to `resume`. `skip`: the step to skip, `step` or `flow/step`; `approve`: carry out what the
     navigator proposed; `accept`: concerns that may stay, id → why; `allow`: files in which no secret is, path → why;
-    `feedback`: what others said about the change."""
+    `feedback`: what others said about the change; `budget`: limits by name, None: none any more."""
 
     answer: str = ""
     adopt: bool = False
@@ -43,6 +43,7 @@ class ResumeOptions:
     accept: Mapping[str, str] = field(default_factory=dict)
     allow: Mapping[str, str] = field(default_factory=dict)
     feedback: Feedback | None = None
+    budget: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def commit_human_step(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.budget import say_limits
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
@@ -60,12 +61,7 @@ def resume_run(
             )
         if options.adopt and held.settled and not _is_edited(session, state):
             options = replace(options, adopt=False)
-        if options.feedback is not None:
-            state = hand_in(session, settled(session, state), options.feedback)
-        if options.accept:
-            state = accept_concerns(session, settled(session, state), options.accept)
-        if options.allow:
-            state = allow_secrets(session, settled(session, state), options.allow)
+        state = _told(session, state, options)
         if state.end is RunStatus.SUCCEEDED:
             return Resumed(state, was_complete=False)
         if options.adopt or options.skip:
@@ -80,6 +76,19 @@ def resume_run(
         session.around.observer.opened(state, str(place.shadow.path))
         after = carry_on(session, place, state, decision, None if fresh else resumption)
         return Resumed(after, was_complete=False)
+
+
+def _told(session: Session, state: RunState, options: ResumeOptions) -> RunState:
+    """The run with what a person says to it beside an answer."""
+    if options.budget:
+        say_limits(session.repository, state, options.budget, session.around.clock())
+    if options.feedback is not None:
+        state = hand_in(session, settled(session, state), options.feedback)
+    if options.accept:
+        state = accept_concerns(session, settled(session, state), options.accept)
+    if options.allow:
+        state = allow_secrets(session, settled(session, state), options.allow)
+    return state
 
 
 def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:

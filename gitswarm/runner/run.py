@@ -14,6 +14,7 @@ from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.partial import PartialHandoff
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS, Request
+from gitswarm.runner.deciding.budget import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.operations.catalog import execute_kernel_step
@@ -42,6 +43,7 @@ def carry_on(
     reached = state
     try:
         while True:
+            decision = within_budget(session, reached, decision)
             session.around.observer.decided(decision)
             ending = _end_here(session, reached, decision, executed=reached is not state)
             if ending is not None:
@@ -53,6 +55,8 @@ def carry_on(
                 resumption = None if branched.executed else resumption
             else:
                 plan = plan_step(session, place, reached, decision, resumption)
+                allowed = allowance(session, reached, plan.flow.id, {plan.step.id: decision})
+                plan = replace(plan, allowed=allowed[plan.step.id])
                 execute = execute_kernel_step if plan.step.is_kernel else execute_step
                 reached = execute(session, place, plan)
                 resumption = None

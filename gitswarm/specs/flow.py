@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gitswarm.records.base import Record
+from gitswarm.records.limits import BudgetRules
 
 SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")
 
@@ -165,7 +166,8 @@ Operation = Literal[
 class Step(Record):
     """A station executes it, or a command of the project does, or git-swarm itself (`engine: kernel`).
 
-    `tests`: the command's own line runs tests. `may_fail`: that the command fails is no concern.
+    `tests`: the command's own line runs tests. `may_fail`: that the command fails is no concern. `budget`: of one
+    execution.
     """
 
     id: Identifier
@@ -179,6 +181,7 @@ class Step(Record):
     template: Identifier | None = None
     teaching: Teaching = Teaching()
     routing: Routing = Linear()
+    budget: BudgetRules = BudgetRules()
 
     @model_validator(mode="after")
     def _one_executor(self) -> Step:
@@ -220,7 +223,8 @@ class Step(Record):
 
 class Flow(Record):
     """`cross_cutting`: stations that any step may call on, as injected nodes. `on_complete`, `on_failure`: a flow
-    that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run."""
+    that is executed then, before the run goes on or ends. A `utility` flow can be injected into any run. `budget`: of
+    all executions of its steps in a run."""
 
     id: Identifier
     title: str = ""
@@ -229,6 +233,7 @@ class Flow(Record):
     on_complete: str | None = None
     on_failure: str | None = None
     utility: bool = False
+    budget: BudgetRules = BudgetRules()
     steps: tuple[Step, ...] = Field(min_length=1)
 
     @cached_property

@@ -36,7 +36,8 @@ _PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 @dataclass(frozen=True, slots=True)
 class LastWords:
     """All that is known of how a session ended. `timeout_s`: it was ended after that time. `unjudged`: the tool of a
-    call that was carried out although nobody had asked the policy."""
+    call that was carried out although nobody had asked the policy. `over`: the limit of the budget
+    that it was ended at."""
 
     ended: Ended | None = None
     gone: Gone | None = None
@@ -44,6 +45,7 @@ class LastWords:
     limit: Limited | None = None
     timeout_s: float | None = None
     unjudged: str | None = None
+    over: str | None = None
 
 
 def outcome_of(last: LastWords) -> EngineOutcome:
@@ -52,6 +54,8 @@ def outcome_of(last: LastWords) -> EngineOutcome:
         return EngineOutcome(
             kind="killed", detail=f"{what}: settings of Claude Code on this machine switch hooks off"
         )
+    if last.over is not None and last.ended is None:
+        return EngineOutcome(kind="budget", detail=last.over)
     if last.gone is not None and last.gone.missing:
         return EngineOutcome(kind="engine_missing", detail=last.gone.problem)
     if last.ended is None:

@@ -117,6 +117,8 @@ class ClaudeEngine:
 
     def _until(self, request: StepRequest, started: float) -> Watch:
         timeout_s = self.profile.settings.step_timeout
+        if request.deadline is not None and request.deadline < started + timeout_s:
+            return Watch(request.deadline, max(0.0, request.deadline - started), request.ended, is_budget=True)
         return Watch(started + timeout_s, timeout_s, request.ended)
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:

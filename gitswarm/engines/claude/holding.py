@@ -25,11 +25,13 @@ _LINGER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more."""
+    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
+    `is_budget`: the deadline is that of the budget."""
 
     deadline: float
     timeout_s: float
     ended: threading.Event
+    is_budget: bool = False
 
 
 def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, watch: Watch) -> None:
@@ -50,14 +52,17 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
         try:
             for said in _listen(heard, watch):
                 talk.take(said)
-                if talk.last.unjudged is not None:
+                if order.max_tokens is not None and talk.meter.usage.own > order.max_tokens:
+                    talk.last = replace(talk.last, over=f"more than {order.max_tokens:,} tokens, all that were left")
+                if talk.last.unjudged is not None or talk.last.over is not None:
                     break
         finally:
             is_over.set()
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
             end_processes_with(MARKER, order.env[MARKER])
     if talk.last.ended is None and talk.last.gone is None:
-        talk.last = replace(talk.last, timeout_s=watch.timeout_s)
+        over = f"no time left after {watch.timeout_s:g} s" if watch.is_budget else None
+        talk.last = replace(talk.last, timeout_s=watch.timeout_s, over=talk.last.over or over)
     talk.close()
 
 

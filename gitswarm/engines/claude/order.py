@@ -25,8 +25,8 @@ class SessionOrder:
     """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
     with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
     output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose
-    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice. `containment`: of the program
-    and everything that it starts."""
+    conversation it goes on with. `env` is complete. `model` None: the CLI's own choice. `max_cost_usd`, `max_tokens`:
+    of all sessions of the step together. `containment`: of the program and everything that it starts."""
 
     prompt: str
     cwd: Path
@@ -40,6 +40,7 @@ class SessionOrder:
     model: str | None = None
     max_turns: int | None = None
     max_cost_usd: float | None = None
+    max_tokens: int | None = None
     schema: Mapping[str, JsonValue] | None = None
     resume: str | None = None
     containment: Containment = UNCONTAINED

@@ -44,6 +44,7 @@ def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, fold
         model=None if request.model in _NO_MODEL else request.model,
         max_turns=terms.max_turns,
         max_cost_usd=terms.max_cost_usd,
+        max_tokens=terms.max_tokens,
     )
 
 

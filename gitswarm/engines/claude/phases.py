@@ -23,6 +23,8 @@ _GO_ON = (
     "far is in the files."
 )
 _LONGEST_WAIT_S = 60.0
+_LEAST_USD = 0.01
+"""Of a handoff, after work that used all there was: without it the work could not be judged."""
 _NOTHING = Usage(cost_usd=0.0)
 
 
@@ -89,7 +91,7 @@ class Phases:
     def _once(self, order: SessionOrder, watch: Watch, earlier: Usage) -> tuple[Phase, Conversation]:
         talk = self.start()
         counted = talk.meter.usage
-        marked = replace(order, env={**order.env, MARKER: secrets.token_hex(8)})
+        marked = replace(_with_the_rest(order, counted), env={**order.env, MARKER: secrets.token_hex(8)})
         hold_session(self.transport, marked, talk, watch)
         ended = talk.last.ended
         usage = ended.usage.after(earlier) if ended else _both(earlier, talk.meter.since(counted))
@@ -102,6 +104,13 @@ class Phases:
             usage=usage,
         )
         return phase, talk
+
+
+def _with_the_rest(order: SessionOrder, counted: Usage) -> SessionOrder:
+    """A process knows only what it costs itself."""
+    if order.max_cost_usd is None:
+        return order
+    return replace(order, max_cost_usd=max(_LEAST_USD, round(order.max_cost_usd - (counted.cost_usd or 0.0), 6)))
 
 
 def _both(earlier: Usage, cut_off: Usage) -> Usage:

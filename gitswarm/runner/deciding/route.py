@@ -17,6 +17,7 @@ from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded, Supersedes
 from gitswarm.routing import driver
 from gitswarm.routing.options import retry
+from gitswarm.runner.deciding.budget import paused_decision
 from gitswarm.runner.deciding.preflight import preflight
 from gitswarm.runner.deciding.situation import rules_of, situation_of, unproven
 from gitswarm.runner.forks.siblings import has_begun, taken_back
@@ -131,9 +132,10 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
         return _decide_anew(session, state, record)
     last = taken[-1]
     replaced = Supersedes(commit=earlier, seq=last.seq)
+    waiting = paused_decision(last, taken, earlier)
     if record is None:
         place = DecisionPlace(last.flow_key, None, None, session.spec.routing_mode, replaced)
-        return session.store.decide(state.tip, last.choice, place)
+        return session.store.decide(state.tip, waiting or last.choice, place)
     if approve:
         choice = driver.approve(last, len(state.steps))
         if recorded and recorded.candidate_id == choice.candidate_id:
@@ -143,8 +145,8 @@ def decide_resumed(session: Session, state: RunState, *, approve: bool = False) 
         choice = _to_prove(session, state, record)
     elif last.findings and unproven(session, state, record) is None:
         choice = driver.decide(situation_of(session, state, record))  # what it waited for is accepted
-    elif last.to_step is not None:
-        choice = last.choice
+    elif waiting is not None or last.to_step is not None:
+        choice = waiting or last.choice
     else:
         choice = _taken_on(session, record, last, f"resumed after the run {_ended_as(state)}")
     return _record(session, state, choice, _place(session, record, replaced))

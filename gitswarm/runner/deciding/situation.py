@@ -37,6 +37,7 @@ from gitswarm.routing.situation import (
 )
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.containing import contained_alone, scratch_folder
+from gitswarm.runner.deciding.budget import limit_reached
 from gitswarm.runner.deciding.divergence import diverged
 from gitswarm.runner.engines import provider_hosts
 from gitswarm.runner.forks.siblings import finished
@@ -89,7 +90,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
         changed=tuple(dict.fromkeys([*_changed(evidence), *_changed_by_branches(session, state, record, flow)])),
         rules=rules,
         progress=progress,
-        ask=_navigator(session, record),
+        ask=_navigator(session, record) if limit_reached(session, state, record.flow) is None else None,
         limited_until=limited_until(context["receipt"]),
         unproven=unproven(session, state, record),
         untested=partial(untested, session, state),

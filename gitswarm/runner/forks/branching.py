@@ -9,10 +9,12 @@ from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.processes import ending_strays
+from gitswarm.records.budget import Limits
 from gitswarm.records.routing import Decision, Fork
 from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
 from gitswarm.routing.situation import Branch
+from gitswarm.runner.deciding.budget import allowance
 from gitswarm.runner.forks.onto_branch import bring_onto_branch
 from gitswarm.runner.forks.parallel import ParallelSteps
 from gitswarm.runner.forks.siblings import finished, fork_commit, state_at
@@ -107,11 +109,13 @@ def _execute(forking: _Forking, targets: Sequence[str]) -> None:
 def _opened(forking: _Forking, targets: Sequence[str]) -> Iterator[OpenStep]:
     """Each with its place, its plan and its first events; none is executed before all are open."""
     iterations = off_branch(forking.session)
+    wanted = dict.fromkeys(targets, forking.decision)
+    allowed = allowance(forking.session, forking.state, forking.flow.id, wanted)
     for target in targets:
-        yield _open(forking, target, iterations)
+        yield _open(forking, target, iterations, allowed[target])
 
 
-def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int]) -> OpenStep:
+def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int], allowed: Limits) -> OpenStep:
     session, decision, fork, state = forking.session, forking.decision, forking.fork, forking.state
     step = step_at(session, forking.flow.id, target, decision.stack)
     station = session.specs.stations.get(step.station or "")
@@ -124,7 +128,8 @@ def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], i
     own = decision.model_copy(update={"to_step": target, "events": decision.events if is_first else ()})
     plan = plan_step(session, place, _before(forking, target), own, forking.resumption)
     parallel = Parallel(state.tip, state.tip_tree if is_shared else None)
-    plan = replace(plan, parallel=parallel, resumption=forking.resumption if is_first else None)
+    resumption = forking.resumption if is_first else None
+    plan = replace(plan, parallel=parallel, resumption=resumption, allowed=allowed)
     return open_step(session, place, plan)
 
 

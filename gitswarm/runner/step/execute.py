@@ -144,6 +144,7 @@ def _first_events(plan: StepPlan, sandbox: str) -> list[Event]:
                 "commit_before": plan.before.tip,
                 **({"branch_tip": plan.branch_tip} if plan.parallel else {}),
                 **({"sandbox": sandbox} if sandbox else {}),
+                **({"budget": dict(plan.allowed.plain)} if plan.allowed else {}),
             },
         )
     )

@@ -10,6 +10,7 @@ from gitswarm.git.commits import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import project_environment
+from gitswarm.records.budget import UNLIMITED, Limits
 from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
@@ -60,6 +61,7 @@ class StepPlan:
     `commands`: shell lines of those of the project's commands that the station has to have run.
     `before`: the run as the step finds it; of a parallel step, at the fork. `joins`: the outcome of the branches that
     the step joins. `keeps_code`: nothing is executed in the worktree, so that no file there is part of the commit.
+    `allowed`: what it may use at most.
     """
 
     flow: Flow
@@ -76,6 +78,7 @@ class StepPlan:
     joins: JoinOutcome | None = None
     out_of_band: OutOfBand | None = None
     keeps_code: bool = False
+    allowed: Limits = UNLIMITED
 
     @property
     def repeat(self) -> int:

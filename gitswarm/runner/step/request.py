@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -70,6 +71,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         command=command_order(session, plan.step, worktree, env),
         scrub=session.redactor.scrub,
         containment=walls,
+        deadline=None if plan.allowed.time_s is None else time.monotonic() + plan.allowed.time_s,
     )
     is_named = plan.before.is_judged and is_test_step(session.spec.settings, plan.step)
     return ask_for_names(request) if is_named else request
@@ -152,7 +154,13 @@ def agent_environment(session: Session, agent: str) -> dict[str, str]:
 def _terms(plan: StepPlan) -> SessionTerms:
     if plan.session is None:
         return SessionTerms()
-    return SessionTerms(plan.session.tools, plan.session.max_turns, plan.session.output_schema)
+    return SessionTerms(
+        tools=plan.session.tools,
+        max_turns=plan.session.max_turns,
+        output_schema=plan.session.output_schema,
+        max_cost_usd=plan.allowed.cost_usd,
+        max_tokens=plan.allowed.tokens,
+    )
 
 
 def command_order(session: Session, step: Step, worktree: Path, env: Mapping[str, str]) -> CommandOrder | None:

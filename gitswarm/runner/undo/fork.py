@@ -7,11 +7,13 @@ from datetime import datetime
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.budget import said_limits
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
+from gitswarm.records.limits import BudgetRules
 from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.begin import NewRun
@@ -40,6 +42,8 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord, options: 
         settings = settings.model_copy(
             update={"default_engine": options.engine, "flow_engines": {}, "step_engines": {}}
         )
+    limits = settings.budget.limits.over(said_limits(repository, state.layout))
+    settings = settings.model_copy(update={"budget": BudgetRules.of(limits)})
     specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
     new = spec.model_copy(
         update={

@@ -1,0 +1,117 @@
+"""The budget of a run: looked at before each step; a limit that is reached pauses the run in front of the step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from gitswarm.ledger.budget import said_limits, uses
+from gitswarm.ledger.reading import decisions
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.store import DecisionPlace
+from gitswarm.records.budget import UNLIMITED, Limits, Reached, Total, left, reached, total
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import Action, Choice, Continuation, Decision, RoutingSource, Supersedes
+from gitswarm.routing import driver
+from gitswarm.routing.options import only, pause, retry
+from gitswarm.runner.session import Session
+from gitswarm.runner.step.position import incoming_decision, step_at
+
+
+def within_budget(session: Session, state: RunState, decision: Decision) -> Decision:
+    """The decision; in its place a recorded pause where a limit is reached; and the decision again when a person has
+    raised that limit."""
+    instead_of = paused_decision(decision, decisions(session.repository, session.layout, state.tip), state.tip)
+    flow = decision.resume_at.flow if instead_of is not None and decision.resume_at else decision.next_flow
+    failed = decision.failed and state.last_step is not None and state.last_step.result is Result.FAILED
+    if instead_of is None and decision.to_step is None and not failed:
+        return decision
+    why = limit_reached(session, state, flow)
+    if (why is None) == (instead_of is None):
+        return decision
+    choice = instead_of or _pause(session, state, decision, why)
+    place = DecisionPlace(
+        flow=decision.flow_key,
+        from_step=decision.from_step,
+        iteration=decision.iteration,
+        mode=decision.routing_mode,
+        supersedes=Supersedes(commit=state.tip, seq=decision.seq),
+    )
+    return session.store.decide(state.tip, choice, place)
+
+
+def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> Choice | None:
+    """What a pause of ours stands in place of; None: the decision is no such pause.
+
+    :param taken: what was decided after `commit`, where `decision` was.
+    """
+    said, way = decision.supersedes, decision.resume_at
+    if decision.decision is not Action.PAUSE or said is None or way is None or said.commit != commit:
+        return None
+    earlier = next((each for each in taken if each.seq == said.seq), None)
+    if earlier is not None and earlier.candidate_id == way.candidate_id:
+        return earlier.choice
+    return driver.go_on(way, decision.stack, "resumed with another budget")
+
+
+def limit_reached(session: Session, state: RunState, flow: str) -> Reached | None:
+    """The first limit of the run, or of the flow, that leaves nothing for another step of the flow."""
+    of_run, of_flow = _limits(session, flow)
+    if not of_run and not of_flow:
+        return None
+    whole, own = _totals(session, state, flow, of_run.within(of_flow))
+    return reached(of_run, whole, "the run") or reached(of_flow, own, f"the flow {flow}", whole=whole)
+
+
+def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, Decision]) -> dict[str, Limits]:
+    """What each of these steps may use, that are executed at the same time: its own limits, and its part of what run
+    and flow have left."""
+    of_run, of_flow = _limits(session, flow)
+    rest = UNLIMITED
+    if of_run or of_flow:
+        whole, own = _totals(session, state, flow, of_run.within(of_flow))
+        rest = left(of_run, whole).within(left(of_flow, own)).shared_by(len(steps))
+    return {
+        name: step_at(session, flow, name, decision.stack).budget.limits.within(rest)
+        for name, decision in steps.items()
+    }
+
+
+def _limits(session: Session, flow: str) -> tuple[Limits, Limits]:
+    """Of the run and of the flow. What a person said on `resume` is about the run, and there is no other limit of
+    that kind then."""
+    said = said_limits(session.repository, session.layout)
+    of_flow = session.specs.flows[flow].budget.limits.without(said)
+    return session.spec.settings.budget.limits.over(said), of_flow
+
+
+def _totals(session: Session, state: RunState, flow: str, limits: Limits) -> tuple[Total, Total]:
+    found = uses(session.repository, state, timed=limits.time_s is not None)
+    return total(found), total(use for use in found if use.flow == flow)
+
+
+def _pause(session: Session, state: RunState, decision: Decision, why: Reached | None) -> Choice:
+    """In front of the step that would be next; or of the last one, which the limit cut short."""
+    record = state.last_step
+    cut_short = record is not None and record.fork is None and (decision.failed or _is_cut_short(session, record))
+    stack = decision.stack
+    way = Continuation(
+        decision=decision.decision,
+        flow=decision.next_flow,
+        step=decision.to_step,
+        candidate_id=decision.candidate_id,
+        reason=decision.reason,
+        fork=decision.fork,
+    )
+    if cut_short and record is not None:
+        way, stack = retry(record.flow, record.step), incoming_decision(session, record).stack
+    reason = why.reason if why is not None else ""
+    return only(pause(reason, stack, "budget", resume_at=way), RoutingSource.DETERMINISTIC)
+
+
+def _is_cut_short(session: Session, record: StepRecord) -> bool:
+    """Whether its session was ended because nothing was left."""
+    content = session.repository.objects.file(record.tree, record.execution.receipt) or b"{}"
+    outcome = json.loads(content).get("outcome")
+    return isinstance(outcome, dict) and outcome.get("kind") == "budget"

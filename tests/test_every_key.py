@@ -23,7 +23,7 @@ from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
-from tests import test_denied, test_guarantee_7_secrets, test_instructions
+from tests import test_budget, test_denied, test_guarantee_7_secrets, test_instructions
 from tests.claude import test_capabilities, test_faults, test_program
 from tests.conftest import Project
 from tests.every_key import keys_of
@@ -240,6 +240,9 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "CommandsSection.tests": test_closing_tests.test_each_suite_is_compared_with_itself,
     "TestSuite.run": test_closing_tests.test_each_suite_is_compared_with_itself,
     "TestSuite.paths": test_closing_tests.test_each_suite_is_compared_with_itself,
+    "BudgetRules.max_cost_usd": test_budget.test_a_person_may_only_tighten_what_the_team_wrote,
+    "BudgetRules.max_tokens": test_budget.test_a_person_may_only_tighten_what_the_team_wrote,
+    "BudgetRules.max_time": test_budget.test_a_limit_of_one_execution_ends_only_that,
     "ProofRules.max_time": test_closing_tests.test_extra_runs_have_an_end,
     "Config.durability": test_full_durability_has_git_flush,
 }

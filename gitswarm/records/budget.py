@@ -225,10 +225,16 @@ def _why(name: str, used: Total) -> str:
 
 def _spent(name: str, limit: float, used: Total) -> str:
     if name == "cost_usd":
-        return f"spent ${used.cost_usd:.2f} of ${limit:.2f}"
+        return f"spent ${used.cost_usd:.2f} of {limit_words(name, limit)}"
     if name == "tokens":
-        return f"used {used.tokens:,} of {int(limit):,} tokens"
-    return f"took {time_words(used.time_s)} of {time_words(limit)}"
+        return f"used {used.tokens:,} of {limit_words(name, limit)}"
+    return f"took {time_words(used.time_s)} of {limit_words(name, limit)}"
+
+
+def limit_words(name: str, limit: float) -> str:
+    if name == "cost_usd":
+        return f"${limit:.2f}"
+    return f"{int(limit):,} tokens" if name == "tokens" else time_words(limit)
 
 
 def spent_words(limits: Limits, used: Total) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -10,13 +11,13 @@ from pydantic import JsonValue
 
 from gitswarm.errors import NotFoundError, SpecError, UsageError
 from gitswarm.records.money import usd
-from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.run_spec import FrozenSettings, RunSpec
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt, reads_trail
 from gitswarm.specs.context import Budget, pack_history, pack_instructions, pack_trail
-from gitswarm.specs.flow import Flow
+from gitswarm.specs.flow import Flow, ShellCommand, Step
 from gitswarm.specs.graph import worst_executions
 from gitswarm.specs.library import Library
 from gitswarm.specs.model_policy import ModelPolicy, ModelWish, choose_model
@@ -76,8 +77,9 @@ def _nothing_yet() -> Briefing:
 
 @dataclass(frozen=True, slots=True)
 class StepForecast:
-    """One step at worst: executions, tokens, US dollars. `cost_usd` None: the policy has no price for the model.
-    `extra_runs`: of a test command, beside its own executions."""
+    """One step at worst: executions, tokens, US dollars, seconds. `cost_usd` None: the policy has no price for the
+    model, and the step no limit of its own. `time_s` None: nothing bounds it. `extra_runs`: of a test command, beside
+    its own executions."""
 
     flow: str
     step: str
@@ -89,6 +91,7 @@ class StepForecast:
     tokens: int
     cost_usd: float | None
     extra_runs: int = 0
+    time_s: float | None = None
 
 
 def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepForecast]:
@@ -99,7 +102,11 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
     for step in flow.steps:
         if step.station is None:
             extra = MOST_EXTRA_RUNS * executions[step.id] if is_test_step(settings, step) else 0
-            yield StepForecast(flow.id, step.id, step.agent, None, "", 0, executions[step.id], 0, 0.0, extra)
+            times = executions[step.id]
+            longest = _longest(settings, step)
+            yield StepForecast(
+                flow.id, step.id, step.agent, None, "", 0, times, 0, 0.0, extra, longest and times * longest
+            )
             continue
         station = specs.stations[step.station]
         model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
@@ -115,8 +122,10 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
             charter_chars=budget.recent,
         )
         plan = compile_prompt(role, specs.fragments, briefing)
-        turns = executions[step.id] * plan.max_turns
-        turn = specs.policy.turn
+        times, own = executions[step.id], step.budget
+        turns, turn = times * plan.max_turns, specs.policy.turn
+        tokens, cost = turns * (turn.input + turn.output), _cost(specs.policy, model.model, turns)
+        capped = None if own.max_cost_usd is None else times * own.max_cost_usd
         yield StepForecast(
             flow=flow.id,
             step=step.id,
@@ -124,10 +133,19 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
             model=model.model,
             prompt_hash=plan.prompt.hash,
             prompt_chars=len(plan.prompt.system) + len(plan.prompt.user),
-            executions=executions[step.id],
-            tokens=turns * (turn.input + turn.output),
-            cost_usd=_cost(specs.policy, model.model, turns),
+            executions=times,
+            tokens=tokens if own.max_tokens is None else min(tokens, times * own.max_tokens),
+            cost_usd=min((each for each in (cost, capped) if each is not None), default=None),
+            time_s=times * min(settings.claude.step_timeout, own.max_time or math.inf),
         )
+
+
+def _longest(settings: FrozenSettings, step: Step) -> float | None:
+    """Seconds that one execution of a command takes at most; None: git-swarm's own work has no limit."""
+    if not step.is_command:
+        return None
+    own = step.command.timeout_s if isinstance(step.command, ShellCommand) else None
+    return min(own or settings.command_timeout_s, step.budget.max_time or math.inf)
 
 
 def _cost(policy: ModelPolicy, model: str, turns: int) -> float | None:

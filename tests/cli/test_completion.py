@@ -45,7 +45,7 @@ def test_commands(offered: Callable[..., list[str]]) -> None:
 
 def test_options(offered: Callable[..., list[str]]) -> None:
     assert offered("log", "--") == ["--max-count", "--json", "--oneline", "--graph", "--color", "--help"]
-    assert offered("start", "--m") == ["--message", "--mode", "--model"]
+    assert offered("start", "--m") == ["--message", "--mode", "--model", "--max-cost", "--max-tokens", "--max-time"]
 
 
 def test_runs(shelf: tuple[Project, str], offered: Callable[..., list[str]]) -> None:

@@ -345,6 +345,7 @@ STATUS: dict[str, Any] = {
     "steps_executed": 9,
     "rehearsal": True,
     "sandbox": None,
+    "budget": None,
 }
 
 

@@ -17,7 +17,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd sessions rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -25,6 +25,7 @@ FORKS := tests/test_forks_kill.py tests/landing
 ROUTES := tests/test_random_routes.py tests/test_random_views.py
 MODEL := tests/test_model.py
 CROWD := tests/test_guarantee_9_crowd.py tests/test_guarantee_9_parallel.py tests/test_guarantee_2_untouched.py
+BUDGETS := tests/test_budget_held.py
 SESSIONS := tests/claude
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
@@ -35,8 +36,9 @@ soak_forks := $(FORKS)
 soak_routes := $(ROUTES)
 soak_model := $(MODEL)
 soak_crowd := $(CROWD)
+soak_budgets := $(BUDGETS)
 soak_sessions := $(SESSIONS)
-soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(SESSIONS))
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS))
 
 .PHONY: demo test golden unit soak coverage mutants house bench check schemas format clean
 

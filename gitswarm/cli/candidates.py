@@ -7,9 +7,21 @@ import os
 from gitswarm.cli.registry import ROOT, Command, Group
 
 _RUN_REFS = "refs/heads/shadow/"
-_VALUES = {"--run": "run", "--from": "step", "--until": "step", "--engine": "engine", "--mode": "mode"}
+_VALUES = {
+    "--run": "run",
+    "--from": "step",
+    "--until": "step",
+    "--engine": "engine",
+    "--mode": "mode",
+    "--format": "format",
+}
 _STEP = "%(trailers:key=Swarm-Step,valueonly)"
-_FIXED = {"engine": ("claude-step", "gemini-step"), "mode": ("stub", "sdk", "cli"), "shell": ("bash", "zsh", "fish")}
+_FIXED = {
+    "engine": ("claude-step", "gemini-step"),
+    "mode": ("stub", "sdk", "cli"),
+    "shell": ("bash", "zsh", "fish"),
+    "format": ("md", "html", "json"),
+}
 
 
 def write_candidates(line: list[str]) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_lines
+from gitswarm.cli.editing import edited
 from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.overview import way_home
+from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
 from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
 from gitswarm.runner.landing.land import Delivered, land_run, plan_land
+from gitswarm.runner.landing.message import landed_text
 from gitswarm.runner.landing.out_of_band import settled
 from gitswarm.runner.landing.plan import Landed, Way, Wish, short
 from gitswarm.runner.landing.push import push_target
@@ -67,23 +71,44 @@ def land(
     trust_hooks: Annotated[
         bool, Option("--trust-hooks", help="The run changed what your commit hooks do; you have read it.")
     ] = False,
+    message: Annotated[
+        str, Option("-m", "--message", help="What the landed commit says; else the summaries of who made the change.")
+    ] = "",
+    edit: Annotated[bool, Option("--edit", "-e", help="Open your editor on that message.")] = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
     repository = repository_here()
     refuse_agent(os.environ, "land", repository.common_dir)
     layout = find_run(repository, run)
-    wish = Wish(strategy, target, trust_hooks)
+    wish = Wish(strategy, target, trust_hooks, message.strip())
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         state = settled(held.session, held.state)
         if dry_run:
             _tell_plan(layout.run_id, plan_land(held.session, state, wish), wish)
             return
+        if edit:
+            wish = _edited(held.session, state, wish)
         done = land_run(held.session, state, wish)
         if isinstance(done, Refused):
             _refuse(done)
             return
         _tell_landing(layout.run_id, done)
         _push(held.session, done)
+
+
+def _edited(session: Session, state: RunState, wish: Wish) -> Wish:
+    """With what the user's editor made of the message; nothing is asked about a run that cannot land.
+
+    :raises UsageError: the editor failed, or left nothing.
+    """
+    plan = plan_land(session, state, wish)
+    if not isinstance(plan, Way):
+        return wish
+    text = wish.message or landed_text(session.repository, state, session.spec.task)
+    said = edited(session.repository, text)
+    if not said:
+        raise UsageError("nothing landed: the message is empty", hint=f"git swarm land {session.layout.run_id}")
+    return replace(wish, message=said)
 
 
 def _tell_approval(run: str, said: Approval, way: str) -> None:

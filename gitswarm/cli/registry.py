@@ -95,7 +95,7 @@ ROOT = Group(
         "land": Command(
             "landing:land",
             "Bring the approved code of a run to its target branch.",
-            "--strategy= --target= --dry-run --trust-hooks",
+            "--strategy= --target= --dry-run --trust-hooks -m= --message= --edit -e",
             words="run",
         ),
         "log": Command(
@@ -117,6 +117,13 @@ ROOT = Group(
             "What was said and done in a step.",
             "--run= --follow -f --json",
             words="step",
+            is_long=True,
+        ),
+        "report": Command(
+            "reports.command:report",
+            "A run on one page, for its reviewer: what is proven, where to look, what it cost.",
+            "--format=",
+            words="run",
             is_long=True,
         ),
         "diff": Command(

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import out
+from gitswarm.cli.reports.model import RunReport
 from gitswarm.errors import NotFoundError
 from gitswarm.records.acceptance import AcMatrix, AcStatus
 from gitswarm.records.deploy_decision import DeployDecision
@@ -32,7 +33,7 @@ from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 
-SCHEMAS: Mapping[str, type[BaseModel]] = {
+SCHEMAS: Mapping[str, type[BaseModel | RunReport]] = {
     "ac_matrix": AcMatrix,
     "ac_status": AcStatus,
     "config": Config,
@@ -50,6 +51,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
     "pr_status": PullRequestStatus,
     "proposals": Proposals,
     "receipt": Receipt,
+    "report": RunReport,
     "review_worklist": ReviewWorklist,
     "run_spec": RunSpec,
     "run_wisdom": RunWisdom,
@@ -63,7 +65,7 @@ SCHEMAS: Mapping[str, type[BaseModel]] = {
 
 def schema_text(name: str) -> str:
     """The schema of one of `SCHEMAS` as a file holds it."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMAS[name].model_json_schema()}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **TypeAdapter(SCHEMAS[name]).json_schema()}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

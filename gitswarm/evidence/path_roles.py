@@ -26,6 +26,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from gitswarm.evidence.test_count import is_test_file
+from gitswarm.records.sensitive_paths import LOCK_FILES
 
 PathRole = Literal["harness", "mixed", "test", "generated", "docs", "config", "product"]
 
@@ -64,20 +65,6 @@ _BY_LINES = (
         "BUILD",
         "BUILD.bazel",
     ),
-)
-_LOCKS = (
-    *("package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb", "uv.lock"),
-    *(
-        "poetry.lock",
-        "pdm.lock",
-        "pixi.lock",
-        "Pipfile.lock",
-        "Cargo.lock",
-        "go.sum",
-        "Gemfile.lock",
-        "composer.lock",
-    ),
-    *("mix.lock", "flake.lock", "Podfile.lock", "packages.lock.json", "gradle.lockfile", "pubspec.lock", "deno.lock"),
 )
 _GENERATED = (
     *(
@@ -248,7 +235,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _is_generated(path: PurePosixPath, text: str | None) -> bool:
-    by_name = _matches(path.name, (*_LOCKS, *_GENERATED)) or _GENERATED_FOLDERS.intersection(path.parts[:-1])
+    by_name = _matches(path.name, (*LOCK_FILES, *_GENERATED)) or _GENERATED_FOLDERS.intersection(path.parts[:-1])
     return bool(by_name or (text and _SAYS_GENERATED.search(text[:_HEAD_CHARS])))
 
 

@@ -6,31 +6,7 @@ from collections.abc import Iterable
 
 from pathspec import GitIgnoreSpec
 
-from gitswarm.records.instructions import INSTRUCTION_FILES
-
-ALWAYS = (
-    "/.swarm/**",
-    # continuous integration
-    "/.github/workflows/**",
-    "/.github/actions/**",
-    "/.gitlab-ci.yml",
-    "/.gitlab/ci/**",
-    "/.circleci/**",
-    "/.buildkite/**",
-    "/.travis.yml",
-    "/.drone.yml",
-    "/.ci/**",
-    "/appveyor.yml",
-    "/azure-pipelines.yml",
-    "/bitbucket-pipelines.yml",
-    "/Jenkinsfile",
-    # instructions and settings of agents
-    *INSTRUCTION_FILES,
-    "CLAUDE.local.md",
-    "/.cursor/**",
-    "/.claude/**",
-    "/.mcp.json",
-)
+from gitswarm.records.sensitive_paths import PROTECTED
 
 
 def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[str, ...]:
@@ -38,5 +14,5 @@ def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[
 
     :param configured: globs from the top of the worktree, as in `.gitignore`.
     """
-    spec = GitIgnoreSpec.from_lines((*ALWAYS, *configured))
+    spec = GitIgnoreSpec.from_lines((*PROTECTED, *configured))
     return tuple(path for path in dict.fromkeys(changed) if spec.match_file(path))

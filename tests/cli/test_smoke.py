@@ -17,6 +17,7 @@ READING = [
     "log",
     "show one",
     "transcript one",
+    "report",
     "diff",
     "status",
     "list",

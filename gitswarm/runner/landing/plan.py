@@ -17,11 +17,13 @@ _BRANCHES_NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a person or a flow asks for. `target`: a branch; None: the configured one, else the run's own."""
+    """What a person or a flow asks for. `target`: a branch; None: the configured one, else the run's own.
+    `message`: of the landed commit, in the words of a person."""
 
     strategy: LandStrategy | None = None
     target: str | None = None
     trust_hooks: bool = False
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a run lands: what was approved, onto which branch (full name), in which shape."""
+    """How a run lands: what was approved, onto which branch (full name), in which shape.
+    `message`: what a person wants its commit to say."""
 
     approval: Spoken
     target: str
     strategy: LandStrategy
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ def decide_landing(facts: Facts, wish: Wish, strategy: LandStrategy) -> Way | La
     if earlier is not None:
         return Landed(earlier, facts.target)
     refused = _unproven(facts) or facts.unsigned or _unrelated(facts) or _untrusted(facts, wish) or _occupied(facts)
-    return refused or Way(facts.standing, facts.target, wish.strategy or strategy)
+    return refused or Way(facts.standing, facts.target, wish.strategy or strategy, wish.message)
 
 
 def short(branch: str) -> str:

@@ -14,7 +14,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.runner.containing import contained
 from gitswarm.runner.landing.look import users_git, users_hooks
-from gitswarm.runner.landing.message import landed_message
+from gitswarm.runner.landing.message import landed_message, landed_text
 from gitswarm.runner.landing.plan import Way, short
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.session import Session
@@ -59,7 +59,8 @@ class Spoiled:
 def shape_of(session: Session, state: RunState, way: Way, tip: str, merged: str) -> Shape:
     """The commit of a landing on `tip`; the `merged` tree has the target's `.swarm/runs`."""
     objects, approved = session.repository.objects, way.approval.about
-    message = landed_message(state, session.spec.task, approved)
+    text = way.message or landed_text(session.repository, state, session.spec.task)
+    message = landed_message(state, text, approved)
     if way.strategy == "merge":
         return Shape(merged, (tip, approved), message)
     if way.strategy == "evidence":

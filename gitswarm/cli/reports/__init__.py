@@ -1,0 +1,1 @@
+"""`report`: a run on one page, for who reviews it."""

@@ -1,0 +1,35 @@
+"""`report`: the page that a reviewer reads first."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import out_json, out_verbatim
+from gitswarm.cli.opened import RunArgument, open_run
+from gitswarm.cli.reports.gather import report_of
+from gitswarm.cli.reports.html import html_of
+from gitswarm.cli.reports.markdown import markdown_of
+from gitswarm.cli.reports.page import page_of
+from gitswarm.errors import UsageError
+
+FORMATS = ("md", "html", "json")
+
+
+def report(
+    run: RunArgument = None,
+    shape: Annotated[
+        str, Option("--format", metavar="FORMAT", help="md fits a pull request, html is one file, json for programs.")
+    ] = "md",
+) -> None:
+    """A run on one page, for its reviewer: what is proven, where to look, what it cost."""
+    if shape not in FORMATS:
+        raise UsageError(f"--format {shape}: {', '.join(FORMATS)}", hint="git swarm report --format md")
+    found = report_of(open_run(run))
+    if shape == "json":
+        out_json(asdict(found))
+    elif shape == "html":
+        out_verbatim(html_of(page_of(found)).rstrip("\n"))
+    else:
+        out_verbatim(markdown_of(page_of(found)).rstrip("\n"))

@@ -1,0 +1,67 @@
+"""What a run changed, and where a reviewer looks first."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from pathspec import GitIgnoreSpec
+
+from gitswarm.cli.opened import Opened
+from gitswarm.cli.reports.model import ReportedChanges, ReportedFile
+from gitswarm.ledger.changed_files import CountedFile, changed_files
+from gitswarm.ledger.papers import Papers
+from gitswarm.ledger.reading import run_spec
+from gitswarm.records.sensitive_paths import AGENTS, CI, LOCK_FILES, MANIFESTS
+
+_BIGGEST = 3
+_MOST_OF = 0.2
+"""A file with that part of all changed lines is a big one."""
+
+
+def changes_of(opened: Opened, papers: list[Papers]) -> ReportedChanges:
+    """Files with more reasons to look at them come first, then those with more changed lines."""
+    files = changed_files(opened.repository, opened.state.base, opened.state.tip)
+    configured = run_spec(opened.repository, opened.state).settings.policy.protected_paths
+    specs = {
+        "continuous integration": GitIgnoreSpec.from_lines(CI),
+        "instructions of agents": GitIgnoreSpec.from_lines(AGENTS),
+        "protected path": GitIgnoreSpec.from_lines(("/.swarm/**", *configured)),
+    }
+    concerned = _concerned(opened, papers)
+    big = _biggest(files)
+    found = []
+    for file in files:
+        reasons = [name for name, spec in specs.items() if spec.match_file(file.path)]
+        name = file.path.rpartition("/")[2]
+        if any(fnmatchcase(name, pattern) for pattern in (*LOCK_FILES, *MANIFESTS)):
+            reasons.append("dependencies")
+        reasons += [concern for concern, names in concerned.items() if file.path in names]
+        if file.path in big:
+            reasons.append("most changed lines")
+        found.append(ReportedFile(file.path, file.change, file.insertions, file.deletions, tuple(reasons)))
+    found.sort(key=lambda file: (-len(file.reasons), -_lines(file), file.path))
+    inserted = sum(file.insertions or 0 for file in files)
+    return ReportedChanges(inserted, sum(file.deletions or 0 for file in files), tuple(found))
+
+
+def _concerned(opened: Opened, papers: list[Papers]) -> dict[str, frozenset[str]]:
+    """Paths that open concerns are about, by `open: <id>`; of a test, its file."""
+    still = {concern.id for concern in opened.state.concerns}
+    opening = [concern for each in papers if each.evidence for concern in each.evidence.opened]
+    return {
+        f"open: {concern.id}": frozenset(name.partition("::")[0] for name in concern.names)
+        for concern in opening
+        if concern.id in still
+    }
+
+
+def _biggest(files: list[CountedFile]) -> set[str]:
+    if len(files) <= _BIGGEST:
+        return set()
+    whole = sum(map(_lines, files))
+    ranked = sorted(files, key=_lines, reverse=True)[:_BIGGEST]
+    return {file.path for file in ranked if _lines(file) > whole * _MOST_OF}
+
+
+def _lines(file: CountedFile | ReportedFile) -> int:
+    return (file.insertions or 0) + (file.deletions or 0)

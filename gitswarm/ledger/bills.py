@@ -1,0 +1,74 @@
+"""What a run cost, item by item: per step, flow, station, engine, model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.spent import expenses
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.stored_json import timing
+from gitswarm.records.money import Spent
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Of one execution, or of something beside the steps: then `step` says what, and only `used` is known."""
+
+    flow: str
+    step: str
+    station: str
+    engine: str
+    model: str
+    duration_ms: int
+    used: Spent
+    is_step: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """Of the bills with one name."""
+
+    name: str
+    count: int
+    duration_ms: int
+    used: Spent
+
+
+CUT_OFF = "cut off executions"
+NAVIGATORS = "navigators"
+
+
+def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
+    """All that the run paid for, also what was taken back. Together they are what `status` says that it spent."""
+    paid = expenses(repository, state)
+    records = sorted(paid.committed, key=lambda record: record.number or len(state.steps) + 1)
+    receipts = repository.objects.files_of([(record.tree, record.execution.receipt) for record in records])
+    found = []
+    for record, receipt in zip(records, receipts, strict=True):
+        where = f"{record.commit[:12]}:{record.execution.receipt}"
+        took = parsed(timing, receipt, state.layout, where).duration_ms if receipt is not None else 0
+        engine = f"{record.engine}/{record.mode}"
+        used = Spent(record.tokens, record.cost_usd)
+        station = record.execution.agent
+        found.append(Bill(record.flow, record.step, station, engine, record.model, took, used))
+    beside = [(CUT_OFF, used) for _who, used in paid.cut_off] + [(NAVIGATORS, used) for used in paid.navigators]
+    return found + [Bill("", name, "-", "-", "-", 0, used, is_step=False) for name, used in beside]
+
+
+def summed(items: Iterable[Bill], name: Callable[[Bill], str]) -> list[Sum]:
+    """By name, in the order of the first of each."""
+    found: dict[str, list[Bill]] = {}
+    for item in items:
+        found.setdefault(name(item), []).append(item)
+    return [total(of, each) for of, each in found.items()]
+
+
+def total(name: str, items: Iterable[Bill]) -> Sum:
+    """One line for all of them."""
+    each = list(items)
+    used = reduce(Spent.plus, (item.used for item in each), Spent())
+    return Sum(name, len(each), sum(item.duration_ms for item in each), used)

@@ -91,7 +91,7 @@ def test_what_was_stored_is_still_json(told: Project) -> None:
 
 def test_reading_commands_understand_what_was_stored(told: Project) -> None:
     assert [entry["step"] for entry in told.json("log")] == ["write", "check", "close", "close"]
-    for words in (["events"], ["show", "write"], ["transcript", "check"], ["status"], ["diff"]):
+    for words in (["events"], ["show", "write"], ["transcript", "check", "--full"], ["status"], ["diff"]):
         told.swarm(*words)
 
 

@@ -115,7 +115,7 @@ ROOT = Group(
         "transcript": Command(
             "transcript:transcript",
             "What was said and done in a step.",
-            "--run= --follow -f --json",
+            "--run= --follow -f --full --prompt --json",
             words="step",
             is_long=True,
         ),

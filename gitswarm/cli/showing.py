@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import (
     duration,
-    err,
-    harmless,
     money,
     out,
     out_json,
     out_lines,
     out_stored,
-    out_verbatim,
 )
 from gitswarm.cli.lines import field, tail
 from gitswarm.cli.opened import (
@@ -68,22 +65,15 @@ def show(
     for path in wanted:
         out_stored(stored_file(opened, record, path))
     if prompt:
-        from gitswarm.cli.spoken import prompt_lines
+        from gitswarm.cli.spoken import out_prompt
 
-        _show_prompt(record, list(prompt_lines(opened, record)))
+        out_prompt(opened, record)
     if routing and as_json:
         out_json(_decisions(opened, record))
     elif routing:
         from gitswarm.cli.routing_view import step_lines
 
         out_lines(step_lines(opened, record))
-
-
-def _show_prompt(record: StepRecord, lines: list[str]) -> None:
-    for line in lines:
-        out_verbatim(harmless(line))
-    if not lines:
-        err(f"{step_name(record)} has no prompt: {record.engine} executed it, no model was asked")
 
 
 def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
@@ -139,7 +129,7 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
         _field("led to", _led_to(taken))
     _field("changes", f"git swarm diff {record.number} --run {opened.layout.run_id}")
     if output:
-        _field("in full", f"git swarm transcript {record.number} --run {opened.layout.run_id}")
+        _field("in full", f"git swarm transcript {record.number} --full --run {opened.layout.run_id}")
 
 
 def _field(name: str, value: str) -> None:

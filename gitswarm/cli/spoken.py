@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue
 
+from gitswarm.cli.console import err, harmless, out_verbatim
 from gitswarm.cli.live_events import place
-from gitswarm.cli.opened import Opened, understood
+from gitswarm.cli.opened import Opened, step_name, understood
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind, LoggedEvent
 
@@ -74,6 +75,15 @@ def retry_in_words(said: Line) -> str:
     wait_s = said["wait_s"]
     wait = f"{wait_s:g}" if isinstance(wait_s, int | float) else wait_s
     return f"{said['attempt']} of {said['of']} in {wait} s: {said['reason']}"
+
+
+def out_prompt(opened: Opened, record: StepRecord) -> None:
+    """What the agent was told, for a person."""
+    lines = list(prompt_lines(opened, record))
+    for line in lines:
+        out_verbatim(harmless(line))
+    if not lines:
+        err(f"{step_name(record)} has no prompt: {record.engine} executed it, no model was asked")
 
 
 def prompt_lines(opened: Opened, record: StepRecord) -> Iterator[str]:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_verbatim
+from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_lines, out_verbatim
+from gitswarm.cli.folded import folded_lines
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps
 from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run
-from gitswarm.cli.spoken import Line, in_words, line_of, placed, transcript_lines
-from gitswarm.errors import NotFoundError
+from gitswarm.cli.spoken import Line, in_words, line_of, out_prompt, placed, transcript_lines
+from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.ledger.finding import find_step, is_named
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import replay
@@ -24,18 +25,31 @@ def transcript(
     step: StepArgument = None,
     run: RunOption = None,
     follow: Annotated[bool, Option("--follow", "-f", help="The step that executes now, and those after it.")] = False,
+    full: Annotated[bool, Option("--full", help="Every line whole, with its time.")] = False,
+    prompt: Annotated[bool, Option("--prompt", help="Only what the agent was told.")] = False,
     as_json: Annotated[bool, Option("--json", help="One JSON document; with --follow one per line.")] = False,
 ) -> None:
     """What was said and done in a step."""
     opened = open_run(run)
+    if prompt and (full or follow or as_json):
+        raise UsageError(
+            "--prompt stands alone", hint=f"git swarm transcript {step or ''} --prompt".replace("  ", " ")
+        )
     if follow:
         _print_lines(_followed(opened, step), as_json=as_json)
         return
-    lines = transcript_lines(opened, find_step(opened.repository, opened.state, step))
+    record = find_step(opened.repository, opened.state, step)
+    if prompt:
+        out_prompt(opened, record)
+        return
+    lines = transcript_lines(opened, record)
     if as_json:
         out_json(lines)
-        return
-    _print_lines(lines, as_json=False)
+    elif full:
+        _print_lines(lines, as_json=False)
+    else:
+        this = f"git swarm transcript {record.number} --run {opened.layout.run_id}"
+        out_lines(folded_lines(lines, f"{this} --full", f"{this} --prompt"))
 
 
 def _print_lines(lines: Iterable[Line], *, as_json: bool) -> None:

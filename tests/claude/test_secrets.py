@@ -136,7 +136,10 @@ def told(
         die.unlink()
         outputs.append(project.swarm("resume"))
         outputs.append(project.swarm("verify"))
-        views = [ask(project, *words) for words in (["log"], ["show", "write"], ["transcript", "write"], ["events"])]
+        views = [
+            ask(project, *words)
+            for words in (["log"], ["show", "write"], ["transcript", "write", "--full"], ["events"])
+        ]
         assert [view.code for view in views] == [0] * 4
         spoken = [each.stdout + each.stderr for each in outputs] + [view.stdout + view.stderr for view in views]
         yield Told(project, "\n".join(spoken), loopback.of(folder.name), proxy.called)

@@ -240,8 +240,8 @@ def test_show_json_is_the_log_entry_with_all_that_is_stored(shelf: Shelf) -> Non
 # --- transcript -------------------------------------------------------------------------------------------------
 
 
-def test_transcript(shelf: Shelf) -> None:
-    assert shelf.shown("transcript", "test@1", "--run", shelf.run) == (
+def test_a_whole_transcript(shelf: Shelf) -> None:
+    assert shelf.shown("transcript", "test@1", "--full", "--run", shelf.run) == (
         "── 2026-01-01T00:00:00.000Z tool_use Bash\n"
         '{"command": "echo 1 failed; exit 1"}\n'
         "── 2026-01-01T00:00:00.000Z tool_result Bash\n"

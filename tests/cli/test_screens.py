@@ -16,7 +16,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("log", "showing", "progress", "executing")
+TIMED = ("folded", "log", "showing", "progress", "executing")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
@@ -31,6 +31,8 @@ SCREENS = {
     "show-failed": ("show", "test@1", "--run", "RUN"),
     "show-last": ("show", "done", "--run", "RUN"),
     "show-routing": ("show", "test@1", "--routing", "--run", "RUN"),
+    "transcript-author": ("transcript", "write@1", "--run", "RUN"),
+    "transcript-command": ("transcript", "test@1", "--run", "RUN"),
     "approve": ("approve", "RUN"),
     "land": ("land", "RUN"),
     "rollback": ("rollback", "write@1", "--run", "RUN", "--dry-run"),
@@ -76,6 +78,7 @@ def screen(shelf: Shelf, width: int, *arguments: str) -> str:
     text = shelf.plain(said + (f"-- stderr --\n{answer.stderr}" if answer.stderr else ""))
     text = text.replace(shelf.newest[-6:], "fedcba")
     text = re.sub(r"in \d+\.\dm?s", "in 1.0ms", text)
+    text = re.sub(r"prompt, \d+ lines", "prompt, 100 lines", text)
     text = re.sub(r"work:[0-9a-f]{16}", f"work:{'0' * 16}", text)
     return re.sub(r"\b[0-9a-f]{12}\b", "0" * 12, text)
 

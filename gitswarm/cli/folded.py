@@ -1,0 +1,144 @@
+"""A transcript for reading: the prompt in one line, a tool call in one, its output in five at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from gitswarm.cli.console import duration, plural
+from gitswarm.cli.lines import hanging
+from gitswarm.cli.short_ids import with_short_ids
+from gitswarm.cli.spoken import Line, retry_in_words
+from gitswarm.cli.terminal import text_width
+from gitswarm.records.text import columns, shorten
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_MOST = 5
+"""Lines of an output, with the one that says how many are left out."""
+
+_TIME = 8
+_PLACES = ("$WORKTREE/", "./")
+_NAMING = ("file_path", "path", "notebook_path", "command", "pattern", "url", "query", "description", "prompt")
+"""What of a tool's input says most, the best first."""
+
+
+def folded_lines(lines: Sequence[Line], whole: str, prompt: str) -> Iterator[str]:
+    """
+    :param whole: the command that shows everything.
+    :param prompt: the command that shows the prompt.
+    """
+    start = _moment(lines[0]) if lines else None
+    is_cut = False
+    for is_told, said in groupby(lines, lambda line: line.get("role") in ("system", "user")):
+        if is_told:
+            yield from _prompt_lines(list(said), start, prompt)
+            continue
+        for line in said:
+            cut, told = _told(line, _since(line, start))
+            is_cut = is_cut or cut
+            yield from told
+    if is_cut:
+        yield f"{'':{_TIME}}whole: {whole}"
+
+
+def _prompt_lines(said: Sequence[Line], start: datetime | None, command: str) -> list[str]:
+    """In one line where the command has room there: it is never broken."""
+    count = sum(len(str(line.get("content", "")).splitlines()) for line in said)
+    told = f"{_since(said[0], start)}prompt, {plural(count, 'line')}:"
+    whole = f"{told} {command}"
+    return [whole] if columns(with_short_ids(whole)) <= text_width() else [told, f"{'':{_TIME}}{command}"]
+
+
+def _told(line: Line, first: str) -> tuple[bool, list[str]]:
+    """Whether something is left out, and the lines."""
+    agent = f" ({line['agent']})" if line.get("agent") else ""
+    match line.get("role") or line.get("type"):
+        case "tool_use":
+            return False, hanging(first, f"{line.get('tool')}{agent} {_wanted(line.get('input'))}")
+        case "tool_result":
+            return _output(str(line.get("output", "")), is_bad=line.get("success") is False)
+        case "retry":
+            return False, hanging(first, f"retry {retry_in_words(line)}")
+        case _:
+            told: list[str] = []
+            for each in str(line.get("content", "")).strip().splitlines():
+                indent = each[: len(each) - len(each.lstrip())].expandtabs()
+                told += hanging(f"{' ' * _TIME if told else first}{indent}", each)
+            return False, told
+
+
+def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
+    """Its first and last lines: what began, and what came of it."""
+    lines = [line.expandtabs() for line in output.rstrip().splitlines()]
+    left = len(lines) - _MOST
+    if left > 0:
+        head, rest = _MOST // 2, _MOST - _MOST // 2 - 1
+        lines = [*lines[:head], f"… {plural(left + 1, 'line')} more", *lines[-rest:]]
+    room = text_width() - _TIME - 2
+    shown = [_cut(line, room) for line in lines]
+    mark = "✗ " if is_bad else "  "
+    told = [f"{'':{_TIME}}{mark if not index else '  '}{line}".rstrip() for index, line in enumerate(shown)]
+    if is_bad and not told:
+        told = [f"{'':{_TIME}}✗ no output"]
+    return left > 0 or any(one != other for one, other in zip(shown, lines, strict=True)), told
+
+
+def _cut(line: str, room: int) -> str:
+    """With its indentation."""
+    indent = len(line) - len(line.lstrip())
+    return " " * indent + shorten(line, max(room - indent, 1)) if line.strip() else ""
+
+
+def _wanted(given: JsonValue) -> str:
+    """`src/x.py (+3 -1)`, or the first line of a command."""
+    if not isinstance(given, Mapping):
+        return ""
+    named = next((str(given[name]) for name in _NAMING if given.get(name)), "")
+    text = named or next((str(value) for value in given.values()), "")
+    for place in _PLACES:
+        text = text.removeprefix(place)
+    first, *more = text.strip().splitlines() or [""]
+    size = _size(given)
+    return f"{first}{' …' if more else ''}{f' ({size})' if size else ''}"
+
+
+def _size(given: Mapping[str, JsonValue]) -> str:
+    edits = given.get("edits")
+    each = edits if isinstance(edits, list) else [dict(given)]
+    pairs = [(edit.get("old_string"), edit.get("new_string")) for edit in each if isinstance(edit, Mapping)]
+    if "content" in given and "file_path" in given:
+        pairs = [("", given["content"])]
+    texts = [(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)]
+    if not texts:
+        return ""
+    counts = [_lines_changed(old, new) for old, new in texts]
+    return f"+{sum(added for added, _ in counts)} -{sum(gone for _, gone in counts)}"
+
+
+def _lines_changed(old: str, new: str) -> tuple[int, int]:
+    before, after = old.splitlines(), new.splitlines()
+    same = sum(block.size for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks())
+    return len(after) - same, len(before) - same
+
+
+def _since(line: Line, start: datetime | None) -> str:
+    """`+1.2s  `: since the first line."""
+    moment = _moment(line)
+    elapsed = "" if moment is None or start is None else f"+{duration(_milliseconds(start, moment))}"
+    return f"{elapsed:<{_TIME - 1}} "
+
+
+def _milliseconds(start: datetime, moment: datetime) -> int:
+    return max(int((moment - start).total_seconds() * 1000), 0)
+
+
+def _moment(line: Line) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(line.get("timestamp")))
+    except ValueError:
+        return None

@@ -126,6 +126,12 @@ ROOT = Group(
             words="run",
             is_long=True,
         ),
+        "why": Command(
+            "why:why",
+            "Which step wrote a line, what it answered, and what shows that it is right.",
+            "--run= --json",
+            is_long=True,
+        ),
         "diff": Command(
             "diff:diff",
             "What a run, or one step of it, changed in the code; git shows it.",

@@ -24,8 +24,6 @@ def test_a_target_that_stands_still_gets_one_commit(project: Project) -> None:
         "Test User <user@example.org>",
         "mini: ok",
         "",
-        "- mini/make: ok",
-        "",
         f"Swarm-Run: {run.id}",
         f"Swarm-Landed: {run.id} {run.approved}",
     ]

@@ -29,9 +29,9 @@ def landed_text(repository: RepositoryReader, state: RunState, task: str) -> str
     """Subject and body: what those say who made the change."""
     records = telling_steps(repository, state)
     last = records[-1] if records else state.last_step
-    subject = shorten(task, _WIDTH) or (shorten(last.summary, _WIDTH) if last else "") or "land a run"
+    subject = shorten(task, _WIDTH) or (shorten(f"{last.flow}: {last.summary}", _WIDTH) if last else "land a run")
     told = dict.fromkeys(_paragraphs(record.summary) for record in records)
-    return "\n\n".join((subject, *(text for text in told if text and text != subject)))
+    return "\n\n".join((subject, *(text for text in told if text and not subject.endswith(text))))
 
 
 def _paragraphs(summary: str) -> str:

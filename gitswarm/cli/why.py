@@ -1,0 +1,224 @@
+"""`why`: which step wrote a line, what it answered, and what shows that it is right."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from gitswarm.cli.arguments import Argument
+from gitswarm.cli.console import money, out, out_json, out_lines
+from gitswarm.cli.lines import field, hanging
+from gitswarm.cli.opened import JsonFlag, Opened, RunOption, reader_here, step_name
+from gitswarm.errors import UsageError
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.blame import Origin, origins
+from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.last_tests import command_summary, evidence_of_command
+from gitswarm.ledger.papers import papers_of
+from gitswarm.ledger.reading import standing_decision
+from gitswarm.ledger.state import replay
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.routing import Action
+from gitswarm.records.text import shorten
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_BACK = (Action.LOOP, Action.REPEAT, Action.BRANCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The step whose findings had this one executed again, and what it found."""
+
+    step: str
+    found: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """All that is known of a step that wrote lines. `number` None: the run's branch is not here. `tested`: the next
+    test run of the run, and what it said."""
+
+    record: StepRecord
+    number: int | None = None
+    answered: Answered | None = None
+    tested: tuple[str, str] | None = None
+
+
+def why(
+    what: Annotated[str, Argument(metavar="FILE[:LINE]", help="A file of this checkout; one line of it, or all.")],
+    run: RunOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Which step wrote a line, what it answered, and what shows that it is right."""
+    repository = reader_here()
+    file, line = _file_and_line(what)
+    path = _from_the_top(repository, file)
+    revision = find_run(repository, run).branch if run is not None else repository.resolve("HEAD")
+    found = origins(repository, revision, path, line)
+    reasons = _reasons(repository, found)
+    if as_json:
+        out_json([_plain(origin, reasons) for origin in found])
+    elif line is not None:
+        _show_line(repository, path, found[0], reasons)
+    else:
+        for (commit, _step), each in groupby(found, _source):
+            _show_group(commit, list(each), reasons)
+
+
+def _file_and_line(what: str) -> tuple[str, int | None]:
+    """
+    :raises UsageError: lines are counted from 1.
+    """
+    file, colon, number = what.rpartition(":")
+    if not colon or not number.isdecimal() or Path(what).exists():
+        return what, None
+    if not int(number):
+        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm why {file}:1")
+    return file, int(number)
+
+
+def _from_the_top(repository: RepositoryReader, file: str) -> str:
+    if repository.checkout is None:
+        return file
+    return os.path.relpath(Path.cwd().resolve() / file, repository.checkout.resolve())
+
+
+def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, Reason]:
+    """By the commits of the steps."""
+    runs = {layout.run_id: layout for layout in all_runs(repository)}
+    steps = {origin.step.commit: origin.step for origin in found if origin.step is not None}
+    reasons = {commit: Reason(record) for commit, record in steps.items()}
+    for run in dict.fromkeys(record.execution.run_id for record in steps.values()):
+        if run not in runs:
+            continue
+        opened = Opened(repository, runs[run], replay(repository, runs[run]))
+        for record in opened.state.steps:
+            if record.commit in reasons:
+                reasons[record.commit] = _reason(opened, record)
+    return reasons
+
+
+def _reason(opened: Opened, record: StepRecord) -> Reason:
+    after = opened.state.steps[record.number :]
+    tests = ((each, evidence_of_command(opened.repository, opened.state, each)) for each in after)
+    tested = next(((step_name(each), command_summary(each, said)) for each, said in tests if said is not None), None)
+    return Reason(record, record.number, _answered(opened, record), tested)
+
+
+def _answered(opened: Opened, record: StepRecord) -> Answered | None:
+    """What sent the run back to this step."""
+    if record.number < 2 or record.execution.iteration < 2:
+        return None
+    before = opened.state.steps[record.number - 2]
+    decision = standing_decision(opened.repository, opened.layout, before.commit)
+    if decision is None or decision.decision not in _BACK or decision.to_step != record.step:
+        return None
+    papers = papers_of(opened.repository, opened.state)[before.number - 1]
+    concerns = papers.envelope.concerns if papers.envelope is not None else ()
+    facts = [concern.fact for concern in papers.evidence.opened] if papers.evidence is not None else []
+    return Answered(step_name(before), tuple(dict.fromkeys((before.summary, *concerns, *facts))))
+
+
+def _source(origin: Origin) -> tuple[str, str]:
+    return origin.commit, origin.step.commit if origin.step is not None else ""
+
+
+def _show_group(commit: str, lines: Sequence[Origin], reasons: dict[str, Reason]) -> None:
+    """`12-14  build/implement@2  what it did`."""
+    first, last = lines[0].line, lines[-1].line
+    where = str(first) if first == last else f"{first}-{last}"
+    origin = lines[0]
+    if origin.step is not None:
+        reason = reasons[origin.step.commit]
+        told = f"{step_name(origin.step)}, {origin.step.execution.run_id}: {_first(reason.record.summary)}"
+    elif origin.run is not None:
+        told = f"{origin.run}, landed as {commit[:12]}"
+    else:
+        told = f"{commit[:12]}, no run"
+    out_lines(hanging(f"{where:>9}  ", told))
+
+
+def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons: dict[str, Reason]) -> None:
+    out(f"{path}:{origin.line}  {shorten(origin.text, 200)}")
+    if origin.step is not None:
+        _show_step(reasons[origin.step.commit])
+    elif origin.run is None:
+        message = repository.objects.commit(origin.commit).message
+        out_lines(field("commit", f"{origin.commit[:12]}: {_first(message)}"))
+        out_lines(field("by", f"{repository.objects.author(origin.commit).name}, no run wrote it"))
+        return
+    if origin.landing is not None:
+        out_lines(field("landed", f"{origin.run} as {origin.landing[:12]}"))
+    if origin.step is None and origin.run is not None:
+        _show_missing(repository, origin.run)
+
+
+def _show_missing(repository: RepositoryReader, run: str) -> None:
+    if run in {layout.run_id for layout in all_runs(repository)}:
+        out_lines(field("step", "none: the line came about when the run was merged with its target"))
+        return
+    out_lines(field("step", "not known: the commits of the run are not here"))
+    refs = (f"refs/heads/shadow/{run}", f"refs/swarm/{run}/*", f"refs/notes/swarm/{run}/*")
+    out("  fetch     git fetch origin \\")
+    for name in refs:
+        out(f"      '{name}:{name}'" + ("" if name is refs[-1] else " \\"))
+
+
+def _show_step(reason: Reason) -> None:
+    record, execution = reason.record, reason.record.execution
+    number = f" (#{reason.number})" if reason.number is not None else ""
+    out_lines(field("step", f"{step_name(record)}, commit {record.commit[:12]}{number}"))
+    model = "" if record.model == "none" else f", {record.model}"
+    out_lines(field("by", f"{execution.agent}, {record.engine}/{record.mode}{model}"))
+    out_lines(field("summary", f"{record.status.value}: {_first(record.summary)}"))
+    if reason.answered is not None:
+        for index, fact in enumerate(reason.answered.found):
+            told = f"{reason.answered.step}: {fact}" if not index else fact
+            out_lines(field("" if index else "answers", told))
+    if reason.tested is not None:
+        out_lines(field("tests", f"{reason.tested[1]} ({reason.tested[0]})"))
+    out_lines(field("cost", f"{record.tokens} tokens, {money(record.cost_usd)}"))
+    if reason.number is not None:
+        out(f"  evidence  git swarm show {reason.number} --run {execution.run_id}")
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _plain(origin: Origin, reasons: dict[str, Reason]) -> dict[str, JsonValue]:
+    reason = reasons.get(origin.step.commit) if origin.step is not None else None
+    step: dict[str, JsonValue] | None = None
+    if reason is not None:
+        record, answered = reason.record, reason.answered
+        step = {
+            "n": reason.number,
+            "commit": record.commit,
+            "flow": record.flow,
+            "step": record.step,
+            "iteration": record.execution.iteration,
+            "agent": record.execution.agent,
+            "engine": record.engine,
+            "mode": record.mode,
+            "model": record.model,
+            "status": record.status.value,
+            "summary": record.summary,
+            "tokens": record.tokens,
+            "cost_usd": record.cost_usd,
+            "answers": {"step": answered.step, "found": list(answered.found)} if answered is not None else None,
+            "tests": {"step": reason.tested[0], "summary": reason.tested[1]} if reason.tested is not None else None,
+        }
+    return {
+        "line": origin.line,
+        "text": origin.text,
+        "commit": origin.commit,
+        "run_id": origin.run,
+        "landing": origin.landing,
+        "step": step,
+    }

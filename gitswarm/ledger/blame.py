@@ -1,0 +1,148 @@
+"""Which step wrote a line: told by git's blame, on the branch of a run and on whatever it landed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+from gitswarm.errors import NotFoundError
+from gitswarm.git.commits import Commit
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.message import Kind, parse_message
+from gitswarm.ledger.state import step_record
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.run_id import RUN_ID
+
+_LANDED = "Swarm-Landed: "
+"""`ledger.landed.TRAILER`, which is not read with libgit2 here."""
+
+_BLAME = ("-c", "core.quotePath=false", "blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a line comes from. `commit`: who wrote it, as the history that was asked tells. `run`: None where no run
+    did. `landing`: the commit that brought it to the target, where it was a landing. `step`: None where the run's
+    own commits are not here, or where landing itself made the line."""
+
+    line: int
+    text: str
+    commit: str
+    run: str | None = None
+    landing: str | None = None
+    step: StepRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Blamed:
+    line: int
+    text: str
+    commit: str
+    path: str
+    line_there: int
+
+
+def origins(repository: RepositoryReader, revision: str, path: str, line: int | None = None) -> list[Origin]:
+    """Of one line of a file, or of all.
+
+    :param path: from the top of the repository.
+    :raises NotFoundError: there is no such file or line.
+    """
+    blamed = _blamed(repository, revision, path, line)
+    found: dict[tuple[str, str], Mapping[int, Origin]] = {}
+    told = []
+    for each in blamed:
+        plain = Origin(each.line, each.text, each.commit)
+        commit = repository.objects.commit(each.commit)
+        step = _step_of(commit)
+        landed = _landed_of(commit)
+        if step is not None:
+            told.append(replace(plain, run=step.execution.run_id, step=step))
+        elif landed is not None:
+            key = (each.commit, each.path)
+            if key not in found:
+                found[key] = _in_the_run(repository, commit, each.path, landed[1])
+            within = found[key].get(each.line_there)
+            step = within.step if within is not None else None
+            told.append(replace(plain, run=landed[0], landing=each.commit, step=step))
+        else:
+            told.append(plain)
+    return told
+
+
+def _step_of(commit: Commit) -> StepRecord | None:
+    message = parse_message(commit.message)
+    if message is None or message.trailers.get("Swarm-Kind") != Kind.STEP:
+        return None
+    run = message.trailers.get("Swarm-Run", "")
+    try:
+        return step_record(RunLayout(run), 0, commit, message) if RUN_ID.fullmatch(run) else None
+    except (KeyError, ValueError, IndexError):
+        return None  # a person's own
+
+
+def _landed_of(commit: Commit) -> tuple[str, str] | None:
+    """The run that a commit says it is a landing of, and the run's approved commit."""
+    for line in commit.message.rstrip().rpartition("\n\n")[2].splitlines():
+        run, _blank, approved = line.removeprefix(_LANDED).partition(" ")
+        if line.startswith(_LANDED) and RUN_ID.fullmatch(run) and approved:
+            return run, approved.strip()
+    return None
+
+
+def _in_the_run(repository: RepositoryReader, landing: Commit, path: str, approved: str) -> Mapping[int, Origin]:
+    """Lines of a file, as the landing has them → who wrote them in the run; none where its commits are not here.
+
+    The target may have had other lines around them: the two texts are laid beside each other.
+    """
+    if repository.objects.peeled(approved) != approved:
+        return {}
+    trees = (landing.tree, repository.objects.commit(approved).tree)
+    here, there = (repository.objects.file(tree, path) for tree in trees)
+    if here is None or there is None:
+        return {}
+    found = origins(repository, approved, path)
+    written = {each.line: each for each in found if each.step is not None and each.landing is None}
+    matcher = SequenceMatcher(None, here.split(b"\n"), there.split(b"\n"), autojunk=False)
+    return {
+        block.a + offset + 1: written[block.b + offset + 1]
+        for block in matcher.get_matching_blocks()
+        for offset in range(block.size)
+        if block.b + offset + 1 in written
+    }
+
+
+def _blamed(repository: RepositoryReader, revision: str, path: str, line: int | None) -> list[_Blamed]:
+    span = ("-L", f"{line},{line}") if line is not None else ()
+    done = repository.git.run(*_BLAME, *span, revision, "--", path)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
+        raise NotFoundError(said or f"there is no {path}", hint="git ls-files   (names the files)")
+    return list(_parsed(done.stdout.decode(errors="replace").split("\n")))
+
+
+def _parsed(lines: Sequence[str]) -> Iterator[_Blamed]:
+    """Of the porcelain format: numbers, headers the first time that a commit is named, the text after a tab."""
+    paths: dict[str, str] = {}
+    commit, there, here = "", 0, 0
+    begun = False
+    for line in lines:
+        if not begun:
+            if not line:
+                continue
+            commit, number, final, *_count = line.split(" ")
+            there, here, begun = int(number), int(final), True
+        elif line.startswith("\t"):
+            yield _Blamed(here, line[1:], commit, paths.get(commit, ""), there)
+            begun = False
+        elif line.startswith("filename "):
+            paths[commit] = _unquoted(line.removeprefix("filename "))
+
+
+def _unquoted(path: str) -> str:
+    """A name as git quotes it where it holds odd letters."""
+    if not path.startswith('"'):
+        return path
+    return path[1:-1].encode().decode("unicode_escape").encode("latin-1", "replace").decode(errors="replace")

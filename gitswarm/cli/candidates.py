@@ -14,6 +14,7 @@ _VALUES = {
     "--engine": "engine",
     "--mode": "mode",
     "--format": "format",
+    "--by": "by",
 }
 _STEP = "%(trailers:key=Swarm-Step,valueonly)"
 _FIXED = {
@@ -21,6 +22,7 @@ _FIXED = {
     "mode": ("stub", "sdk", "cli"),
     "shell": ("bash", "zsh", "fish"),
     "format": ("md", "html", "json"),
+    "by": ("step", "flow", "station", "engine", "model", "run"),
 }
 
 

@@ -126,6 +126,13 @@ ROOT = Group(
             words="run",
             is_long=True,
         ),
+        "cost": Command(
+            "cost:cost",
+            "What a run cost, or all runs: executions, time, tokens, dollars.",
+            "--all --by= --json",
+            words="run",
+            is_long=True,
+        ),
         "why": Command(
             "why:why",
             "Which step wrote a line, what it answered, and what shows that it is right.",

@@ -16,7 +16,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("folded", "log", "showing", "progress", "executing")
+TIMED = ("cost", "folded", "log", "showing", "progress", "executing")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
@@ -31,6 +31,8 @@ SCREENS = {
     "show-failed": ("show", "test@1", "--run", "RUN"),
     "show-last": ("show", "done", "--run", "RUN"),
     "show-routing": ("show", "test@1", "--routing", "--run", "RUN"),
+    "cost": ("cost", "RUN"),
+    "cost-all": ("cost", "--all"),
     "transcript-author": ("transcript", "write@1", "--run", "RUN"),
     "transcript-command": ("transcript", "test@1", "--run", "RUN"),
     "approve": ("approve", "RUN"),

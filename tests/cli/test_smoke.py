@@ -18,6 +18,7 @@ READING = [
     "show one",
     "transcript one",
     "report",
+    "cost",
     "why src/app.py",
     "diff",
     "status",

@@ -8,7 +8,7 @@ from functools import reduce
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import parsed
-from gitswarm.ledger.spent import expenses
+from gitswarm.ledger.spent import payments
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.stored_json import timing
 from gitswarm.records.money import Spent
@@ -44,7 +44,7 @@ NAVIGATORS = "navigators"
 
 def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
     """All that the run paid for, also what was taken back. Together they are what `status` says that it spent."""
-    paid = expenses(repository, state)
+    paid = payments(repository, state)
     records = sorted(paid.committed, key=lambda record: record.number or len(state.steps) + 1)
     receipts = repository.objects.files_of([(record.tree, record.execution.receipt) for record in records])
     found = []
@@ -55,7 +55,7 @@ def bills(repository: RepositoryReader, state: RunState) -> list[Bill]:
         used = Spent(record.tokens, record.cost_usd)
         station = record.execution.agent
         found.append(Bill(record.flow, record.step, station, engine, record.model, took, used))
-    beside = [(CUT_OFF, used) for _who, used in paid.cut_off] + [(NAVIGATORS, used) for used in paid.navigators]
+    beside = [(CUT_OFF, used) for used in paid.cut_off.values()] + [(NAVIGATORS, used) for used in paid.navigators]
     return found + [Bill("", name, "-", "-", "-", 0, used, is_step=False) for name, used in beside]
 
 

@@ -13,8 +13,10 @@ elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
     apt() {
         apt-get -qq -o APT::Sandbox::User= -o "Dir::State::lists=$here/apt/lists" -o "Dir::Cache=$here/apt/cache" "$@"
     }
-    apt update
-    apt download bubblewrap libcap2 libselinux1
+    if ! { apt update && apt download bubblewrap libcap2 libselinux1; }; then
+        echo "Debian's bubblewrap cannot be fetched: the tests in a sandbox will be skipped" >&2
+        exit 0
+    fi
     for package in *.deb; do
         dpkg-deb -x "$package" unpacked
     done

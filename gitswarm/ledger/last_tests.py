@@ -78,7 +78,7 @@ def command_summary(record: StepRecord, evidence: JsonValue) -> str:
     if isinstance(report, dict) and report.get("total"):
         kinds = ("failed", "passed", "skipped")
         counts = ", ".join(f"{report[kind]} {kind}" for kind in kinds if report.get(kind)) or "no test ran"
-        return f"{counts} or more" if report.get("partial") else counts
+        return f"at least {counts}" if report.get("partial") else counts
     if "pytest" in command and isinstance(code, int) and code in _PYTEST_ENDS:
         return f"exit code {code}: {_PYTEST_ENDS[code]}"
     return record.summary

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from gitswarm.safety.sandbox.trial import find_sandbox
 from tests.conftest import Project, environment, new_project
 
 FETCHED = Path(__file__).parents[3] / ".venv" / "bubblewrap" / "bin"
 
 
-def bwrap() -> str | None:
-    return shutil.which("bwrap", path=f"{FETCHED}{os.pathsep}{os.environ['PATH']}")
-
-
-needs_bwrap = pytest.mark.skipif(sys.platform != "linux" or bwrap() is None, reason="no bwrap: see `make test`")
+FOUND = find_sandbox({"PATH": f"{FETCHED}{os.pathsep}{os.environ['PATH']}"}, None, isolated=True)
+needs_bwrap = pytest.mark.skipif(
+    sys.platform != "linux" or not FOUND.isolates, reason=FOUND.reason or "no network of its own in the sandbox here"
+)
 
 
 def confined_environment(home: Path) -> dict[str, str]:

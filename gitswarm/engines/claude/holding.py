@@ -13,7 +13,7 @@ from gitswarm.engines.base import StepEndedError
 from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.profile import MARKER
-from gitswarm.engines.claude.said import Ended, Gone, Said
+from gitswarm.engines.claude.said import Ended, Gone, Returned, Said
 from gitswarm.processes import end_processes_with
 
 _POLL_S = 0.05
@@ -52,8 +52,8 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
         try:
             for said in _listen(heard, watch):
                 talk.take(said)
-                if order.max_tokens is not None and talk.meter.usage.own > order.max_tokens:
-                    talk.last = replace(talk.last, over=f"more than {order.max_tokens:,} tokens, all that were left")
+                if isinstance(said, Returned):  # between two requests: what was used is known
+                    talk.last = replace(talk.last, over=_too_many(order, talk))
                 if talk.last.unjudged is not None or talk.last.over is not None:
                     break
         finally:
@@ -64,6 +64,11 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
         over = f"no time left after {watch.timeout_s:g} s" if watch.is_budget else None
         talk.last = replace(talk.last, timeout_s=watch.timeout_s, over=talk.last.over or over)
     talk.close()
+
+
+def _too_many(order: SessionOrder, talk: Conversation) -> str | None:
+    used, most = talk.meter.usage.own, order.max_tokens
+    return f"{used:,} tokens used of {most:,} that were left" if most is not None and used >= most else None
 
 
 def _listen(heard: Queue[Said], watch: Watch) -> Iterator[Said]:

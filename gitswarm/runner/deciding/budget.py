@@ -24,8 +24,7 @@ def within_budget(session: Session, state: RunState, decision: Decision) -> Deci
     raised that limit."""
     instead_of = paused_decision(decision, decisions(session.repository, session.layout, state.tip), state.tip)
     flow = decision.resume_at.flow if instead_of is not None and decision.resume_at else decision.next_flow
-    failed = decision.failed and state.last_step is not None and state.last_step.result is Result.FAILED
-    if instead_of is None and decision.to_step is None and not failed:
+    if instead_of is None and decision.to_step is None and not _ends_at_cut(session, state, decision):
         return decision
     why = limit_reached(session, state, flow)
     if (why is None) == (instead_of is None):
@@ -93,9 +92,8 @@ def _totals(session: Session, state: RunState, flow: str, limits: Limits) -> tup
 
 def _pause(session: Session, state: RunState, decision: Decision, why: Reached | None) -> Choice:
     """In front of the step that would be next; or of the last one, which the limit cut short."""
-    record = state.last_step
-    cut_short = record is not None and record.fork is None and (decision.failed or _is_cut_short(session, record))
-    stack = decision.stack
+    record, stack = state.last_step, decision.stack
+    cut_short = record is not None and record.fork is None and _is_cut_short(session, record, decision)
     way = Continuation(
         decision=decision.decision,
         flow=decision.next_flow,
@@ -110,8 +108,16 @@ def _pause(session: Session, state: RunState, decision: Decision, why: Reached |
     return only(pause(reason, stack, "budget", resume_at=way), RoutingSource.DETERMINISTIC)
 
 
-def _is_cut_short(session: Session, record: StepRecord) -> bool:
-    """Whether its session was ended because nothing was left."""
+def _ends_at_cut(session: Session, state: RunState, decision: Decision) -> bool:
+    """Whether the run would be over with a step that was not."""
+    over = decision.failed or decision.decision is Action.TERMINATE
+    return over and state.last_step is not None and _is_cut_short(session, state.last_step, decision)
+
+
+def _is_cut_short(session: Session, record: StepRecord, decision: Decision) -> bool:
+    """Whether the step ended because nothing was left: its session, or its command, which has failed then."""
+    if decision.failed and record.result is Result.FAILED:
+        return True
     content = session.repository.objects.file(record.tree, record.execution.receipt) or b"{}"
     outcome = json.loads(content).get("outcome")
     return isinstance(outcome, dict) and outcome.get("kind") == "budget"

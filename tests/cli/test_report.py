@@ -33,6 +33,7 @@ from gitswarm.cli.reports.model import (
 from gitswarm.cli.reports.page import page_of
 from tests.cli.test_reading import Shelf, make_shelf
 from tests.conftest import Project
+from tests.corpus.ask import Corpus
 from tests.golden import check_golden
 from tests.projects import ask, new_project
 
@@ -151,6 +152,13 @@ def test_an_unknown_format_is_refused(project: Project) -> None:
     answer = ask(project, "report", "--format", "pdf")
     assert (answer.code, answer.stdout) == (2, "")
     assert "md, html, json" in answer.stderr
+
+
+def test_runs_of_an_earlier_version_have_one(tmp_path: Path) -> None:
+    stored = Corpus.unpacked((Path(__file__).parents[1] / "corpus/format-1.tar.gz").read_bytes(), tmp_path / "old")
+    for run in stored.runs():
+        for words in (["report", run], ["report", run, "--format", "html"], ["cost", run]):
+            assert ask(stored, *words).code == 0, words
 
 
 # --- whole pages ------------------------------------------------------------------------------------------------
@@ -304,7 +312,7 @@ def test_a_text_is_shown_whole_where_there_is_room() -> None:
     assert shown.count("a &lt;b&gt; | `c` \\ *d* _e_ snake_case &amp; f") > 10
 
 
-@pytest.mark.parametrize(("rows", "text"), [(2_000, "word " * 5), (300, "x|@y <" * 400), (1, "&" * 60_000)])
+@pytest.mark.parametrize(("rows", "text"), [(2_000, "word " * 5), (100, "x|@y <" * 400), (1, "&" * 60_000)])
 def test_it_fits_a_pull_request_and_says_what_it_leaves_out(rows: int, text: str) -> None:
     whole = markdown_of(page_of(a_report(text, rows)))
     assert 0 < len(whole) <= MOST_CHARS

@@ -106,7 +106,7 @@ def _taken(decision: Decision | None, after: Papers, been: list[tuple[str, str]]
     target = (decision.next_flow, decision.to_step or "")
     is_behind = target in been and been.index(target) <= been.index((record.flow, record.step))
     turn = turn_of(decision, is_behind=is_behind)
-    if turn is None or (turn.sign == "→" and turn.who is None and decision.decision is Action.BRANCH):
+    if turn is None or (turn.sign == "→" and turn.who is None and _is_of_the_flow(decision)):
         return []
     way, _colon, reason = turn.text.partition(": ")
     if decision.skip_justification is not None:
@@ -114,6 +114,11 @@ def _taken(decision: Decision | None, after: Papers, been: list[tuple[str, str]]
     elif turn.sign == "↺" and not reason:
         reason = after.why or record.summary
     return [OffPath(after.name, record.number, f"{turn.sign} {way}", turn.who or "", reason)]
+
+
+def _is_of_the_flow(decision: Decision) -> bool:
+    """A branch forwards, a fork or a join that the flow itself has."""
+    return decision.decision in (Action.BRANCH, Action.FORK) or (decision.join is not None and decision.join.is_met)
 
 
 def _costs(paid: list[Bill]) -> ReportedCosts:

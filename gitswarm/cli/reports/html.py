@@ -13,6 +13,7 @@ _GOOD = ("landed", "approved", "succeeded")
 _BAD = ("failed", "rejected", "not proven")
 _TAGS = {"code": "code", "strong": "strong"}
 _BAR, _ROW, _NAME, _SAID = 260, 20, 240, 90
+_LEAST = 0.01
 
 _STYLE = """\
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #cf222e; --mid: #9a6700; --bar: #4c8bf5; }
@@ -23,7 +24,7 @@ h1::before { content: ""; display: inline-block; width: .7em; height: .7em; bord
 .mid h1::before { background: var(--mid); }
 table { border-collapse: collapse; width: 100%; } th { text-align: left; font-weight: 600; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top; }
-td { overflow-wrap: anywhere; }
+td { overflow-wrap: anywhere; min-width: 5rem; } td strong { white-space: nowrap; } svg { margin-top: 1rem; }
 code, pre { font: 13px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; } pre { white-space: pre-wrap; }
 svg text { font: 12px ui-monospace, monospace; fill: currentColor; } rect { fill: var(--bar); }
 rect.cost { fill: var(--mid); } summary { cursor: pointer; margin-top: 1rem; }
@@ -92,11 +93,14 @@ def _said(text: str) -> str:
 
 
 def _bars(lines: Sequence[CostLine]) -> str:
-    """Time of each step, and below it its cost, each as a part of the longest."""
+    """Time of each step, and below it its cost, each as a part of the longest; those that show are shown."""
     longest = max((line.duration_ms for line in lines), default=0) or 1
     dearest = max((line.cost_usd or 0.0 for line in lines), default=0.0)
+    shown = [
+        line for line in lines if line.duration_ms >= longest * _LEAST or (line.cost_usd or 0.0) > dearest * _LEAST
+    ]
     rows = []
-    for index, line in enumerate(lines):
+    for index, line in enumerate(shown):
         top = index * _ROW
         took = line.duration_ms / longest * _BAR
         cost = (line.cost_usd or 0.0) / dearest * _BAR if dearest else 0.0
@@ -107,6 +111,9 @@ def _bars(lines: Sequence[CostLine]) -> str:
             f'<rect class="cost" x="{_NAME}" y="{top + 11}" width="{cost:.1f}" height="5"></rect>',
             f'<text x="{_NAME + _BAR + 10}" y="{top + 13}">{said}</text>',
         ]
-    width, height = _NAME + _BAR + 10 + _SAID + 60, len(lines) * _ROW
+    width, height = _NAME + _BAR + 10 + _SAID + 60, (len(shown) + 1) * _ROW
+    if len(shown) < len(lines):
+        more = f"{len(lines) - len(shown)} more took and cost less than a hundredth of that"
+        rows.append(f'<text x="0" y="{len(shown) * _ROW + 13}">{more}</text>')
     label = "time (above) and cost (below) of each step"
     return f'<svg role="img" aria-label="{label}" width="{width}" height="{height}">\n' + "\n".join(rows) + "\n</svg>"

@@ -46,7 +46,7 @@ def tried(project: Project, script: str, policy: str) -> str:
         {".swarm/flows/f.yaml": FLOW.format(), ".swarm/config.yaml": f"policy: {policy}\n", "try.sh": script}, "try"
     )
     ask(project, "start", "f")
-    return ask(project, "transcript", "try").stdout
+    return ask(project, "transcript", "try", "--full").stdout
 
 
 def through(project: Project, outside: Outside) -> Project:
@@ -172,7 +172,7 @@ def test_setup_reaches_everything(confined: Project, outside: Outside) -> None:
         "try",
     )
     ask(confined, "start", "f")
-    assert "reached" in ask(confined, "transcript", "try").stdout
+    assert "reached" in ask(confined, "transcript", "try", "--full").stdout
 
 
 def test_the_first_line_says_what_is_reached(confined: Project) -> None:

@@ -8,15 +8,15 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from gitswarm.containment import UNCONTAINED, Containment, is_wall, program_below
+from gitswarm.containment import UNCONTAINED, Containment, program_below
+from gitswarm.process_table import lives
 
 if TYPE_CHECKING:
     import psutil
@@ -26,9 +26,6 @@ _POLL_S = 0.05  # how late we may notice that the main process ended while other
 _CHUNK_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20  # the most that a pipe holds without privileges (Linux: fs.pipe-max-size)
 _NOTE_BYTES = 48  # the note below with a 20-digit number
-_SWEEPS = 3
-_PR_SET_CHILD_SUBREAPER = 36
-_REAP_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,88 +108,6 @@ def run_shell(
         if child.run(started + limits.timeout_s, take):
             return outcome(Ending.EXITED, child.process.returncode, None)
     return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:g} s")
-
-
-def end_processes_with(marker: str, value: str) -> int:
-    """End every process that was started with `marker=value` in its environment; how many there were.
-
-    Ourselves, our ancestors and processes of other users are left alone. A process that was started with a
-    cleared environment is not found.
-    """
-    ended: set[psutil.Process] = set()
-    for _ in range(_SWEEPS):  # what a process started while we looked is found by the next sweep
-        found = _marked(marker, value)
-        if not found:
-            break
-        _end_each(found)
-        ended.update(found)
-    return len(ended)
-
-
-@contextlib.contextmanager
-def ending_strays() -> Iterator[None]:
-    """Ends what the block leaves running in sessions of its own, also what emptied its environment and was orphaned.
-
-    On Linux: orphans below us become our children (prctl(2), PR_SET_CHILD_SUBREAPER). Nothing else that starts
-    sessions may run beside the block.
-    """
-    if sys.platform != "linux":
-        yield
-        return
-    import ctypes  # noqa: PLC0415  needed only where steps are executed
-
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    before = _children()
-    try:
-        yield
-    finally:
-        deadline = time.monotonic() + _GRACE_S
-        while time.monotonic() < deadline and (strays := _strays(before)):  # their children become ours in turn
-            for pid in strays:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, os.WNOHANG)
-            time.sleep(_REAP_S)
-        prctl(_PR_SET_CHILD_SUBREAPER, 0)
-
-
-def _strays(before: set[int]) -> list[int]:
-    own = os.getsid(0)
-    found = []
-    for pid in _children() - before:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getsid(pid) != own:
-                found.append(pid)
-    return found
-
-
-def _children() -> set[int]:
-    """Of all our threads."""
-    found: set[int] = set()
-    for listed in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found.update(int(pid) for pid in listed.read_text(encoding="ascii").split())
-    return found
-
-
-def ancestors() -> Iterator[int]:
-    """Process ids of our parent, its parent, and so on, as far as they can be told."""
-    import psutil  # noqa: PLC0415  as below
-
-    with contextlib.suppress(psutil.Error):
-        yield from (parent.pid for parent in psutil.Process().parents())
-
-
-def program_of(pid: int) -> str | None:
-    """Name of the program that a process executes; None when there is no living process of that number."""
-    import psutil  # noqa: PLC0415  as below
-
-    try:
-        process = psutil.Process(pid)
-        return process.name() if _lives(process) else None
-    except psutil.Error:
-        return None
 
 
 @dataclass(slots=True)
@@ -363,7 +278,7 @@ def _members(group: int) -> list[psutil.Process]:
     found = []
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):
-            if os.getpgid(pid) == group and _lives(process := psutil.Process(pid)):
+            if os.getpgid(pid) == group and lives(process := psutil.Process(pid)):
                 found.append(process)
     return found
 
@@ -373,52 +288,3 @@ def _reap_adopted(group: int) -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass
-
-
-def _marked(marker: str, value: str) -> list[psutil.Process]:
-    import psutil  # noqa: PLC0415  20 ms that most commands need not pay
-
-    ourselves = psutil.Process()
-    spared = {ourselves, *ourselves.parents()}
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(marker) == value and process not in spared and _lives(process):
-                found.append(process)
-    return found
-
-
-def _end_each(processes: list[psutil.Process]) -> None:
-    import psutil  # noqa: PLC0415  as above
-
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            if not is_wall(process):
-                process.terminate()
-    left = _await_each(processes)
-    for process in left:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    _await_each(left)
-
-
-def _await_each(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still live after the grace."""
-    # Not psutil.wait_procs: it reaps our own children, and their Popen would then report exit code 0.
-    deadline = time.monotonic() + _GRACE_S
-    left = [process for process in processes if _lives(process)]
-    while left and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        left = [process for process in left if _lives(process)]
-    return left
-
-
-def _lives(process: psutil.Process) -> bool:
-    import psutil  # noqa: PLC0415  as above
-
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True

@@ -12,14 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gitswarm.processes import (
-    CommandLimits,
-    CommandOutcome,
-    Ending,
-    end_processes_with,
-    project_environment,
-    run_shell,
-)
+from gitswarm.process_table import end_processes_with
+from gitswarm.processes import CommandLimits, CommandOutcome, Ending, project_environment, run_shell
 
 LIMITS = CommandLimits(timeout_s=20)
 ENV = {"PATH": os.environ["PATH"]}
@@ -311,7 +305,7 @@ def test_nothing_marked_ends_nothing(tmp_path: Path) -> None:
 
 def test_we_and_our_ancestors_are_spared(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(
-        "from gitswarm.processes import end_processes_with\n"
+        "from gitswarm.process_table import end_processes_with\n"
         f"print(end_processes_with({MARKER!r}, {str(tmp_path)!r}))\n"
     )
     env = {**ENV, MARKER: str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -48,8 +48,8 @@ def resume(
     """Continue a run from its tip, whatever ended it."""
     repository = repository_here()
     budget = said_budget(max_cost, max_tokens, max_time)
-    given = {"adopt": adopt, "approve": approve, "accept": accept, "allow": allow, "max-…": budget}
-    for name, value in given.items():
+    decisions = {"adopt": adopt, "approve": approve, "accept": accept, "allow": allow, "max-cost": max_cost}
+    for name, value in (*decisions.items(), ("max-tokens", max_tokens), ("max-time", max_time)):
         if value:
             refuse_agent(os.environ, f"resume --{name}", repository.common_dir)
     layout = _find(repository, run)

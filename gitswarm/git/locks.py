@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from gitswarm.errors import RunHeldError, SwarmError
 from gitswarm.git.owners import Owner, is_alive, lock_file, locks_folder, owner_file, owner_of, read_owner
 from gitswarm.git.repository import SHADOW_BRANCH
-from gitswarm.processes import program_of
+from gitswarm.process_table import program_of
 
 _REPO_LOCK_WAIT_S = 120
 _PROBE_WAIT_S = 0.3

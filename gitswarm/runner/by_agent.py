@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.owners import live_owners
-from gitswarm.processes import ancestors
+from gitswarm.process_table import ancestors
 from gitswarm.runner.session import MARKER
 
 

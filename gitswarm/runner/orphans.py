@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from gitswarm.processes import end_processes_with
+from gitswarm.process_table import end_processes_with
 from gitswarm.runner.containing import scratch_folder
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.worktree.shadow import find_shadow

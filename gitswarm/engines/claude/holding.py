@@ -14,7 +14,7 @@ from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Ended, Gone, Returned, Said
-from gitswarm.processes import end_processes_with
+from gitswarm.process_table import end_processes_with
 
 _POLL_S = 0.05
 _BACKLOG = 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.processes import ending_strays
+from gitswarm.process_table import ending_strays
 from gitswarm.records.budget import Limits
 from gitswarm.records.routing import Decision, Fork
 from gitswarm.routing.forks import fork_of, join_at, standing_branches

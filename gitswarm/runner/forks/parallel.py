@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from gitswarm.engines.base import StepEndedError, StepResult
-from gitswarm.processes import end_processes_with
+from gitswarm.process_table import end_processes_with
 from gitswarm.records.base import Clock
 from gitswarm.records.event import Event
 from gitswarm.runner.engines import Engines

@@ -11,7 +11,7 @@ from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import expired_events
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.store import StagedCommit
-from gitswarm.processes import ending_strays
+from gitswarm.process_table import ending_strays
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind

@@ -73,6 +73,9 @@ def test_a_filter_that_a_step_configures_never_runs(row: Project, tmp_path: Path
         f"rm {COMMON}/config; ln -s /dev/null {COMMON}/config",
         f"cd {COMMON}/hooks; echo 'touch /tmp/owned' > post-checkout; chmod +x post-checkout",
         f"rm {COMMON}/hooks/commit-msg",
+        f"rm {COMMON}/hooks/big; echo smaller > {COMMON}/hooks/big",
+        f"rm {COMMON}/config; mkdir {COMMON}/config; touch {COMMON}/config/in-the-way",
+        f"rm {COMMON}/config; mkfifo {COMMON}/config",
         f"echo 'exit 1' >> {COMMON}/hooks/commit-msg",
         "git config remote.origin.pushurl /tmp/elsewhere",
         "git update-ref refs/heads/main HEAD~2",
@@ -85,6 +88,7 @@ def test_the_repository_is_what_it_was_and_the_code_is_whole(row: Project, line:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
     hook.chmod(0o755)
+    (hook.parent / "big").write_bytes(b"#!/bin/sh\n" + b"# a hook with a program in it\n" * 50_000)
     row.git("branch", "topic", "HEAD~1")
     row.git("remote", "add", "origin", "/nowhere")
     before = contents(row)

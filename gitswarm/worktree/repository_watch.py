@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitswarm.errors import SwarmError
+from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.process import Git
 from gitswarm.git.ref_files import RefFiles
 from gitswarm.git.refs import Refs
@@ -26,14 +27,14 @@ _WATCHED_REFS = ("refs/heads/", "refs/tags/", "refs/remotes/")
 _SHADOW = "refs/heads/shadow/"
 _FILES = ("config", "config.worktree", "info/exclude", "info/attributes", "info/grafts", "info/sparse-checkout")
 _BLOCK = f"url.{BASE}."
-_LARGEST_BYTES = 1 << 20
+_LARGEST_BYTES = 32 << 20
 _FILTER = re.compile(
     r"filter\..*\.(clean|smudge|process|required)|core\.attributesfile|include(if)?\..*", re.IGNORECASE
 )
 _OF_PEOPLE = re.compile(r"branch\..+|remote\.(?P<remote>.+)\.(?:url|fetch)", re.IGNORECASE)
 
-_Content = tuple[int, bytes]
-"""Mode and bytes of a file; of a link, the path it leads to."""
+_Content = tuple[int, bytes | None]
+"""Mode and bytes of a file; of a link, the path it leads to; nothing of folders, pipes and files over 32 MB."""
 
 
 @dataclass(slots=True)
@@ -84,13 +85,17 @@ class RepositoryWatch:
         yield from self.outside
 
     def _put_files_back(self, kept: Path) -> Iterator[str]:
+        changed = []
         for path in dict.fromkeys((*self._files, *self._paths())):
             before, now = self._files.get(path), _content(path)
-            if now == before or path in self.outside or self._may_be(path, before, now):
+            if now != before and path not in self.outside and not (before and before[1] is None):
+                changed.append((path, before, now))
+        # What git cannot read as a file goes first: a pipe in place of `config` would stop the next git for good.
+        for path, before, now in sorted(changed, key=lambda entry: entry[2] is None or entry[2][1] is not None):
+            if self._may_be(path, before, now):
                 continue
             if now is not None:
-                kept.mkdir(parents=True, exist_ok=True)
-                (kept / f"{path.name}.{time.time_ns()}").write_bytes(now[1])
+                _keep(path, now[1], kept / f"{path.name}.{time.time_ns()}")
             _write(path, before)
             keys = self._changed_keys(before, now) if path.name.startswith("config") else []
             name = f".git/{path.relative_to(self.common_dir).as_posix()}"
@@ -98,9 +103,12 @@ class RepositoryWatch:
 
     def _may_be(self, path: Path, before: _Content | None, now: _Content | None) -> bool:
         """Whether it is a change that people make, or git-swarm itself, and that runs nothing of an agent's."""
+        if now is not None and now[1] is None:
+            return False
         if path.is_relative_to(self.common_dir / "hooks"):
             there = now if now is not None else before
-            return there is not None and (self.is_own(there[1]) or (now is not None and now in self._files.values()))
+            own = there is not None and there[1] is not None and self.is_own(there[1])
+            return own or (now is not None and now in self._files.values())
         old, new = self._keys(before), self._keys(now)
         remotes = {key.split(".")[1] for key in old if key.startswith("remote.")}
         for key in self._changed_keys(before, now) if path.name.startswith("config") else ("",):
@@ -120,7 +128,7 @@ class RepositoryWatch:
 
     def _keys(self, content: _Content | None) -> Mapping[str, str]:
         """Name → its values in order. A file that git cannot read has one key that says so."""
-        if content is None:
+        if content is None or content[1] is None:
             return {}
         done = self._git.run("config", "--file", "-", "--list", "-z", "--no-includes", stdin=content[1])
         if done.returncode != 0:
@@ -183,7 +191,7 @@ class RepositoryWatch:
 def _read_ref(reader: RefFiles, name: str) -> str | None:
     try:
         return reader.read(name)
-    except Exception:  # noqa: BLE001 - a damaged ref of somebody else's
+    except (GarbledError, OSError):  # a damaged ref of somebody else's
         return None
 
 
@@ -201,19 +209,29 @@ def _content(path: Path) -> _Content | None:
         if stat.S_ISLNK(mode):
             return mode, os.fsencode(path.readlink())
         if not stat.S_ISREG(mode):
-            return mode, b""
+            return mode, None
         with path.open("rb") as file:
-            return mode, file.read(_LARGEST_BYTES)
+            found = file.read(_LARGEST_BYTES + 1)
+        return mode, found if len(found) <= _LARGEST_BYTES else None
     except OSError:
         return None
 
 
+def _keep(path: Path, content: bytes | None, kept: Path) -> None:
+    """A copy, so that readers of `path` find a file all the time; what is no usual file is moved."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if content is None:
+        shutil.move(path, kept)
+    else:
+        kept.write_bytes(content)
+
+
 def _write(path: Path, content: _Content | None) -> None:
     """The file as it was; git's own readers never see half of it."""
-    if content is None:
+    mode, before = content or (0, None)
+    if before is None:
         path.unlink(missing_ok=True)
         return
-    mode, before = content
     staged = path.with_name(f"{path.name}.swarm")
     staged.unlink(missing_ok=True)
     if stat.S_ISLNK(mode):

@@ -90,6 +90,17 @@ def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, Jso
     last = standing_after(opened.repository, opened.layout, record.commit)
     return {
         "n": record.number,
+        **plain_step(record),
+        "result": record.result.value,
+        "started_at": took.started_at,
+        "duration_ms": took.duration_ms,
+        "routing": None if last is None else _routing(last.plain),
+    }
+
+
+def plain_step(record: StepRecord) -> dict[str, JsonValue]:
+    """What every command says about a step in JSON."""
+    return {
         "commit": record.commit,
         "flow": record.flow,
         "step": record.step,
@@ -98,14 +109,10 @@ def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, Jso
         "engine": record.engine,
         "mode": record.mode,
         "model": record.model,
-        "result": record.result.value,
         "status": record.status.value,
         "summary": record.summary,
-        "started_at": took.started_at,
-        "duration_ms": took.duration_ms,
         "tokens": record.tokens,
         "cost_usd": record.cost_usd,
-        "routing": None if last is None else _routing(last.plain),
     }
 
 

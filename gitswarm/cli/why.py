@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import money, out, out_json, out_lines
 from gitswarm.cli.lines import field, hanging
-from gitswarm.cli.opened import JsonFlag, Opened, RunOption, reader_here, step_name
+from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.blame import Origin, origins
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
-from gitswarm.ledger.papers import papers_of
 from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.state import replay
+from gitswarm.ledger.step_files import step_files
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.routing import Action
 from gitswarm.records.text import shorten
@@ -119,9 +119,9 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     decision = standing_decision(opened.repository, opened.layout, before.commit)
     if decision is None or decision.decision not in _BACK or decision.to_step != record.step:
         return None
-    papers = papers_of(opened.repository, opened.state)[before.number - 1]
-    concerns = papers.envelope.concerns if papers.envelope is not None else ()
-    facts = [concern.fact for concern in papers.evidence.opened] if papers.evidence is not None else []
+    stored = step_files(opened.repository, opened.state)[before.number - 1]
+    concerns = stored.envelope.concerns if stored.envelope is not None else ()
+    facts = [concern.fact for concern in stored.evidence.opened] if stored.evidence is not None else []
     return Answered(step_name(before), tuple(dict.fromkeys((before.summary, *concerns, *facts))))
 
 
@@ -196,21 +196,10 @@ def _plain(origin: Origin, reasons: dict[str, Reason]) -> dict[str, JsonValue]:
     reason = reasons.get(origin.step.commit) if origin.step is not None else None
     step: dict[str, JsonValue] | None = None
     if reason is not None:
-        record, answered = reason.record, reason.answered
+        answered = reason.answered
         step = {
             "n": reason.number,
-            "commit": record.commit,
-            "flow": record.flow,
-            "step": record.step,
-            "iteration": record.execution.iteration,
-            "agent": record.execution.agent,
-            "engine": record.engine,
-            "mode": record.mode,
-            "model": record.model,
-            "status": record.status.value,
-            "summary": record.summary,
-            "tokens": record.tokens,
-            "cost_usd": record.cost_usd,
+            **plain_step(reason.record),
             "answers": {"step": answered.step, "found": list(answered.found)} if answered is not None else None,
             "tests": {"step": reason.tested[0], "summary": reason.tested[1]} if reason.tested is not None else None,
         }

@@ -20,7 +20,7 @@ from gitswarm.ledger.bills import Bill, Sum, bills, summed
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.overview import RunOverview, overview
-from gitswarm.ledger.papers import Papers, papers_of
+from gitswarm.ledger.step_files import StepFiles, step_files
 from gitswarm.ledger.stored_json import spec_fields
 from gitswarm.ledger.work import telling_steps
 from gitswarm.records.execution import RUNS_FOLDER
@@ -32,9 +32,9 @@ from gitswarm.records.run_id import shortest
 def report_of(opened: Opened) -> RunReport:
     repository, state, layout = opened.repository, opened.state, opened.layout
     found = overview(repository, layout, state)
-    papers = papers_of(repository, state)
-    criteria = criteria_of(opened, papers)
-    claims = claims_of(papers)
+    steps = step_files(repository, state)
+    criteria = criteria_of(opened, steps)
+    claims = claims_of(steps)
     name = shortest(layout.run_id, [each.run_id for each in all_runs(repository)])
     paid = bills(repository, state)
     return RunReport(
@@ -54,17 +54,17 @@ def report_of(opened: Opened) -> RunReport:
             cost_usd=found.cost_usd,
             approved_by=found.approved.by if found.approved is not None and found.approved.valid else None,
             landed=f"{found.landed.target} as {found.landed.commit[:12]}" if found.landed is not None else None,
-            unproven=unproven_of(found, papers, criteria),
+            unproven=unproven_of(found, steps, criteria),
         ),
         work=_work(opened),
-        changes=changes_of(opened, papers),
+        changes=changes_of(opened, steps),
         criteria=criteria,
         claims=claims,
-        refusals=refusals_of(papers),
-        off_path=_off_path(opened, papers),
-        questions=open_questions(found, papers),
+        refusals=refusals_of(steps),
+        off_path=_off_path(opened, steps),
+        questions=open_questions(found, steps),
         costs=_costs(paid),
-        proofs=_proofs(name, found, papers),
+        proofs=_proofs(name, found, steps),
     )
 
 
@@ -73,8 +73,8 @@ def _work(opened: Opened) -> tuple[SaidOfWork, ...]:
     return tuple(SaidOfWork(f"{step.flow}/{step.step}", step.summary) for step in steps if step.summary)
 
 
-def _off_path(opened: Opened, papers: list[Papers]) -> tuple[OffPath, ...]:
-    by_commit = {each.record.commit: each for each in papers}
+def _off_path(opened: Opened, steps: list[StepFiles]) -> tuple[OffPath, ...]:
+    by_commit = {each.record.commit: each for each in steps}
     been: list[tuple[str, str]] = []
     last, number, found = "the start", 0, list[OffPath]()
     passages = history(opened.repository, opened.state)
@@ -96,7 +96,7 @@ def _off_path(opened: Opened, papers: list[Papers]) -> tuple[OffPath, ...]:
     return tuple(found)
 
 
-def _taken(decision: Decision | None, after: Papers, been: list[tuple[str, str]]) -> list[OffPath]:
+def _taken(decision: Decision | None, after: StepFiles, been: list[tuple[str, str]]) -> list[OffPath]:
     """
     :param been: flows and steps in the order in which the run first came to them.
     """
@@ -137,15 +137,15 @@ def _lines(sums: list[Sum]) -> tuple[CostLine, ...]:
     )
 
 
-def _proofs(name: str, found: RunOverview, papers: list[Papers]) -> tuple[Proof, ...]:
+def _proofs(name: str, found: RunOverview, steps: list[StepFiles]) -> tuple[Proof, ...]:
     """What git-swarm keeps is checked first; then what the project's own commands say of this code."""
     fetched = f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"
     proofs = [
         Proof("nothing of the run was changed afterwards", "", f"git swarm verify {name}"),
         Proof("this is the change", "", fetched),
     ]
-    newest: dict[str, Papers] = {}
-    for each in papers:
+    newest: dict[str, StepFiles] = {}
+    for each in steps:
         if each.record.engine == "command" and each.evidence is not None and each.evidence.tests.command:
             newest[each.evidence.tests.command] = each
     for command, each in newest.items():

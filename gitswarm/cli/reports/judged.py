@@ -9,7 +9,7 @@ from gitswarm.cli.reports.model import OpenQuestion, Refusal, ReportedClaim, Rep
 from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.ledger.papers import Papers
+from gitswarm.ledger.step_files import StepFiles
 from gitswarm.ledger.stored_json import tool_calls
 from gitswarm.records.acceptance import AC_MATRIX, AcMatrix, JudgedCriterion
 from gitswarm.records.evidence import Evidence
@@ -19,10 +19,10 @@ NOT_JUDGED = "not judged"
 
 
 def unproven_of(
-    found: RunOverview, papers: list[Papers], criteria: tuple[ReportedCriterion, ...]
+    found: RunOverview, steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]
 ) -> tuple[Unproven, ...]:
     """What weighs most comes first."""
-    return (*_of_the_run(found), *_of_tests(found, papers), *_of_concerns(found, papers), *_of_rest(papers, criteria))
+    return (*_of_the_run(found), *_of_tests(found, steps), *_of_concerns(found, steps), *_of_rest(steps, criteria))
 
 
 def _of_the_run(found: RunOverview) -> Iterator[Unproven]:
@@ -33,7 +33,7 @@ def _of_the_run(found: RunOverview) -> Iterator[Unproven]:
         yield Unproven("state", found.state.value, why)
 
 
-def _of_tests(found: RunOverview, papers: list[Papers]) -> Iterator[Unproven]:
+def _of_tests(found: RunOverview, steps: list[StepFiles]) -> Iterator[Unproven]:
     if found.tests is None:
         yield Unproven("tests", "tests", "no tests have run")
         return
@@ -44,16 +44,16 @@ def _of_tests(found: RunOverview, papers: list[Papers]) -> Iterator[Unproven]:
         yield Unproven("tests", step, f"tests fail: {found.tests.summary}")
     elif found.tests.passed is None:
         yield Unproven("tests", step, f"nothing was judged: {found.tests.summary}")
-    newest = [each.evidence for each in papers if f"{each.record.flow}/{each.record.step}" == step and each.evidence]
+    newest = [each.evidence for each in steps if f"{each.record.flow}/{each.record.step}" == step and each.evidence]
     if newest and newest[-1].tests.reason == "red_before":
         yield Unproven("tests", step, "tests fail as they did before the run")
 
 
-def _of_concerns(found: RunOverview, papers: list[Papers]) -> Iterator[Unproven]:
+def _of_concerns(found: RunOverview, steps: list[StepFiles]) -> Iterator[Unproven]:
     for concern in sorted(found.open_concerns, key=lambda each: not each.blocking):
         yield Unproven("blocking" if concern.blocking else "warning", concern.id, concern.fact)
-    facts = {concern.id: concern.fact for each in _evidences(papers) for concern in each.opened}
-    for each in _evidences(papers):
+    facts = {concern.id: concern.fact for each in _evidences(steps) for concern in each.opened}
+    for each in _evidences(steps):
         for accepted in each.accepted:
             fact = facts.get(accepted.id, "")
             yield Unproven(
@@ -61,7 +61,7 @@ def _of_concerns(found: RunOverview, papers: list[Papers]) -> Iterator[Unproven]
             )
 
 
-def _of_rest(papers: list[Papers], criteria: tuple[ReportedCriterion, ...]) -> Iterator[Unproven]:
+def _of_rest(steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]) -> Iterator[Unproven]:
     for criterion in criteria:
         if criterion.proof != "proven" or not criterion.current:
             late = "" if criterion.current else " (of earlier code)"
@@ -69,22 +69,22 @@ def _of_rest(papers: list[Papers], criteria: tuple[ReportedCriterion, ...]) -> I
                 "criterion", criterion.id, f"{criterion.proof}{late}: {criterion.reason}".removesuffix(": ")
             )
     left: dict[str, str] = {}
-    for evidence in _evidences(papers):
+    for evidence in _evidences(steps):
         for file in evidence.diff.files:
             left.pop(file.path, None)
         left |= {secret.path: f"a secret ({secret.kind})" for secret in evidence.secrets}
     for path, why in left.items():
         yield Unproven("left out", path, why)
-    for each in _newest(papers):
+    for each in _newest(steps):
         if each.record.status is not Status.VERIFIED and each.record.engine not in (KERNEL, "command"):
             told = f"{each.record.status.value}: {each.why or each.record.summary}"
             yield Unproven("step", each.name, told.removesuffix(": "))
 
 
-def criteria_of(opened: Opened, papers: list[Papers]) -> tuple[ReportedCriterion, ...]:
+def criteria_of(opened: Opened, steps: list[StepFiles]) -> tuple[ReportedCriterion, ...]:
     """Those of the matrix that the run has now, in its order; without a matrix, those that were judged."""
-    judged: dict[str, tuple[JudgedCriterion, Papers]] = {}
-    for each in papers:
+    judged: dict[str, tuple[JudgedCriterion, StepFiles]] = {}
+    for each in steps:
         for criterion in each.evidence.criteria if each.evidence else ():
             judged[criterion.id] = criterion, each
     matrix = _matrix(opened)
@@ -95,7 +95,7 @@ def criteria_of(opened: Opened, papers: list[Papers]) -> tuple[ReportedCriterion
 
 
 def _criterion(
-    opened: Opened, name: str, text: str, judged: tuple[JudgedCriterion, Papers] | None
+    opened: Opened, name: str, text: str, judged: tuple[JudgedCriterion, StepFiles] | None
 ) -> ReportedCriterion:
     if judged is None:
         return ReportedCriterion(name, text, NOT_JUDGED, "no test run has judged it", (), None, current=True)
@@ -113,20 +113,20 @@ def _matrix(opened: Opened) -> AcMatrix | None:
         return None  # an agent wrote it; that it does not keep its schema is a concern by itself
 
 
-def claims_of(papers: list[Papers]) -> tuple[ReportedClaim, ...]:
+def claims_of(steps: list[StepFiles]) -> tuple[ReportedClaim, ...]:
     """What was found different, step by step; a finding that is a concern too is told once."""
     found = []
-    for index, each in enumerate(papers):
+    for index, each in enumerate(steps):
         told: set[str] = set()
         for finding in each.evidence.verdict.findings if each.evidence and each.evidence.verdict else ():
             told.add(finding.flag)
-            outcome = _outcome(f"{finding.flag}@{each.record.flow}/{each.record.step}", papers[index:])
+            outcome = _outcome(f"{finding.flag}@{each.record.flow}/{each.record.step}", steps[index:])
             found.append(
                 ReportedClaim(each.name, each.record.number, finding.flag, finding.claim, finding.fact, outcome)
             )
         for concern in each.evidence.opened if each.evidence else ():
             if concern.flag not in told:
-                outcome = _outcome(concern.id, papers[index:])
+                outcome = _outcome(concern.id, steps[index:])
                 found.append(ReportedClaim(each.name, each.record.number, concern.flag, "", concern.fact, outcome))
         if each.envelope is not None and each.envelope.claimed_status is not None:
             reason = each.envelope.status_reason or ""
@@ -136,7 +136,7 @@ def claims_of(papers: list[Papers]) -> tuple[ReportedClaim, ...]:
     return tuple(found)
 
 
-def _outcome(concern: str, since: list[Papers]) -> str:
+def _outcome(concern: str, since: list[StepFiles]) -> str:
     """What became of a concern that the first of these steps may have opened."""
     first = since[0].evidence
     if first is None or concern not in {each.id for each in first.opened}:
@@ -150,19 +150,19 @@ def _outcome(concern: str, since: list[Papers]) -> str:
     return "open"
 
 
-def refusals_of(papers: list[Papers]) -> tuple[Refusal, ...]:
+def refusals_of(steps: list[StepFiles]) -> tuple[Refusal, ...]:
     return tuple(
         Refusal(each.name, each.record.number, call.tool, call.wanted, call.blocked_reason)
-        for each in papers
+        for each in steps
         for call in tool_calls(each.receipt)
         if call.blocked
     )
 
 
-def open_questions(found: RunOverview, papers: list[Papers]) -> tuple[OpenQuestion, ...]:
+def open_questions(found: RunOverview, steps: list[StepFiles]) -> tuple[OpenQuestion, ...]:
     """What agents assumed, asked or doubted when they executed their step last."""
     questions = [OpenQuestion("question", found.flow, found.question, "")] if found.question else []
-    for each in _newest(papers):
+    for each in _newest(steps):
         envelope = each.envelope
         if envelope is None:
             continue
@@ -176,11 +176,11 @@ def open_questions(found: RunOverview, papers: list[Papers]) -> tuple[OpenQuesti
     return tuple(dict.fromkeys(questions))
 
 
-def _newest(papers: list[Papers]) -> list[Papers]:
+def _newest(steps: list[StepFiles]) -> list[StepFiles]:
     """The last execution of each step, in order."""
-    newest = {(each.record.flow, each.record.step): each for each in papers}
+    newest = {(each.record.flow, each.record.step): each for each in steps}
     return sorted(newest.values(), key=lambda each: each.record.number)
 
 
-def _evidences(papers: list[Papers]) -> Iterator[Evidence]:
-    return (each.evidence for each in papers if each.evidence is not None)
+def _evidences(steps: list[StepFiles]) -> Iterator[Evidence]:
+    return (each.evidence for each in steps if each.evidence is not None)

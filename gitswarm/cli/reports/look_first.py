@@ -9,8 +9,8 @@ from pathspec import GitIgnoreSpec
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.reports.model import ReportedChanges, ReportedFile
 from gitswarm.ledger.changed_files import CountedFile, changed_files
-from gitswarm.ledger.papers import Papers
 from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.step_files import StepFiles
 from gitswarm.records.sensitive_paths import AGENTS, CI, LOCK_FILES, MANIFESTS
 
 _BIGGEST = 3
@@ -18,7 +18,7 @@ _MOST_OF = 0.2
 """A file with that part of all changed lines is a big one."""
 
 
-def changes_of(opened: Opened, papers: list[Papers]) -> ReportedChanges:
+def changes_of(opened: Opened, steps: list[StepFiles]) -> ReportedChanges:
     """Files with more reasons to look at them come first, then those with more changed lines."""
     files = changed_files(opened.repository, opened.state.base, opened.state.tip)
     configured = run_spec(opened.repository, opened.state).settings.policy.protected_paths
@@ -27,7 +27,7 @@ def changes_of(opened: Opened, papers: list[Papers]) -> ReportedChanges:
         "instructions of agents": GitIgnoreSpec.from_lines(AGENTS),
         "protected path": GitIgnoreSpec.from_lines(("/.swarm/**", *configured)),
     }
-    concerned = _concerned(opened, papers)
+    concerned = _concerned(opened, steps)
     big = _biggest(files)
     found = []
     for file in files:
@@ -44,10 +44,10 @@ def changes_of(opened: Opened, papers: list[Papers]) -> ReportedChanges:
     return ReportedChanges(inserted, sum(file.deletions or 0 for file in files), tuple(found))
 
 
-def _concerned(opened: Opened, papers: list[Papers]) -> dict[str, frozenset[str]]:
+def _concerned(opened: Opened, steps: list[StepFiles]) -> dict[str, frozenset[str]]:
     """Paths that open concerns are about, by `open: <id>`; of a test, its file."""
     still = {concern.id for concern in opened.state.concerns}
-    opening = [concern for each in papers if each.evidence for concern in each.evidence.opened]
+    opening = [concern for each in steps if each.evidence for concern in each.evidence.opened]
     return {
         f"open: {concern.id}": frozenset(name.partition("::")[0] for name in concern.names)
         for concern in opening

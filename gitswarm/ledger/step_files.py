@@ -1,4 +1,4 @@
-"""Everything that the steps of a run stored about themselves, read at once."""
+"""The files about itself that each step of a run stored, read for all steps at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gitswarm.records.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
-    """Of one step; None: its commit has no such file. `name`: `flow/step@2`."""
+class StepFiles:
+    """None: the step's commit has no such file. `name`: `flow/step@2`."""
 
     record: StepRecord
     envelope: Envelope | None
@@ -37,7 +37,7 @@ class Papers:
         return (self.envelope.status_reason if self.envelope is not None else None) or ""
 
 
-def papers_of(repository: RepositoryReader, state: RunState) -> list[Papers]:
+def step_files(repository: RepositoryReader, state: RunState) -> list[StepFiles]:
     """
     :raises GarbledError: one of them is not what git-swarm wrote there.
     """
@@ -45,7 +45,7 @@ def papers_of(repository: RepositoryReader, state: RunState) -> list[Papers]:
     envelopes = _read(repository, state, [step.execution.envelope for step in steps], Envelope.from_json)
     evidences = _read(repository, state, [step.execution.evidence for step in steps], Evidence.from_json)
     receipts = _read(repository, state, [step.execution.receipt for step in steps], json.loads)
-    return [Papers(*each) for each in zip(steps, envelopes, evidences, receipts, strict=True)]
+    return [StepFiles(*each) for each in zip(steps, envelopes, evidences, receipts, strict=True)]
 
 
 T = TypeVar("T")

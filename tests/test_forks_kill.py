@@ -31,8 +31,8 @@ from tests.test_guarantee_1_kill import (
 )
 
 SEED = 5
-SAMPLED_POINTS = 16
-SAMPLED_PAIRS = 4
+SAMPLED_POINTS = 8
+SAMPLED_PAIRS = 2
 SHARDS = 32
 
 FLOW = """\

@@ -294,8 +294,9 @@ def test_gc_is_handed_to_the_run_that_still_lives(trail: Project, door: Door) ->
     assert not gc_pid.exists()
 
 
-def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Door) -> None:
-    """The other run ends, and looks for somebody to hand gc to, at every moment of our own end."""
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Door, every: int) -> None:
+    """The other run ends, and looks for somebody to hand gc to, at every, or every fourth, moment of our own end."""
     script = trail.root.parent / "free.yaml"
     script.write_text(SCRIPT.replace("NAME", "ann"), encoding="utf-8")
     start = ("start", "trek", "--script", str(script))
@@ -306,7 +307,7 @@ def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Doo
         door.open()
         assert answer(other)[0] == 0
     ending = len(points) - [name.partition(" ")[2] for name in points[::-1]].index("after RunningGit.wait")
-    for point in range(ending + 1, len(points) + 1):
+    for point in range(ending + 1, len(points) + 1, every):
         moments[point] = ends_beside_a_holder(trail, door, f"{point}{STOP}", *start)
     assert moments
     assert not any(moments.values()), f"gc.pid was left behind at {moments}"

@@ -57,7 +57,14 @@ def real_project(request: pytest.FixtureRequest, tmp_path: Path, env: dict[str, 
     return made
 
 
-@pytest.mark.parametrize("real_project", [name.partition("/")[2] for name in SDISTS], indirect=True)
+def by(usual: str) -> pytest.MarkDecorator:
+    """On each of the projects in the soak, and on this one always."""
+    names = [name.partition("/")[2] for name in SDISTS]
+    found = [pytest.param(name, marks=() if name.startswith(usual) else pytest.mark.soak) for name in names]
+    return pytest.mark.parametrize("real_project", found, indirect=True)
+
+
+@by("docutils")
 def test_a_build_with_two_microloops_runs_through(real_project: Project) -> None:
     before = real_project.tree("HEAD")
 
@@ -98,7 +105,7 @@ def test_a_build_with_two_microloops_runs_through(real_project: Project) -> None
     assert (worktree / "zz_swarm/link").readlink() == Path("x")
 
 
-@pytest.mark.parametrize("real_project", [name.partition("/")[2] for name in SDISTS], indirect=True)
+@by("chardet")
 def test_each_promised_artifact_that_is_missing_is_found(real_project: Project) -> None:
     stations = {step.id: step.station for step in BUILD.steps if step.station is not None}
     owed = {step: promised_artifacts(BUILD, LIBRARY.station(name).station) for step, name in stations.items()}
@@ -115,15 +122,7 @@ def test_each_promised_artifact_that_is_missing_is_found(real_project: Project) 
     assert found == missing
 
 
-SLICE = tuple(name for name in SDISTS if "pyparsing" in name)
-"""Of the usual run; the others belong to the soak."""
-
-
-@pytest.mark.parametrize(
-    "real_project",
-    [pytest.param(name.partition("/")[2], marks=() if name in SLICE else pytest.mark.soak) for name in SDISTS],
-    indirect=True,
-)
+@by("pyparsing")
 def test_all_flows_run_through_without_a_script(real_project: Project) -> None:
     """Landed with --allow-stub, and not without; what the first run kept is there for the second."""
     project, base = real_project, real_project.git("rev-parse", "HEAD")

@@ -26,16 +26,12 @@ def stage(loopback: Loopback, tmp_path: Path) -> Iterator[Stage]:
     assert made.processes == []
 
 
-_BY_TURNS = frozenset({"test_faults", "test_processes", "test_program", "test_odd_input", "test_isolation"})
-"""Their tests need a session each and are about what both transports have in common."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs by both transports runs by one of them, test by test, and by the other in the soak."""
     found: dict[str, dict[str, pytest.Item]] = {}
     for item in items:
         params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        if item.path.stem in _BY_TURNS and "mode" in params and item.get_closest_marker("soak") is None:
+        if "mode" in params and item.get_closest_marker("soak") is None:
             mode = str(params["mode"])
             found.setdefault(item.nodeid.replace(mode, "MODE"), {})[mode] = item
     for name, by_mode in found.items():

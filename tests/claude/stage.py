@@ -48,14 +48,15 @@ def by(mode: str, name: str = "mode", *, indirect: bool = False) -> pytest.MarkD
     return pytest.mark.parametrize(name, found, indirect=indirect)
 
 
-def in_turns(name: str, cases: Mapping[str, object]) -> pytest.MarkDecorator:
-    """Each case by both transports where all is run, else by one of them, turn and turn about.
+def in_turns(name: str, cases: Mapping[str, object], *, every: int = 1) -> pytest.MarkDecorator:
+    """All cases by both transports in the soak, else each case, or every second one, by one of them in turns.
 
     :param name: of the parameter that gets the case; the other one is `mode`.
     """
+    usual = itertools.cycle(mode for mode in TRANSPORTS for _skipped in range(every))
     found = [
-        pytest.param(mode, case, marks=_marks(mode, usual), id=f"{title}-{mode}")
-        for (title, case), usual in zip(cases.items(), itertools.cycle(TRANSPORTS), strict=False)
+        pytest.param(mode, case, marks=_marks(mode, turn if number % every == 0 else ""), id=f"{title}-{mode}")
+        for number, ((title, case), turn) in enumerate(zip(cases.items(), usual, strict=False))
         for mode in TRANSPORTS
     ]
     return pytest.mark.parametrize(("mode", name), found)

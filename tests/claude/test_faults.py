@@ -84,7 +84,7 @@ FAULTS = {
 }
 
 
-@in_turns("fault", FAULTS)
+@in_turns("fault", FAULTS, every=3)
 def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, mode: str, fault: Fault) -> None:
     told = stage.having(**NO_RETRIES, **fault.env).run(mode, always(fault.reply), profile=quick(attempts=1))
     assert told.outcome == fault.outcome
@@ -153,7 +153,7 @@ NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
 }
 
 
-@in_turns("without", NO_HANDOFF)
+@in_turns("without", NO_HANDOFF, every=2)
 def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(
     stage: Stage, mode: str, without: tuple[Reply, int, str]
 ) -> None:
@@ -260,7 +260,7 @@ LIMITED: Mapping[str, tuple[Callable[[], Model], str, int]] = {
 }
 
 
-@in_turns("limited", LIMITED)
+@in_turns("limited", LIMITED, every=2)
 def test_a_usage_limit_keeps_what_is_done(
     stage: Stage, mode: str, limited: tuple[Callable[[], Model], str, int]
 ) -> None:

@@ -157,7 +157,8 @@ def set_up(project: Project, story: Story) -> Run:
 def sampled(points: Sequence[str]) -> list[int]:
     """Numbers of the points around what cannot be taken back, and of some others."""
     decisive = [number for number, name in enumerate(points, start=1) if name.endswith(DECISIVE) or _users(name)]
-    others = sorted(set(range(1, len(points) + 1)) - set(decisive))
+    waiting = {number for number, name in enumerate(points, start=1) if name == "before moving a locked ref"}
+    others = sorted(set(range(1, len(points) + 1)) - {*decisive, *waiting})  # 10 s until a lock counts as left
     return sorted([*decisive, *random.Random(SEED).sample(others, SAMPLED)])
 
 

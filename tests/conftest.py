@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pygit2
 import pytest
 
 from tests import in_process
@@ -69,7 +70,7 @@ class Project:
         self.write(files)
         self.git("add", "-A", "-f")
         self.git("commit", "-q", "--allow-empty", "-m", message)
-        return self.git("rev-parse", "HEAD")
+        return str(pygit2.Repository(str(self.root)).head.target)
 
     def swarm(self, *arguments: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """The product as a user calls it, in the process of the test; asserts the exit code."""

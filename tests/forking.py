@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pygit2
+
 from tests.conftest import Project
 
 AUDITS = """\
@@ -66,8 +68,8 @@ def span(project: Project, step: str) -> tuple[str, str]:
 
 
 def trailers(project: Project, revision: str) -> Mapping[str, str]:
-    lines = project.git("log", "-1", "--format=%(trailers)", revision).splitlines()
-    return dict(line.split(": ", 1) for line in lines if line)
+    commit = pygit2.Repository(str(project.root)).revparse_single(revision).peel(pygit2.Commit)
+    return dict(commit.message_trailers)
 
 
 def sibling_refs(project: Project, run: str) -> dict[str, str]:

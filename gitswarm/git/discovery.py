@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
 from gitswarm.git.process import Git
 
 MINIMUM_GIT = (2, 38)
+_NEW_ENOUGH: set[str | None] = set()
+"""Programs that this process asked for their version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,17 @@ def refuse_old_git(git: Git) -> None:
     """
     :raises UnsupportedRepositoryError: this git lacks what runs need.
     """
-    said = git.output("--version").decode()
-    found = re.search(r"(\d+)\.(\d+)", said)
+    program = shutil.which("git", path=git.env.get("PATH", os.defpath))
+    if program in _NEW_ENOUGH:
+        return
+    version = git.output("--version").decode()
+    found = re.search(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < MINIMUM_GIT:
         needed = ".".join(str(part) for part in MINIMUM_GIT)
         raise UnsupportedRepositoryError(
-            f"{said.strip()} is too old: git-swarm needs {needed}", hint="install a newer git"
+            f"{version.strip()} is too old: git-swarm needs {needed}", hint="install a newer git"
         )
+    _NEW_ENOUGH.add(program)
 
 
 def _path(git: Git, folder: Path, question: str) -> Path:

@@ -45,16 +45,12 @@ class Repository(RepositoryReader):
         git = Git(clean, place.common_dir)
         super().__init__(place, clean, Objects(self._pygit2, git), Refs(self._pygit2, git))
         self.diffs = Diffs(self._pygit2)
-        self._is_new_enough = False
 
     def refuse_old_git(self) -> None:
-        """Asks git once.
-
+        """
         :raises UnsupportedRepositoryError: this git lacks what runs need.
         """
-        if not self._is_new_enough:
-            refuse_old_git(self.git)
-            self._is_new_enough = True
+        refuse_old_git(self.git)
 
     def mark_processes(self, name: str, value: str) -> None:
         """From now on every git process that is started here has this variable in its environment."""

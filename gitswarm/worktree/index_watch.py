@@ -37,8 +37,7 @@ class IndexWatch:
         now = self._print()
         if now is not None and now == self._left:
             return
-        snapshot.ensure_index(self.shadow, tree)
-        snapshot.unhide(self.shadow)
+        snapshot.mend_index(self.shadow, tree)
 
     def _print(self) -> _Print | None:
         try:

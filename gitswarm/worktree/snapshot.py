@@ -179,17 +179,15 @@ def _index_line(path: str, blob_id: str | None) -> bytes:
     return f"{about}\t{path}".encode(errors="surrogateescape")
 
 
-def ensure_index(shadow: Shadow, tree: str) -> None:
-    """Makes the index anew from `tree` when there is none, or none that git can read."""
-    if shadow.git.run("ls-files", "--error-unmatch", "--", ":(top,literal).no/such/file").returncode == 1:
+def mend_index(shadow: Shadow, tree: str) -> None:
+    """Makes the index anew from `tree` if git cannot read it, and takes the bits off that make `git add` overlook
+    files; those of a sparse checkout stay."""
+    found = shadow.git.run("ls-files", "-v", "-z")
+    if found.returncode != 0:
+        (shadow.git_dir / "index").unlink(missing_ok=True)
+        align_index(shadow, tree)
         return
-    (shadow.git_dir / "index").unlink(missing_ok=True)
-    align_index(shadow, tree)
-
-
-def unhide(shadow: Shadow) -> None:
-    """Takes the bits off that make `git add` overlook files; those of a sparse checkout stay."""
-    listed = shadow.git.output("ls-files", "-v", "-z").split(b"\0")
+    listed = found.stdout.split(b"\0")
     hidden = [os.fsdecode(line[2:]) for line in listed if line[:1].islower()]
     _flag(shadow, "--no-assume-unchanged", hidden)
     if not sparse.is_sparse(shadow):

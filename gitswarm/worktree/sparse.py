@@ -6,6 +6,8 @@ from gitswarm.worktree.shadow import Shadow
 
 
 def is_sparse(shadow: Shadow) -> bool:
+    if not (shadow.git_dir / "info" / "sparse-checkout").exists():
+        return False
     return shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
 
 

@@ -12,6 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pygit2
+from pygit2.enums import ObjectType
+
 from gitswarm.git.commits import Person
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.finding import events_path
@@ -132,8 +135,8 @@ class Run:
     ) -> str:
         repository, base = self.repository, self.layout.base
         objects = repository.objects
-        raw = self.project.git("cat-file", "commit", commit) + "\n"
-        head, _gap, message = raw.partition("\n\n")
+        store = pygit2.Repository(str(self.project.root))
+        head, _gap, message = store.read(commit)[1].decode().partition("\n\n")
         tree, parent = objects.commit(commit).tree, objects.commit(commit).parents[0]
         before = dict(objects.files(objects.commit(parent).tree, base))
         own = {path: blob for path, blob in objects.files(tree, base) if before.get(path) != blob}
@@ -164,7 +167,7 @@ class Run:
         )
         if parent in renamed:
             lines = lines.replace(f"parent {parent}", f"parent {renamed[parent]}")
-        return self.project.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=f"{lines}\n\n{forged.message}")
+        return str(store.write(ObjectType.COMMIT, f"{lines}\n\n{forged.message}".encode()))
 
     def _resealed(self, message: str, renamed: Mapping[str, str]) -> str:
         """With the ids that the parent's notes get."""

@@ -96,8 +96,8 @@ soak-%: $(CLAUDE) $(FETCHED)
 
 coverage: $(CLAUDE) $(FETCHED)  ## branch coverage of `make test`; the files with most untouched first
 	rm -rf .coverage && mkdir .coverage
-	$(if $(MEMORY),TMPDIR=$(MEMORY) )$(BIN)/coverage run -m pytest $(SPREAD) -m 'not soak'
-	$(BIN)/coverage combine -q
+	$(PYTEST) $(SPREAD) --cov --cov-report= -m 'not soak'
+	-$(BIN)/coverage combine -q --append
 	$(BIN)/coverage report >.coverage/report.txt
 	@head -40 .coverage/report.txt; tail -3 .coverage/report.txt
 

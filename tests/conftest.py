@@ -17,10 +17,14 @@ from typing import Any
 
 import pygit2
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import in_process
 
 pytest_plugins = ("tests.hygiene", "tests.selection", "tests.starts")
+
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 GIT_CONFIG = """\
 [user]

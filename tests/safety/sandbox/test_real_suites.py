@@ -65,7 +65,7 @@ SUITES = (
         ("packaging/packaging-24.1.tar.gz", "026ed72c8ed3fcce5bf8950572258698927fd1dbda10a5e981cdf0ac37f4f002"),
         f"{VENV} pretend",
         PYTEST,
-        30_000,
+        25_000,
     ),
     Suite(
         "more-itertools",
@@ -74,7 +74,7 @@ SUITES = (
             "5482bfef7849c25dc3c6dd53a6173ae4795da2a41a80faea6700d9f5846c5da6",
         ),
         VENV,
-        ".venv/bin/python -m unittest -v",
+        PYTEST,
         600,
     ),
     Suite(
@@ -85,7 +85,7 @@ SUITES = (
         ),
         f"{VENV} freezegun",
         PYTEST,
-        300,
+        250,
     ),
     Suite(
         "minimist",

@@ -99,6 +99,7 @@ _SETTINGS = (
     ("tag.gpgSign", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
+    ("core.logAllRefUpdates", "always"),  # by which it is known who moved a tag
 )
 
 

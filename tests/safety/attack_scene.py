@@ -29,6 +29,7 @@ import yaml
 from tests.conftest import Project, new_project
 from tests.in_process import Answer
 from tests.projects import ask
+from tests.routed import MAKER, flow, step
 from tests.safety.sandbox.conftest import confined_environment
 from tests.twin import FLOW
 
@@ -106,18 +107,21 @@ class AttackScene:
         """
         script = self.seen / "script.yaml"
         script.write_text(yaml.safe_dump({"steps": {"one": self.entry(rows, keep_watch)}}), encoding="utf-8")
-        return self.started(rows, self.project, "--script", str(script))
+        return self.started(rows, self.project, "row", "--script", str(script))
 
-    def started(self, rows: Sequence[Attack], project: Project, *options: str) -> tuple[str, Answer]:
-        """The same, where a script or a model that carries the rows out is there already."""
-        answer = ask(project, "start", "row", *options)
+    def started(self, rows: Sequence[Attack], project: Project, *words: str) -> tuple[str, Answer]:
+        """The same, where a script or a model that carries the rows out is there already.
+
+        :param words: behind `git swarm start`.
+        """
+        answer = ask(project, "start", *words)
         run = next(each["run_id"] for each in project.json("list") if each["run_id"] != self.other)
         if any(row.late for row in rows):
             time.sleep(LATE_S)
         shown = self.seen / "shown"
         shown.mkdir(exist_ok=True)
-        for number, words in enumerate(_SHOWN if any("/shown" in row.harm for row in rows) else ()):
-            told = ask(project, *words.format(run=run).split())
+        for number, line in enumerate(_SHOWN if any("/shown" in row.harm for row in rows) else ()):
+            told = ask(project, *line.format(run=run).split())
             (shown / f"{number}").write_text(told.stdout + told.stderr, "utf-8", "surrogateescape")
         return run, answer
 
@@ -211,7 +215,12 @@ def scene(folder: Path, *, sandbox: str) -> Iterator[AttackScene]:
 
 
 def _furnish(project: Project, world: Path, mark: str) -> None:
-    project.commit({".swarm/flows/row.yaml": FLOW, ".gitignore": "*.log\n", "kept.txt": "1\n"}, "second")
+    flows = {
+        ".swarm/flows/row.yaml": FLOW,
+        ".swarm/flows/solo.yaml": yaml.safe_dump(flow("solo", step("one", "maker"))),
+    }
+    flows |= {name: f"{text}max_turns: 100\n" for name, text in MAKER.items()}
+    project.commit({**flows, ".gitignore": "*.log\n", "kept.txt": "1\n"}, "second")
     (project.root / ".env").write_text(f"PLANTED-{mark}\n", encoding="utf-8")
     project.git("init", "-q", "--bare", str(world / "origin.git"))
     project.git("remote", "add", "origin", str(world / "origin.git"))

@@ -26,17 +26,6 @@ from tests.waiting import wait_until
 
 pytestmark = needs_bwrap
 
-LOOK = r"""
-ls -a ~ > seen.txt
-git rev-parse --git-common-dir > common.txt
-echo x > ../beside.txt || echo beside
-echo x >> $(cat common.txt)/config || echo config
-git branch evil || echo branch
-git add seen.txt && git status --short > status.txt
-env | grep -q CLAUDE_CONFIG_DIR=$(cat common.txt)/swarm/sessions && echo own state
-cat $CLAUDE_CONFIG_DIR/.credentials.json
-"""
-
 
 @pytest.fixture(scope="module")
 def loopback() -> Iterator[Loopback]:
@@ -48,29 +37,6 @@ def _product(confined: Project, loopback: Loopback, steps: dict[str, object], **
     made = having(reaching(confined, loopback, ScriptedModel(Script.model_validate({"steps": steps}))), **env)
     made.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker")))})
     return made
-
-
-@by("cli")
-def test_a_session_works_and_is_confined(confined: Project, loopback: Loopback, mode: str) -> None:
-    (Path(confined.env["HOME"]) / ".ssh").mkdir()
-    product = _product(confined, loopback, {"write": {"write": {"look.sh": LOOK}, "run": ["sh look.sh"]}})
-    done = product.swarm_process("start", "one", "--mode", mode, "-m", "do it")
-    assert done.stderr.splitlines()[0] == "sandbox: bubblewrap, network: the model's provider"
-    run = only_run(product)
-    receipt = json.loads(product.swarm("show", "write", "--receipt").stdout)
-    assert (receipt["sandbox"], receipt["outcome"]["kind"], receipt["cost_usd"] > 0) == ("bubblewrap", "ok", True)
-    output = receipt["tool_calls"][-1]["output"]
-    assert [word for word in ("config", "branch", "own state") if f"\n{word}\n" in f"\n{output}\n"] == [
-        "config",
-        "branch",
-        "own state",
-    ]
-    worktree = product.worktree(run)
-    assert ".ssh" not in (worktree / "seen.txt").read_text(encoding="utf-8").split()
-    assert "A  seen.txt" in (worktree / "status.txt").read_text(encoding="utf-8")
-    assert not (worktree.parent / "beside.txt").exists()
-    assert product.git("branch", "--list", "evil") == ""
-    assert list((product.root / ".git/swarm/sessions").glob("*/*")) == []
 
 
 def test_a_login_is_brought_in_without_what_renews_it(confined: Project, loopback: Loopback) -> None:

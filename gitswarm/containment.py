@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import psutil
 
 
+EVERY_HOST = ("*",)
+
 REFUSED = "not in policy.allow_hosts: "
 """Begins what a program is told that asks for a host which it may not reach; `host:port` follows."""
 
@@ -20,7 +22,8 @@ REFUSED = "not in policy.allow_hosts: "
 class Containment(Protocol):
     """Confines a program by the operating system. `name`: for people. `depth`: how many processes stand between the
     one that is started and the program itself; the program is who a signal is for. `environment`: variables that
-    programs need inside. `refused`: what they asked the network for in vain, in words for people."""
+    programs need inside. `hosts`: what they reach, as in `policy.allow_hosts`; `EVERY_HOST`: everything.
+    `refused`: what they asked the network for in vain, in words for people."""
 
     @property
     def name(self) -> str: ...
@@ -30,6 +33,9 @@ class Containment(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def hosts(self) -> Sequence[str]: ...
 
     @property
     def refused(self) -> Sequence[str]: ...
@@ -51,6 +57,7 @@ class Uncontained:
     name: str = ""
     depth: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    hosts: Sequence[str] = EVERY_HOST
     refused: Sequence[str] = ()
 
     def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Uncontained:

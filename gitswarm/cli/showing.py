@@ -32,7 +32,15 @@ from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_step
 from gitswarm.ledger.last_tests import command_summary
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import decisions_after, failed_output, status_reason, timing, tool_calls
+from gitswarm.ledger.stored_json import (
+    decisions_after,
+    failed_output,
+    hosts_of,
+    sandbox_of,
+    status_reason,
+    timing,
+    tool_calls,
+)
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
@@ -110,6 +118,7 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     _field("by", f"{record.execution.agent}, {record.engine}/{record.mode}{model}")
     used = f"{record.tokens} tokens, {money(record.cost_usd)}"
     _field("took", f"{duration(int(str(whole['duration_ms'])))}, {used}")
+    _show_containment(whole["receipt"])
     _field("summary", command_summary(record, evidence))
     reason = status_reason(envelope, record.summary)
     if reason is not None:
@@ -142,6 +151,13 @@ def _led_to(taken: dict[str, JsonValue]) -> str:
     source = str(taken["routing_source"]).replace("_", " ")
     told = f"{reason}, " if reason else ""
     return f"{taken['to_step'] or 'the end'} ({told}{source})"
+
+
+def _show_containment(receipt: JsonValue) -> None:
+    name, hosts = sandbox_of(receipt), hosts_of(receipt)
+    if name is not None:
+        reached = "open" if hosts and "*" in hosts else ", ".join(hosts or ()) or "none"
+        _field("sandbox", name if hosts is None else f"{name}, network: {reached}")
 
 
 def _show_denied(receipt: JsonValue) -> None:

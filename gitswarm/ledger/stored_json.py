@@ -167,6 +167,12 @@ def sandbox_of(receipt: JsonValue) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def hosts_of(receipt: JsonValue) -> list[str] | None:
+    """What the programs of the step could reach; `*`: every host. None: that was not recorded."""
+    hosts = receipt.get("network") if isinstance(receipt, dict) else None
+    return [str(host) for host in hosts] if isinstance(hosts, list) else None
+
+
 def failed_output(receipt: JsonValue) -> str | None:
     """What the last command said that git-swarm ran for the step; None: it did not fail, or there was none."""
     if not isinstance(receipt, dict) or receipt.get("engine") not in RUNS_COMMANDS:

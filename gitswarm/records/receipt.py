@@ -85,7 +85,17 @@ class ContextUse(Record):
     priorities: dict[str, int]
 
 
-_OPTIONAL = ("error", "routing", "tools_allowed", "model_rule", "context", "outcome", "placeholders", "sandbox")
+_OPTIONAL = (
+    "error",
+    "routing",
+    "tools_allowed",
+    "model_rule",
+    "context",
+    "outcome",
+    "placeholders",
+    "sandbox",
+    "network",
+)
 
 
 class Receipt(Record):
@@ -121,6 +131,7 @@ class Receipt(Record):
     outcome: EngineOutcome | None = None
     placeholders: tuple[str, ...] | None = None
     sandbox: str | None = None
+    network: tuple[str, ...] | None = None
 
     def to_json(self, run_format: int = 2) -> bytes:
         """Optional fields are absent, not null; an unknown cost is null, never 0.

@@ -172,6 +172,7 @@ def test_a_session_works_and_is_confined(tmp_path: Path, loopback: Loopback) -> 
         assert fingerprint(played.world).entries == before.entries
         receipt = receipt_of(played, run)
         assert (receipt["sandbox"], receipt["outcome"]["kind"], receipt["cost_usd"] > 0) == ("bubblewrap", "ok", True)
+        assert receipt["network"] == [f"127.0.0.1:{loopback.port}"]
         assert any("own state" in call["output"] for call in receipt["tool_calls"])
         worktree = played.world / "repo.swarm" / run
         assert ".ssh" not in (worktree / "seen.txt").read_text(encoding="utf-8").split()

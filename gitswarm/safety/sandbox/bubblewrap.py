@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from gitswarm.containment import EVERY_HOST
 from gitswarm.safety.network.gateway import Gateway
 from gitswarm.safety.sandbox.limits import LIMITS, Limits
 from gitswarm.safety.sandbox.machine import Machine
@@ -62,6 +63,12 @@ class Bubblewrap:
     @property
     def environment(self) -> Mapping[str, str]:
         return self.gateway.environment if self.gateway is not None else {}
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        if self.network == "shared":
+            return EVERY_HOST
+        return self.gateway.rules if self.gateway is not None else ()
 
     @property
     def refused(self) -> Sequence[str]:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gitswarm.containment import EVERY_HOST
 from gitswarm.safety.sandbox.mounts import Mount, shown, writable
 
 _ALWAYS_WRITTEN = ("/private/tmp", "/private/var/folders", "/dev")
@@ -26,6 +27,7 @@ class Seatbelt:
     name: str = "sandbox-exec"
     depth: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
+    hosts: Sequence[str] = EVERY_HOST
     refused: Sequence[str] = ()
 
     def showing(self, *mounts: Mount) -> Seatbelt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -97,6 +98,7 @@ def test_the_user_is_told_what_was_refused(confined: Project) -> None:
 def test_a_port_of_this_machine(confined: Project, outside: Outside) -> None:
     script = f"{PYTHON} {outside.url}/x\n{PYTHON} http://localhost:{outside.port}/x\n"
     assert tried(confined, script, f"{{allow_hosts: ['localhost:{outside.port}']}}").count("reached") == 2
+    assert json.loads(ask(confined, "show", "try", "--receipt").stdout)["network"] == [f"localhost:{outside.port}"]
 
 
 WAYS_OUT = """\
@@ -151,6 +153,7 @@ def test_no_other_way_leads_out(confined: Project, outside: Outside) -> None:
 
 def test_without_a_limit_everything_is_open(confined: Project, outside: Outside) -> None:
     assert "reached" in tried(confined, f"{PYTHON} {outside.url}/x\n", "{network: allow}")
+    assert json.loads(ask(confined, "show", "try", "--receipt").stdout)["network"] == ["*"]
 
 
 def test_none_is_stricter_than_a_list(confined: Project, outside: Outside) -> None:

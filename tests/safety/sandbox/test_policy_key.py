@@ -37,7 +37,8 @@ def test_auto_uses_what_works_and_says_so(confined: Project) -> None:
     started = [json.loads(line) for line in told.splitlines()]
     agents = [each["payload"].get("sandbox") for each in started if each["kind"] == "step_start"]
     assert set(agents) == {"bubblewrap"}
-    assert _receipt(confined)["sandbox"] == "bubblewrap"
+    assert (_receipt(confined)["sandbox"], _receipt(confined)["network"]) == ("bubblewrap", [])
+    assert "  sandbox   bubblewrap, network: none\n" in confined.swarm("show", "implement").stdout
     assert confined.json("status")["sandbox"] == "bubblewrap"
     assert "  sandbox   bubblewrap\n" in confined.swarm("status").stdout
 
@@ -53,7 +54,8 @@ def test_auto_goes_on_without_and_says_why(project: Project, tmp_path: Path) -> 
     why = "bwrap does not work here (bwrap: No permissions); docs/sandbox.md says what it needs"
     said = f"no sandbox, network: open: {why}"
     assert said in notices
-    assert _receipt(project)["sandbox"] == "none"
+    assert (_receipt(project)["sandbox"], _receipt(project)["network"]) == ("none", ["*"])
+    assert "  sandbox   none, network: open\n" in project.swarm("show", "implement").stdout
     assert project.json("status")["sandbox"] == "none"
 
 

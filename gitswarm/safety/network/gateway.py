@@ -18,6 +18,8 @@ from gitswarm.safety.network import bridge
 from gitswarm.safety.network.hosts import LOCAL, local_ports
 from gitswarm.safety.sandbox.mounts import Mount, covered, shown
 
+_BRIDGE = Path(bridge.__file__)
+_LISTEN = _BRIDGE.with_name("listen.pl")
 _INSIDE = Path("/run/git-swarm/network")
 _DOOR = "door"
 _PORT = 3128
@@ -53,7 +55,7 @@ class Gateway:
     @property
     def mounts(self) -> tuple[Mount, ...]:
         """What has to be seen inside. Connecting to a socket needs no right to write."""
-        return (covered(_INSIDE, self.folder / "shown"), shown(Path(bridge.__file__)))
+        return (covered(_INSIDE, self.folder / "shown"), shown(_BRIDGE), shown(_LISTEN))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -63,10 +65,14 @@ class Gateway:
         found = {name: url for each in names for name in (each, each.lower())}
         return found | {"NO_PROXY": LOCAL, "no_proxy": LOCAL, "NODE_USE_ENV_PROXY": "1"}
 
-    def bridged(self, argv: Sequence[str]) -> list[str]:
-        """The command line that starts `argv` inside, behind the bridge."""
+    def bridged(self, argv: Sequence[str], perl: str | None = None) -> list[str]:
+        """The command line that starts `argv` inside, behind the bridge.
+
+        :param perl: path of one that works inside; None: there is none.
+        """
         ports = ",".join(str(port) for port in dict.fromkeys((_PORT, *local_ports(self.rules))))
-        return [sys.executable, "-I", "-S", bridge.__file__, str(_INSIDE / _DOOR), ports, *argv]
+        rest = [str(_BRIDGE), str(_INSIDE / _DOOR), ports, *argv]
+        return [sys.executable, "-I", "-S", *rest] if perl is None else [perl, str(_LISTEN), sys.executable, *rest]
 
     @contextmanager
     def opened(self) -> Iterator[None]:

@@ -39,7 +39,7 @@ _SHM = Path("/dev/shm")  # noqa: S108 - same
 
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
-    """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`: path of that program; None: there is none.
+    """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`, `perl`: their paths; None: there is none.
     `mounts`: what is shown besides the machine. `gateway`: the way out where `network` is none."""
 
     program: str
@@ -52,6 +52,7 @@ class Bubblewrap:
     name: str = "bubblewrap"
     depth: int = 2
     gateway: Gateway | None = None
+    perl: str | None = None
 
     def showing(self, *mounts: Mount) -> Bubblewrap:
         return replace(self, mounts=(*self.mounts, *mounts))
@@ -99,7 +100,7 @@ class Bubblewrap:
         # Without these two, folders that hold mount points would be memory without a limit.
         line += ["--dir", "/run", "--dir", "/var", "--symlink", str(_TMP), "/var/tmp"]  # noqa: S108 - its own
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
-        program = self.gateway.bridged(argv) if self.gateway is not None else argv
+        program = self.gateway.bridged(argv, self.perl) if self.gateway is not None else argv
         return [*line, *self._limited(), *program]
 
     def _limited(self) -> list[str]:

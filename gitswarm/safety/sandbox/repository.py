@@ -13,6 +13,8 @@ from gitswarm.safety.sandbox.mounts import Mount, covered, emptied, replaced, sh
 
 _REAL_OBJECTS = Path("/run/git-swarm/objects")
 _OURS_BYTES = 1 << 20
+_SHOWN: dict[bytes, str] = {}
+"""Configuration file → as agents see it. It rarely changes between steps, and git takes 3 ms to read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,12 @@ class Ground:
         path = self.common / name
         if not path.is_file():
             return None
-        listed = git.output("config", "--file", str(path), "--no-includes", "--list", "-z")
+        content = path.read_bytes()
+        if content not in _SHOWN:
+            listed = git.output("config", "--file", "-", "--no-includes", "--list", "-z", stdin=content)
+            _SHOWN[content] = shown_config(entries_of(listed))
         folder.mkdir(exist_ok=True)
-        (folder / name).write_text(shown_config(entries_of(listed)), encoding="utf-8", errors="surrogateescape")
+        (folder / name).write_text(_SHOWN[content], encoding="utf-8", errors="surrogateescape")
         return covered(path, folder / name)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 
 from gitswarm.safety.network import bridge
 from gitswarm.safety.network.gateway import Gateway
+from gitswarm.safety.sandbox import trial
 from tests.conftest import Project
 from tests.projects import ask
 from tests.safety.network.conftest import Outside
@@ -55,7 +58,12 @@ def through(project: Project, outside: Outside) -> Project:
     return replace(project, env={**project.env, "HTTPS_PROXY": outside.url, "HTTP_PROXY": outside.url})
 
 
-def test_a_command_reaches_itself_and_what_is_allowed(confined: Project, outside: Outside) -> None:
+@pytest.mark.parametrize("program", ["perl", "python"])
+def test_a_command_reaches_itself_and_what_is_allowed(
+    confined: Project, outside: Outside, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    if program == "python":
+        monkeypatch.setattr(trial, "LISTENS", "no-such-program")
     script = f"{SERVES_ITSELF}{PYTHON} http://build.example/x\n{PYTHON} http://other.example/x\ntrue\n"
     said = tried(through(confined, outside), script, "{allow_hosts: [build.example]}")
     assert "own server: 200" in said
@@ -233,12 +241,26 @@ def test_a_proxy_that_does_not_start_is_told(tmp_path: Path, monkeypatch: pytest
     assert not gateway.folder.exists()
 
 
-def test_the_bridge_is_no_child_of_the_program(tmp_path: Path) -> None:
+BRIDGE = Path(bridge.__file__)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        (sys.executable, "-I", "-S", str(BRIDGE)),
+        pytest.param(
+            ("perl", str(BRIDGE.with_name("listen.pl")), sys.executable, str(BRIDGE)),
+            marks=pytest.mark.skipif(shutil.which("perl") is None, reason="there is no perl"),
+        ),
+    ],
+    ids=["python", "perl"],
+)
+def test_the_bridge_is_no_child_of_the_program(tmp_path: Path, first: Sequence[str]) -> None:
     """A program that waits for all its children would wait for it for ever."""
     waits = "import os\ntry: os.waitpid(-1, 0)\nexcept ChildProcessError: print('no children')"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    argv = ["python3", "-I", "-S", bridge.__file__, str(tmp_path / "door"), str(port), "python3", "-c", waits]
+    argv = [*first, str(tmp_path / "door"), str(port), "python3", "-c", waits]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
     assert done.stdout == "no children\n"
     for process in psutil.process_iter():

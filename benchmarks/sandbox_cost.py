@@ -1,6 +1,8 @@
 """What a step costs in the sandbox, against the same step without: from one `step_start` to the next, in turn.
 
 python -m benchmarks.sandbox_cost [--files 5000] [--rounds 5]
+
+The session is one of the real Claude CLI, with a scripted model that answers at once.
 """
 
 from __future__ import annotations
@@ -18,8 +20,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.projects import environment, make_checkout
+from benchmarks.session_cost import model
+from tests.loopback.server import serving
+from tests.routed import MAKER
 
 STEPS = 12
+SESSIONS = 5
 WARM_UP = 2
 LINES = {
     "true": "true",
@@ -29,16 +35,19 @@ LINES = {
 FETCHED = Path(__file__).parents[1] / ".venv" / "bubblewrap" / "bin"
 
 
-def flow(line: str) -> str:
-    command = json.dumps({"run": line})
-    steps = "\n".join(f"  - {{id: s{number}, engine: command, command: {command}}}" for number in range(STEPS))
-    return f"id: timed\ntitle: Commands\nsteps:\n{steps}\n"
+def flow(line: str | None) -> str:
+    """
+    :param line: of a command step; None: sessions.
+    """
+    one = "station: maker" if line is None else f"engine: command, command: {json.dumps({'run': line})}"
+    steps = "\n".join(f"  - {{id: s{number}, {one}}}" for number in range(SESSIONS if line is None else STEPS))
+    return f"id: timed\ntitle: Steps\nsteps:\n{steps}\n"
 
 
 def step_ms(root: Path, env: Mapping[str, str], sandbox: str) -> Sequence[float]:
     """Milliseconds of each step of one run."""
     subprocess.run(["git", "config", "swarm.policy.sandbox", sandbox], cwd=root, env=dict(env), check=True)
-    argv = [sys.executable, "-m", "gitswarm", "start", "timed", "--json"]
+    argv = [sys.executable, "-m", "gitswarm", "start", "timed", "--mode", "cli", "--json"]
     told = subprocess.run(argv, cwd=root, env=dict(env), check=True, capture_output=True, text=True).stdout
     events = [json.loads(line) for line in told.splitlines()]
     begun = [datetime.fromisoformat(each["ts"]) for each in events if each["kind"] == "step_start"]
@@ -51,13 +60,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     print("| step | without, ms | in the sandbox, ms | ratio |\n|---|---:|---:|---:|")
-    with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder:
-        env = environment(Path(folder) / "home")
+    with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder, serving() as loopback:
+        env = environment(Path(folder) / "home") | {
+            "ANTHROPIC_API_KEY": "sk-ant-dummy",
+            "ANTHROPIC_BASE_URL": loopback.play("model", model),
+        }
         env["PATH"] = f"{FETCHED}{os.pathsep}{env['PATH']}"
         checkout = make_checkout(Path(folder) / "repo", env, arguments.files, max_iterations=1)
-        for name, line in LINES.items():
-            path = checkout.root / ".swarm/flows/timed.yaml"
-            path.write_text(flow(line), encoding="utf-8")
+        for name, line in {**LINES, "a session with three tool calls": None}.items():
+            for path, text in {**MAKER, ".swarm/flows/timed.yaml": flow(line)}.items():
+                (checkout.root / path).parent.mkdir(exist_ok=True)
+                (checkout.root / path).write_text(text, encoding="utf-8")
             checkout.git("add", "-A")
             checkout.git("commit", "-q", "-m", name)
             found: dict[str, list[float]] = {"off": [], "require": []}
@@ -66,6 +79,7 @@ def main() -> None:
                     found[sandbox] += step_ms(checkout.root, env, sandbox)
             without, within = (statistics.median(samples) for samples in found.values())
             print(f"| {name} | {without:.0f} | {within:.0f} | {within / without:.2f} |", flush=True)
+    print(f"load average at the end: {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.program import find_program
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.server import Loopback, serving
+from tests.routed import MAKER
 
 MODES = ("cli", "sdk")
 TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
@@ -83,8 +84,10 @@ def _project(root: Path, env: Mapping[str, str], steps: int) -> Checkout:
     root.mkdir()
     project = Checkout(root, env)
     flow = root / ".swarm" / "flows" / "bench.yaml"
-    flow.parent.mkdir(parents=True)
-    lines = [f"  - {{id: step{number}, station: code-implementer}}" for number in range(steps)]
+    (flow.parent / "stations").mkdir(parents=True)
+    for path, text in MAKER.items():
+        (root / path).write_text(text, encoding="utf-8")
+    lines = [f"  - {{id: step{number}, station: maker}}" for number in range(steps)]
     flow.write_text("\n".join(["id: bench", "steps:", *lines]) + "\n", encoding="utf-8")
     project.git("init", "-q", "-b", "main")
     project.git("add", "-A")

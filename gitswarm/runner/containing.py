@@ -79,7 +79,7 @@ def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[st
     if home is not None:
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
         mounts.append(covered(home / ".gitconfig", own / "gitconfig"))
-    wall = wall.showing(*mounts)
+    wall = _grouped(session, wall.showing(*mounts), name)
     return wall if provider is None else _cut_off(session, wall, name, provider)
 
 
@@ -88,7 +88,11 @@ def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Con
     wall = session.sandbox.wall
     if wall is None:
         return session.sandbox.containment
-    return _cut_off(session, wall.showing(*_shared(session)), name, provider)
+    return _cut_off(session, _grouped(session, wall.showing(*_shared(session)), name), name, provider)
+
+
+def _grouped(session: Session, wall: Bubblewrap | Seatbelt, name: str) -> Bubblewrap | Seatbelt:
+    return wall.grouped(f"{session.layout.run_id}.{name}") if isinstance(wall, Bubblewrap) else wall
 
 
 def _cut_off(session: Session, wall: Bubblewrap | Seatbelt, name: str, provider: Sequence[str]) -> Containment:

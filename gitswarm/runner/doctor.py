@@ -106,6 +106,8 @@ def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[F
         yield Finding("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
         return
     yield Finding("sandbox", "ok", found.wall.name)
+    if found.limits:
+        yield Finding("limits", "note", found.limits)
     if found.leak:
         yield Finding("network", "problem", f"open: {found.leak}", "git config swarm.policy.network allow")
     else:

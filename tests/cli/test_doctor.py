@@ -67,6 +67,7 @@ def test_a_sandbox_that_works(confined: Project) -> None:
     found = examined(confined)
     assert (found["sandbox"][0]["level"], found["sandbox"][0]["message"]) == ("ok", "bubblewrap")
     assert (found["network"][0]["level"], found["network"][0]["message"]) == ("ok", "the model's provider")
+    assert found["limits"][0]["message"].startswith("processes: ")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from gitswarm.containment import EVERY_HOST
 from gitswarm.safety.network.gateway import Gateway
+from gitswarm.safety.sandbox.control_group import ControlGroup, group_for
 from gitswarm.safety.sandbox.limits import LIMITS, Limits
 from gitswarm.safety.sandbox.machine import Machine
 from gitswarm.safety.sandbox.mounts import Mount, emptied, ordered, shown, writable
@@ -40,7 +41,8 @@ _SHM = Path("/dev/shm")  # noqa: S108 - same
 @dataclass(frozen=True, slots=True)
 class Bubblewrap:
     """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`, `perl`: their paths; None: there is none.
-    `mounts`: what is shown besides the machine. `gateway`: the way out where `network` is none."""
+    `mounts`: what is shown besides the machine. `gateway`: the way out where `network` is none.
+    `groups`: where control groups can be made; `group`: the one that everything inside is in."""
 
     program: str
     flags: tuple[str, ...]
@@ -53,6 +55,8 @@ class Bubblewrap:
     depth: int = 2
     gateway: Gateway | None = None
     perl: str | None = None
+    groups: Path | None = None
+    group: ControlGroup | None = None
 
     def showing(self, *mounts: Mount) -> Bubblewrap:
         return replace(self, mounts=(*self.mounts, *mounts))
@@ -75,9 +79,23 @@ class Bubblewrap:
     def refused(self) -> Sequence[str]:
         return self.gateway.refused if self.gateway is not None else ()
 
-    def served(self) -> AbstractContextManager[None]:
+    def grouped(self, name: str) -> Bubblewrap:
+        """The same, with a limit of processes for root too, where there can be one.
+
+        :param name: of the group; who works at the same time needs another one.
+        """
+        if self.groups is None:
+            return self
+        return replace(self, group=group_for(self.groups, name, self.limits.threads))
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
         """See `Containment`."""
-        return self.gateway.opened() if self.gateway is not None else nullcontext()
+        with ExitStack() as stack:
+            for each in (self.group, self.gateway):
+                if each is not None:
+                    stack.enter_context(each.opened())
+            yield
 
     def opened(self, *, read: Sequence[Path] = (), write: Sequence[Path] = ()) -> Bubblewrap:
         """See `Containment`."""
@@ -101,7 +119,8 @@ class Bubblewrap:
         line += ["--dir", "/run", "--dir", "/var", "--symlink", str(_TMP), "/var/tmp"]  # noqa: S108 - its own
         line += ["--remount-ro", "/dev", "--remount-ro", "/", "--"]
         program = self.gateway.bridged(argv, self.perl) if self.gateway is not None else argv
-        return [*line, *self._limited(), *program]
+        line += [*self._limited(), *program]
+        return self.group.joined(line) if self.group is not None else line
 
     def _limited(self) -> list[str]:
         if self.prlimit is None:

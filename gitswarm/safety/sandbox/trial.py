@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from gitswarm.containment import Containment, Uncontained
 from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
+from gitswarm.safety.sandbox.control_group import find_parent
 from gitswarm.safety.sandbox.machine import look_around
 from gitswarm.safety.sandbox.seatbelt import Seatbelt
 
@@ -37,6 +39,17 @@ class Sandbox:
         return self.wall or Uncontained("none" if self.reason else "")
 
     @property
+    def limits(self) -> str:
+        """For people: what keeps a step from starting processes without end; nothing without bubblewrap."""
+        if not isinstance(self.wall, Bubblewrap):
+            return ""
+        if os.geteuid() != 0:
+            kept = "by the kernel" if self.wall.prlimit is not None else "counted: there is no prlimit"
+        else:
+            kept = "by a control group" if self.wall.groups is not None else "counted: root, and no control group"
+        return f"processes: {kept}; memory: none"
+
+    @property
     def line(self) -> str:
         """For people; empty: there is nothing to say."""
         if self.wall is not None:
@@ -60,10 +73,11 @@ def find_sandbox(env: Mapping[str, str], home: Path | None, *, isolated: bool = 
         return Sandbox(reason=f"there is no bwrap on PATH; {INSTALL}")
     machine = look_around(env, home)
     prlimit, perl = (shutil.which(name, path="/usr/bin:/bin") for name in ("prlimit", LISTENS))
+    groups = find_parent() if os.geteuid() == 0 else None
     problem = leak = ""
     for network in ("none", "shared") if isolated else ("shared",):
         for flags in NAMESPACES:
-            wall = Bubblewrap(program, flags, machine, prlimit)
+            wall = Bubblewrap(program, flags, machine, prlimit, groups=groups)
             tried = replace(wall, network=network)
             # Once for both: what perl's variables name need not be inside.
             if perl is not None and not _problem(tried, env, perl, "-e", "exit"):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.safety.sandbox import trial
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
+from gitswarm.safety.sandbox.control_group import _parents, _remove_left, find_parent
 from gitswarm.safety.sandbox.limits import Limits
 from gitswarm.safety.sandbox.trial import find_sandbox
 from tests.conftest import Project
@@ -63,7 +65,7 @@ def test_a_step_that_starts_processes_without_end_is_ended(
 def _wall(project: Project, **limits: int) -> Bubblewrap:
     found = find_sandbox(project.env, Path(project.env["HOME"])).wall
     assert isinstance(found, Bubblewrap)
-    return Bubblewrap(found.program, found.flags, found.machine, found.prlimit, Limits(**limits))
+    return replace(found, limits=Limits(**limits))
 
 
 def _run(project: Project, wall: Bubblewrap, line: str, timeout_s: float = 60) -> tuple[int | None, str]:
@@ -94,6 +96,57 @@ def test_a_file_has_a_size_and_no_core_is_dumped(confined: Project) -> None:
 def test_a_user_has_so_many_processes(confined: Project) -> None:
     wall = _wall(confined, threads=40)
     assert "fork" in _run(confined, wall, "for i in $(seq 100); do sleep 9 & done")[1]
+
+
+by_group = pytest.mark.skipif(
+    os.geteuid() != 0 or find_parent() is None,
+    reason="a user is limited without, or no control group can be made here",
+)
+
+
+@by_group
+def test_root_has_so_many_processes(confined: Project) -> None:
+    wall = _wall(confined, threads=40).grouped("test")
+    assert wall.group is not None
+    assert "fork" in _run(confined, wall, "for i in $(seq 100); do sleep 9 & done")[1]
+    assert not wall.group.folder.exists()
+
+
+@by_group
+def test_every_line_of_a_run_is_in_a_group_that_goes_with_it(confined: Project) -> None:
+    run = confined.start("steps: {build/implement: {run: ['grep pids /proc/self/cgroup']}}", "--until", "implement")
+    parent = find_parent()
+    assert parent is not None
+    assert f"{run}.build.implement" in confined.swarm("transcript", "implement").stdout
+    assert not list(parent.glob(f"*{run}*"))
+
+
+def test_groups_of_processes_that_were_killed_are_removed(tmp_path: Path) -> None:
+    gone = tmp_path / "git-swarm-999999999-run.build.implement"
+    mine = tmp_path / f"git-swarm-{os.getpid()}-run.build.implement"
+    gone.mkdir()
+    mine.mkdir()
+    _remove_left(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [mine.name]
+
+
+V1 = "36 31 0:33 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids\n"
+V2 = "41 31 0:38 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "member", "parents"),
+    [
+        (V1, "8:pids:/a\n7:memory:/b\n0::/\n", ["/sys/fs/cgroup/pids/a"]),
+        (V2, "0::/user.slice/x\n", ["/sys/fs/cgroup/user.slice/x"]),
+        (V1.replace("pids", "memory"), "8:pids:/a\n", []),
+        ("", "0::/\n", []),
+    ],
+)
+def test_where_groups_can_be_made(tmp_path: Path, mounts: str, member: str, parents: list[str]) -> None:
+    (tmp_path / "mountinfo").write_text(mounts, encoding="utf-8")
+    (tmp_path / "cgroup").write_text(member, encoding="utf-8")
+    assert [str(each) for each in _parents(tmp_path)] == parents
 
 
 def test_there_are_no_privileges_inside(confined: Project) -> None:

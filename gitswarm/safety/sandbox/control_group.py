@@ -1,0 +1,98 @@
+"""A limit of the kernel on processes that binds root too: a control group for each command and session.
+
+Found by making one, below the group that we are in: of version 1, or of 2 where its owner passed `pids` on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PREFIX = "git-swarm"
+_MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
+_EMPTY_S = 2.0
+_POLL_S = 0.01
+_JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'
+"""What cannot join is started all the same: processes are counted too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlGroup:
+    """`folder`: of its own, there while the group is open."""
+
+    folder: Path
+    most: int
+
+    def joined(self, argv: Sequence[str]) -> list[str]:
+        """The command line that starts `argv` as a member of it."""
+        return ["/bin/sh", "-c", _JOIN, str(self.folder / "cgroup.procs"), *argv]
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / "pids.max").write_text(f"{self.most}\n", encoding="ascii")
+        try:
+            yield
+        finally:
+            _remove(self.folder)
+
+
+def group_for(parent: Path, name: str, most: int) -> ControlGroup:
+    """
+    :param parent: see `find_parent`.
+    :param name: nobody else's in this process at the same time.
+    """
+    return ControlGroup(parent / f"{_PREFIX}-{os.getpid()}-{name}", most)
+
+
+def find_parent(own: Path = Path("/proc/self")) -> Path | None:
+    """The group in which groups with a limit of processes can be made; None: there is none.
+
+    :param own: what the kernel says about this process.
+    """
+    for parent in _parents(own):
+        trial = group_for(parent, "trial", 1)
+        with suppress(OSError), trial.opened():
+            _remove_left(parent)
+            return parent
+    return None
+
+
+def _parents(own: Path) -> Iterator[Path]:
+    try:
+        lines = (own / "cgroup").read_text(encoding="utf-8").splitlines()
+        mounts = list(_MOUNT.finditer((own / "mountinfo").read_text(encoding="utf-8")))
+    except OSError:
+        return
+    for line in lines:
+        _number, controllers, path = line.split(":", 2)
+        for mount in mounts:
+            is_first = mount["kind"] == "cgroup" and "pids" in controllers.split(",")
+            if (is_first and "pids" in mount["options"].split(",")) or (
+                not controllers and mount["kind"] == "cgroup2"
+            ):
+                yield Path(mount["place"] + path)
+
+
+def _remove_left(parent: Path) -> None:
+    """Those of processes that were killed."""
+    for folder in parent.glob(f"{_PREFIX}-*"):
+        owner = folder.name.split("-")[2]
+        if not Path("/proc", owner).exists():
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _remove(folder: Path) -> None:
+    """Its processes have ended, or are about to."""
+    deadline = time.monotonic() + _EMPTY_S
+    while folder.exists() and time.monotonic() < deadline:
+        try:
+            folder.rmdir()
+        except OSError:
+            time.sleep(_POLL_S)

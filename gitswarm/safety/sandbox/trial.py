@@ -47,7 +47,7 @@ class Sandbox:
             kept = "by the kernel" if self.wall.prlimit is not None else "counted: there is no prlimit"
         else:
             kept = "by a control group" if self.wall.groups is not None else "counted: root, and no control group"
-        return f"processes: {kept}; memory: none"
+        return f"processes: {kept}; memory: watched"
 
     @property
     def line(self) -> str:

@@ -1,4 +1,4 @@
-"""Ends a step that takes more of the machine than it may: the disk that it fills, the processes that it starts.
+"""Ends a step that takes more of the machine than it may: the disk that it fills, its memory, its processes.
 
 The kernel limits what it can (`bubblewrap.py`). It has no limit for what a folder holds, and none for the processes
 of root.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,12 +46,13 @@ class Watch:
     _since: float = field(default_factory=time.time)
     _free: int = 0
     _next_look: float = 0.0
+    _next_count: float = 0.0
 
     def keep(self) -> None:
         """Looks until the step is over, or has been ended."""
         self._free = _free_bytes(self.folders)
         while not self.over.wait(_POLL_S):
-            found = self._disk() or self._processes()
+            found = self._disk() or self._memory() or self._processes()
             if found:
                 self.reason = found
                 for wall in self._walls():
@@ -83,15 +85,31 @@ class Watch:
             return f"it wrote {_size(grown)}, and {_size(free)} are left on the disk"
         return ""
 
-    def _processes(self) -> str:
+    def _memory(self) -> str:
         """The whole machine first, which is cheap."""
+        left = _available_bytes()
+        if left >= self.limits.memory_left or time.monotonic() < self._next_count:
+            return ""
+        began = time.monotonic()
+        used = sum(map(_resident_bytes, self._inside(_pids())))
+        self._next_count = time.monotonic() + _PATIENCE * (time.monotonic() - began)
+        if used <= self.limits.memory:
+            return ""
+        return f"it had {_size(used)} of memory, and {_size(left)} are left on the machine"
+
+    def _processes(self) -> str:
+        """As above."""
         most = self.limits.processes
-        pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - many times faster
+        pids = _pids()
         if len(pids) <= most:
             return ""
-        inside = {pid_namespace(child.pid) for wall in self._walls() for child in wall.children()}
-        count = sum(pid_namespace(int(pid)) in inside for pid in pids)
+        count = len(self._inside(pids))
         return f"it had {count} processes, and {most} are its limit" if count > most else ""
+
+    def _inside(self, pids: Sequence[int]) -> list[int]:
+        """Those of the step's namespaces."""
+        inside = {pid_namespace(child.pid) for wall in self._walls() for child in wall.children()}
+        return [pid for pid in pids if pid_namespace(pid) in inside]
 
     def _walls(self) -> list[psutil.Process]:
         """What holds the namespaces of the step."""
@@ -128,6 +146,25 @@ def watched(containment: Containment, env: Mapping[str, str]) -> Iterator[Watch]
         thread.join()
     if watch.reason:
         watch.make_room()
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - many times faster
+
+
+def _available_bytes() -> int:
+    """Of memory, as the kernel estimates it without swapping."""
+    with Path("/proc/meminfo").open(encoding="ascii") as about:
+        line = next((line for line in about if line.startswith("MemAvailable:")), "")
+    return int(line.split()[1]) << 10 if line else sys.maxsize
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        pages = Path("/proc", str(pid), "statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
 def _free_bytes(folders: Sequence[Path]) -> int:

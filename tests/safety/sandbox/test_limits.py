@@ -62,6 +62,15 @@ def test_a_step_that_starts_processes_without_end_is_ended(
     assert error.endswith(f" processes, and {most} are its limit")
 
 
+def test_a_step_that_takes_the_memory_that_is_left_is_ended(
+    confined: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _limited(monkeypatch, memory=256 * MIB, memory_left=1 << 50)
+    error = _failed(confined, "python3 -c 'import time; held = bytearray(400_000_000); time.sleep(60)'\n")
+    assert error.startswith("ended: it had 3")
+    assert " MiB of memory, and " in error
+
+
 def _wall(project: Project, **limits: int) -> Bubblewrap:
     found = find_sandbox(project.env, Path(project.env["HOME"])).wall
     assert isinstance(found, Bubblewrap)

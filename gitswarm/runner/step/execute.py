@@ -76,7 +76,8 @@ def ask(engine: Engine, request: StepRequest, emit: Emit, clock: Clock) -> StepR
     """The border to an engine: whatever goes wrong behind it is a failed step, not the end of git-swarm."""
     started = timestamp(clock())
     try:
-        with watched(request.containment, request.env) as watch:
+        # Its network is the same for all commands and sessions of the step.
+        with request.containment.served(), watched(request.containment, request.env) as watch:
             result = engine.run(request, emit)
         if watch.reason:
             result = _ended(result, watch.reason)

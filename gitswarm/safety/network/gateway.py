@@ -22,6 +22,7 @@ _BRIDGE = Path(bridge.__file__)
 _LISTEN = _BRIDGE.with_name("listen.pl")
 _INSIDE = Path("/run/git-swarm/network")
 _DOOR = "door"
+_LOG = "refused"
 _PORT = 3128
 _LOOK_MS = 500
 
@@ -45,12 +46,18 @@ class Upstream:
 @dataclass(frozen=True, slots=True)
 class Gateway:
     """`folder`: of its own, for the socket; it is there while the gateway is open. `rules`: hosts that are reached.
-    `refused`: what was asked for in vain, in words, once the gateway is closed."""
+    `is_open`: its block lasts."""
 
     folder: Path
     rules: tuple[str, ...] = ()
     upstream: Upstream = Upstream()
-    refused: list[str] = field(default_factory=list, compare=False)
+    is_open: threading.Event = field(default_factory=threading.Event, compare=False)
+    _refused: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def refused(self) -> list[str]:
+        """What was asked for in vain, in words."""
+        return list(dict.fromkeys((*self._refused, *self._logged())))
 
     @property
     def mounts(self) -> tuple[Mount, ...]:
@@ -76,7 +83,11 @@ class Gateway:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Listens while the block lasts; the proxy starts with the first connection, and ends with the block."""
+        """Listens while the block lasts; the proxy starts with the first connection, and ends with the block. Within
+        another block of it nothing happens."""
+        if self.is_open.is_set():
+            yield
+            return
         place = self.folder / "shown"
         place.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
@@ -86,9 +97,11 @@ class Gateway:
             listener.listen(128)
             thread = threading.Thread(target=self._attend, args=(listener, over), daemon=True)
             thread.start()
+            self.is_open.set()
             try:
                 yield
             finally:
+                self.is_open.clear()
                 os.close(done)
                 thread.join()
                 os.close(over)
@@ -97,8 +110,7 @@ class Gateway:
     def _attend(self, listener: socket.socket, over: int) -> None:
         if _ready(over, listener.fileno(), None):
             return
-        log = self.folder / "refused"
-        with log.open("wb") as said:
+        with (self.folder / _LOG).open("wb") as said:
             line = (
                 str(os.getpid()),
                 str(listener.fileno()),
@@ -117,11 +129,17 @@ class Gateway:
             while not _ready(over, None, _LOOK_MS):
                 if proxy.poll() is not None and listener.fileno() >= 0:
                     listener.close()  # nobody may wait for an answer that does not come
-                    self.refused.append(f"no host can be reached: the proxy ended, exit code {proxy.returncode}")
+                    self._refused.append(f"no host can be reached: the proxy ended, exit code {proxy.returncode}")
             proxy.kill()
             proxy.wait()
-        lines = log.read_text(encoding="ascii", errors="replace").splitlines()
-        self.refused.extend(dict.fromkeys(lines))
+        self._refused.extend(self._logged())
+
+    def _logged(self) -> list[str]:
+        """Each line is there before whoever asked is answered."""
+        try:
+            return (self.folder / _LOG).read_text(encoding="ascii", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
 
 
 def _ready(over: int, other: int | None, timeout_ms: int | None) -> bool:

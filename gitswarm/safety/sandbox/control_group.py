@@ -34,7 +34,11 @@ class ControlGroup:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        self.folder.mkdir(exist_ok=True)
+        """Within another block of it nothing happens."""
+        if self.folder.exists():
+            yield
+            return
+        self.folder.mkdir()
         (self.folder / "pids.max").write_text(f"{self.most}\n", encoding="ascii")
         try:
             yield

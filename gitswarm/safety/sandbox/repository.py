@@ -33,15 +33,14 @@ class Ground:
         :param git: on the repository.
         """
         shutil.rmtree(self.own, ignore_errors=True)
-        admin, objects, config = self.own / "admin", self.own / "objects", self.own / "config"
+        admin, objects = self.own / "admin", self.own / "objects"
         (objects / "info").mkdir(parents=True)
-        (objects / "pack").mkdir()
         shutil.copytree(self.admin, admin, symlinks=True)
         real = self.common / "objects"
         others = list(_alternates(real))
         lines = [_REAL_OBJECTS, *others]
         (objects / "info" / "alternates").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        covers = [self._configured(git, name, config) for name in ("config", "config.worktree")]
+        covers = [self._configured(git, name) for name in ("config", "config.worktree")]
         return (
             shown(self.common),
             *(cover for cover in covers if cover is not None),
@@ -54,7 +53,7 @@ class Ground:
             shown(self.worktree / ".git"),
         )
 
-    def _configured(self, git: Git, name: str, folder: Path) -> Mount | None:
+    def _configured(self, git: Git, name: str) -> Mount | None:
         path = self.common / name
         if not path.is_file():
             return None
@@ -62,9 +61,8 @@ class Ground:
         if content not in _SHOWN:
             listed = git.output("config", "--file", "-", "--no-includes", "--list", "-z", stdin=content)
             _SHOWN[content] = shown_config(entries_of(listed))
-        folder.mkdir(exist_ok=True)
-        (folder / name).write_text(_SHOWN[content], encoding="utf-8", errors="surrogateescape")
-        return covered(path, folder / name)
+        (self.own / name).write_text(_SHOWN[content], encoding="utf-8", errors="surrogateescape")
+        return covered(path, self.own / name)
 
 
 def _alternates(objects: Path) -> Iterator[Path]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import SequenceMatcher
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gitswarm.cli.console import duration, plural
@@ -27,29 +26,54 @@ _NAMING = ("file_path", "path", "notebook_path", "command", "pattern", "url", "q
 """What of a tool's input says most, the best first."""
 
 
-def folded_lines(lines: Sequence[Line], whole: str, prompt: str) -> Iterator[str]:
+def folded_lines(lines: Iterable[Line], whole: str, prompt: str) -> Iterator[str]:
     """
     :param whole: the command that shows everything.
     :param prompt: the command that shows the prompt.
     """
-    start = _moment(lines[0]) if lines else None
-    is_cut = False
-    for is_told, said in groupby(lines, lambda line: line.get("role") in ("system", "user")):
-        if is_told:
-            yield from _prompt_lines(list(said), start, prompt)
-            continue
-        for line in said:
-            cut, told = _told(line, _since(line, start))
-            is_cut = is_cut or cut
-            yield from told
-    if is_cut:
+    folding = Folding(prompt)
+    for line in lines:
+        yield from folding.take(line)
+    yield from folding.rest()
+    if folding.is_cut:
         yield f"{'':{_TIME}}whole: {whole}"
+
+
+class Folding:
+    """Folds the transcript of one step line by line, also while it is written. `is_cut`: something is left out."""
+
+    def __init__(self, prompt: str = "") -> None:
+        """
+        :param prompt: the command that shows the prompt; "": there is none yet.
+        """
+        self.is_cut = False
+        self._prompt = prompt
+        self._start: datetime | None = None
+        self._held: list[Line] = []
+
+    def take(self, line: Line) -> list[str]:
+        """What to show of a line; of a prompt nothing before its end."""
+        self._start = self._start or _moment(line)
+        if line.get("role") in ("system", "user"):
+            self._held.append(line)
+            return []
+        cut, told = _told(line, _since(line, self._start))
+        self.is_cut = self.is_cut or cut
+        return [*self.rest(), *told]
+
+    def rest(self) -> list[str]:
+        """A prompt with nothing behind it."""
+        held, self._held = self._held, []
+        return _prompt_lines(held, self._start, self._prompt) if held else []
 
 
 def _prompt_lines(said: Sequence[Line], start: datetime | None, command: str) -> list[str]:
     """In one line where the command has room there: it is never broken."""
     count = sum(len(str(line.get("content", "")).splitlines()) for line in said)
-    told = f"{_since(said[0], start)}prompt, {plural(count, 'line')}:"
+    told = f"{_since(said[0], start)}prompt, {plural(count, 'line')}"
+    if not command:
+        return [told]
+    told = f"{told}:"
     whole = f"{told} {command}"
     return [whole] if columns(with_short_ids(whole)) <= text_width() else [told, f"{'':{_TIME}}{command}"]
 

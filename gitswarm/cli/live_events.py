@@ -5,11 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from gitswarm.cli.console import advise
 from gitswarm.cli.opened import Opened
+from gitswarm.git.owners import Owner, owner_of
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import current
+from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal import OpenJournal
+from gitswarm.ledger.journal_files import journal_files
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals, stored_events
 from gitswarm.ledger.state import RunState, replay
@@ -39,6 +45,7 @@ def events_as_they_come(opened: Opened, after: str | None = None) -> Iterator[Lo
     """
     shown: set[tuple[str | None, str | None, int | None, int, str]] = set()
     while True:
+        before = stamp(opened.repository, opened.layout)
         status = overview(opened.repository, opened.layout).state
         tip = opened.repository.refs.read(opened.layout.branch)
         fresh = []
@@ -57,6 +64,26 @@ def events_as_they_come(opened: Opened, after: str | None = None) -> Iterator[Lo
             return
         after = tip
         time.sleep(POLL_S)
+        while status is RunStatus.RUNNING and stamp(opened.repository, opened.layout) == before:
+            time.sleep(POLL_S)
+
+
+Stamp = tuple[Owner | None, tuple[tuple[str, int, int, int], ...]]
+
+
+def stamp(repository: RepositoryReader, layout: RunLayout) -> Stamp:
+    """Who executes a run, and of each file that changes then its inode, size and time: as long as this is the same,
+    there is nothing new to read. It costs a few system calls.
+    """
+    names = (layout.branch, layout.routing_notes, "packed-refs")
+    paths = [repository.common_dir / name for name in names]
+    paths += [journal.path for journal in journal_files(journal_folder(repository, layout))]
+    found = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            file = path.stat()
+            found.append((str(path), file.st_ino, file.st_size, file.st_mtime_ns))
+    return owner_of(repository.common_dir, layout.run_id), tuple(found)
 
 
 def open_steps(opened: Opened) -> list[OpenJournal]:

@@ -54,14 +54,14 @@ def log(
     else:
         out(headline(found))
         out_lines(hanging("", about(found)))
-        out_lines(_step_lines(opened, steps, took))
+        out_lines(step_lines(opened, steps, took))
 
 
 def _summary(opened: Opened, record: StepRecord) -> str:
     return command_summary(record, evidence_of_command(opened.repository, opened.state, record))
 
 
-def _step_lines(opened: Opened, steps: Sequence[StepRecord], took: Sequence[Timing]) -> list[str]:
+def step_lines(opened: Opened, steps: Sequence[StepRecord], took: Sequence[Timing]) -> list[str]:
     """`✓ 9  run_tests  2.7s  e8e381b3  31 passed`, and below a step that is not VERIFIED why, where git-swarm says so
     and not the agent."""
     reasons = status_reasons(opened.repository, opened.state)

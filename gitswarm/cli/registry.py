@@ -112,6 +112,11 @@ ROOT = Group(
             words="step",
             is_long=True,
         ),
+        "watch": Command(
+            "watch:watch",
+            "Runs while they are executed: steps, tool calls, tokens, cost; ends when they have ended, or with q.",
+            words="run",
+        ),
         "transcript": Command(
             "transcript:transcript",
             "What was said and done in a step.",

@@ -47,6 +47,11 @@ def terminal_width() -> int:
     return _size("COLUMNS", 0) or _USUAL_WIDTH
 
 
+def terminal_height() -> int:
+    """Lines: what `LINES` says, else the terminal, else 24."""
+    return _size("LINES", 1) or _USUAL_HEIGHT
+
+
 def text_width() -> int:
     """Columns for text that is wrapped."""
     return min(terminal_width(), _WIDEST_TEXT)
@@ -131,7 +136,7 @@ def paged() -> Iterator[None]:
 
 
 def _show(content: bytes, terminal: TextIO) -> None:
-    pager = _pager() if content.count(b"\n") >= (_size("LINES", 1) or _USUAL_HEIGHT) else None
+    pager = _pager() if content.count(b"\n") >= terminal_height() else None
     if pager is None or not _is_shown_by(pager, content):
         terminal.flush()
         terminal.buffer.write(content)

@@ -336,7 +336,7 @@ def way_on(state: RunState, status: RunStatus) -> str:
     """The next command for a run that did not succeed."""
     run = state.layout.run_id
     if status is RunStatus.RUNNING:
-        return f"git swarm events {run} --follow"
+        return f"git swarm watch {run}"
     if status is RunStatus.PAUSED and state.last_step is not None:
         if state.last_step.status is Status.BLOCKED and state.last_step.engine != KERNEL:
             return f"git swarm resume {run} -m 'ANSWER'"

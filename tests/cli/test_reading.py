@@ -489,7 +489,7 @@ def test_a_live_run_is_running_its_step(tmp_path: Path) -> None:
         "state": "running",
         "current_step": "look",
         "steps_completed": 0,
-        "hint": f"git swarm events {status['run_id']} --follow",
+        "hint": f"git swarm watch {status['run_id']}",
     }
 
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gitswarm.cli.watch import screen_lines
+from gitswarm.cli.watch_run import WatchedRun
+from gitswarm.git.owners import Owner
+from gitswarm.git.reader import open_reader
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.text import columns
 from tests.cli.test_reading import SCRIPT, Shelf, make_shelf
 from tests.conftest import Project
@@ -16,7 +23,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("cost", "folded", "log", "showing", "progress", "executing")
+TIMED = ("cost", "folded", "log", "showing", "progress", "executing", "watch_run")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
@@ -96,6 +103,51 @@ def check_width(text: str, width: int) -> None:
 def test_a_screen(shelf: Shelf, name: str, width: int) -> None:
     text = screen(shelf, width, *SCREENS[name])
     check_golden(GOLDEN / f"{name}-{width}.txt", text)
+    check_width(text, width)
+
+
+WRITING = {"file_path": "src/app.py", "old_string": "hi", "new_string": "hello\nthere"}
+DOING: list[tuple[EventKind, dict[str, Any]]] = [
+    (EventKind.STEP_START, {"role": "x", "agents": [], "step_index": 1, "engine": "claude-step"}),
+    (EventKind.MESSAGE, {"role": "system", "text": "who you are"}),
+    (EventKind.MESSAGE, {"role": "user", "text": "what to do"}),
+    (
+        EventKind.MESSAGE,
+        {"role": "assistant", "text": "The greeting is too short: it wants somebody whom it is for."},
+    ),
+    (EventKind.TOOL_START, {"tool": "Edit", "input": WRITING}),
+    (EventKind.TOOL_END, {"tool": "Edit", "success": True, "output": ""}),
+    (
+        EventKind.TOOL_START,
+        {"tool": "Bash", "input": {"command": "python -m pytest -q tests/test_of_the_greeting.py"}},
+    ),
+    (EventKind.TOOL_END, {"tool": "Bash", "success": False, "output": "one\ntwo\nthree\nfour\nfive\nsix"}),
+]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_watched_run(shelf: Shelf, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one step is executed: its journal is there, and an owner of the run."""
+    project = at(shelf.project, width)
+    monkeypatch.chdir(project.root)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("gitswarm.ledger.overview.owner_of", lambda _folder, _run: Owner(1, "here", ""))
+    where: dict[str, Any] = {"run_id": shelf.run, "flow_key": "hello", "step_id": "done", "iteration": 2}
+    events = [
+        LoggedEvent(**where, seq=seq, ts=f"2026-01-01T00:00:0{seq}.000Z", kind=kind, payload=payload)
+        for seq, (kind, payload) in enumerate(DOING, start=1)
+    ]
+    journal = project.root / f".git/swarm/journal/{shelf.run}/hello.done@2.jsonl"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    journal.write_bytes(b"".join(event.to_line() for event in events) + b'{"torn')
+    try:
+        run = WatchedRun(open_reader(project.root, project.env), RunLayout(shelf.run))
+        whole, small = (screen_lines([run], height) for height in (24, 9))
+    finally:
+        journal.unlink()
+    text = shelf.plain("\n".join(["-- 24 lines --", *whole, "-- 9 lines --", *small]) + "\n")
+    assert (len(whole) <= 24, len(small) <= 9) == (True, True)
+    check_golden(GOLDEN / f"watch-{width}.txt", text)
     check_width(text, width)
 
 

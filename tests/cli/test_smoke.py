@@ -16,6 +16,7 @@ SCRIPT = 'steps: {one: {write: {new.txt: "new"}}}'
 READING = [
     "log",
     "show one",
+    "watch",
     "transcript one",
     "report",
     "cost",

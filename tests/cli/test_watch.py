@@ -1,0 +1,151 @@
+"""`watch`: on a terminal until a key or the end, without one line by line; it leaves the runs alone."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gitswarm.cli.watch_run import WatchedRun
+from gitswarm.git.reader import open_reader
+from gitswarm.ledger.layout import RunLayout
+from tests.cli.gated import GATE, gated, open_gate, read_until, running
+from tests.conftest import Project
+from tests.projects import ask
+
+FLOW = """\
+id: talk
+steps:
+  - {id: write, station: fixer}
+  - {id: test, engine: command, command: {run: "echo 1 passed"}}
+"""
+STEPS = {"write": {"run": ["echo one", GATE], "summary": "written"}}
+
+
+def begin(project: Project, *options: str) -> str:
+    """Starts a run in the background; its id."""
+    script = str(project.root.parent / "script.yaml")
+    answer = project.swarm_process("start", "talk", "--detach", "--script", script, *options)
+    return answer.stdout.split(maxsplit=1)[0]
+
+
+@dataclass
+class Terminal:
+    """A command on a pseudo terminal of 80 columns."""
+
+    pid: int
+    fd: int
+    seen: str = ""
+
+    def read_until(self, sign: str) -> None:
+        while sign not in self.seen:
+            more = self._read()
+            assert more, self.seen
+            self.seen += more
+
+    def press(self, key: str) -> None:
+        os.write(self.fd, key.encode())
+
+    def end(self) -> int:
+        while more := self._read():
+            self.seen += more
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def _read(self) -> str:
+        try:
+            return os.read(self.fd, 65_536).decode(errors="replace")
+        except OSError:  # Linux says so when the other end is closed
+            return ""
+
+
+def on_terminal(project: Project, *arguments: str) -> Terminal:
+    env = {**project.env, "TERM": "xterm", "COLUMNS": "80", "LINES": "24", "NO_COLOR": "1"}
+    argv = project.argv(*arguments)
+    pid, fd = pty.fork()
+    if pid == 0:  # pragma: no cover - becomes the command
+        os.chdir(project.root)
+        os.execvpe(argv[0], argv, env)  # noqa: S606
+    return Terminal(pid, fd)
+
+
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, str]]:
+    """A run in the background whose first step waits; it is let go at the end."""
+    project = gated(tmp_path_factory.mktemp("watch"), FLOW, STEPS)
+    run = begin(project, "-m", "Say hello")
+    yield project, run
+    open_gate(project)
+    terminal = on_terminal(project, "watch", run)
+    code = terminal.end()
+    assert (code, project.json("status", run)["state"]) == (0, "succeeded")
+    last = terminal.seen.rpartition("\x1b[?1049l")[2].splitlines()
+    assert last[0].startswith(f"{run[-6:]}  rehearsal: 2 steps, tests passed, 0 tokens, $0.00, ")
+    assert last[1:] == [f"hint: git swarm diff {run[-6:]}"]
+
+
+@pytest.mark.parametrize(("key", "code"), [("q", 0), ("\x03", 130)])
+def test_a_key_ends_the_look_and_not_the_run(waiting: tuple[Project, str], key: str, code: int) -> None:
+    project, run = waiting
+    terminal = on_terminal(project, "watch")
+    terminal.read_until("Bash cat")
+    terminal.press(key)
+    assert terminal.end() == code
+    shown, _normal, after = terminal.seen.partition("\x1b[?25h\x1b[?1049l")
+    lines = [line.partition("\x1b")[0] for line in shown.rpartition("\x1b[H")[2].split("\r\n")]
+    assert (lines[0].rpartition(" ")[0], lines[1]) == (
+        f"{run[-6:]}  running: 0 steps, 0 tokens, $0.00,",
+        "talk: Say hello",
+    )
+    assert lines[2].startswith("▸ talk/write@1  ")
+    assert [line.strip().partition(" ")[2].strip() for line in lines[-3:-1]] == ["", f"Bash {GATE}"]
+    assert lines[-1] == "q leaves; the runs go on"
+    assert after.splitlines()[1:] == [f"{run[-6:]} is executed on", f"hint: git swarm watch {run[-6:]}"]
+    assert project.json("status", run)["state"] == "running"
+
+
+def test_without_a_terminal_it_tells_steps_as_they_happen(tmp_path: Path) -> None:
+    """Of two runs, of which the second begins while the first is watched."""
+    project = gated(tmp_path, FLOW, STEPS)
+    first = begin(project)
+    with running(project, "watch") as process:
+        said = read_until(process, "▸ talk/write@1")
+        second = begin(project)
+        said += read_until(process, f"{second}  ▸ talk/write@1")
+        open_gate(project)  # for both: who reads a pipe sees its end
+        rest = process.communicate(timeout=60)[0]
+    lines = said.splitlines()
+    assert (lines[0].split(": 0")[0] in (f"{first}  starting", f"{first}  running"), lines[1:3]) == (
+        True,
+        ["talk", "▸ talk/write@1"],
+    )
+    assert (lines[3].startswith(f"{second}  running: 0 steps, "), lines[4:]) == (
+        True,
+        ["talk", f"{second}  ▸ talk/write@1"],
+    )
+    told = rest.splitlines()
+    assert [sum(line.startswith(f"{run}  ✓") for line in told) for run in (first, second)] == [2, 2]
+    assert [line.partition(",")[0] for line in told[-2:]] == [f"{run}  rehearsal: 2 steps" for run in (first, second)]
+    assert process.returncode == 0
+
+
+def test_what_does_not_change_is_not_read_again(
+    waiting: tuple[Project, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, run = waiting
+    watched = WatchedRun(open_reader(project.root, project.env), RunLayout(run))
+    watched.look()
+    monkeypatch.setattr("gitswarm.cli.watch_run.replay", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr("gitswarm.cli.watch_run.read_lines", lambda *_: pytest.fail("read again"))
+    watched.look()
+    assert not watched.is_over
+
+
+def test_a_run_that_has_ended_is_told_once(waiting: tuple[Project, str]) -> None:
+    answer = ask(waiting[0], "watch", "nothing")
+    assert (answer.code, answer.stdout) == (1, "")
+    assert "no run matches 'nothing'" in answer.stderr

@@ -52,7 +52,7 @@ def candidates(line: list[str]) -> list[str]:
         return [] if (kind, entry.words) == ("step", "flow") else _beginning(_names(kind, before), typed)
     if typed.startswith("-"):
         return _beginning([*(name.removesuffix("=") for name in options), "--color", "--help"], typed)
-    return _beginning(_names(entry.words, before), typed)
+    return _beginning([name for kind in entry.words.split() for name in _names(kind, before)], typed)
 
 
 def _beginning(names: list[str], typed: str) -> list[str]:

@@ -1,14 +1,17 @@
-"""`diff`: the code that a run or a step changed."""
+"""`diff`: the code that a run or a step changed, and how the code of two differs."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
+from gitswarm.cli.console import err
 from gitswarm.cli.opened import RunOption, reader_here
-from gitswarm.errors import NotFoundError, SwarmError
+from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.state import replay
@@ -16,7 +19,12 @@ from gitswarm.records.execution import RUNS_FOLDER
 
 
 def diff(
-    what: Annotated[str | None, Argument(metavar="RUN|STEP", help="A run, or a step of the current run.")] = None,
+    what: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="RUN|STEP", help="A run, or a step of the current run; two: the code of one against the other's."
+        ),
+    ] = None,
     run: RunOption = None,
     evidence: Annotated[bool, Option("--evidence", help="The run's evidence files too.")] = False,
     stat: Annotated[bool, Option("--stat", help="Only how much changed in which file.")] = False,
@@ -24,12 +32,12 @@ def diff(
         bool, Option("--ext-diff", help="By the diff programs of the repository's own configuration too.")
     ] = False,
 ) -> None:
-    """What a run, or one step of it, changed in the code; git shows it.
+    """What a run, or one step of it, changed in the code, or how two runs differ; git shows it.
 
     An agent may have configured a program in the repository: only those of the user's own configuration are run.
     """
     repository = reader_here()
-    old, new = _diff_ends(repository, what, run)
+    old, new = _ends(repository, what or [], run)
     plain = not ext_diff and _names_programs(repository)
     options = [*(["--stat"] if stat else []), *(["--no-ext-diff", "--no-textconv"] if plain else [])]
     arguments = ["diff", *options, old, new]
@@ -54,18 +62,41 @@ def _names_programs(repository: RepositoryReader) -> bool:
     return bool({b"local", b"worktree"} & set(scopes))
 
 
-def _diff_ends(repository: RepositoryReader, what: str | None, run: str | None) -> tuple[str, str]:
-    """The two commits to compare. A step name wins over a run's, as everywhere."""
-    layout = find_run(repository, run) if run or what is None else None
-    if layout is not None and what is None:
-        state = replay(repository, layout)
+def _ends(repository: RepositoryReader, words: Sequence[str], run: str | None) -> tuple[str, str]:
+    """The two commits to compare.
+
+    :raises UsageError: more than two are named.
+    """
+    if len(words) > 2:
+        raise UsageError("it takes two at most", hint=f"git swarm diff {words[0]} {words[1]}")
+    if not words:
+        state = replay(repository, find_run(repository, run))
         return state.base, state.tip
+    found = [_meant(repository, word, run) for word in words]
+    if len(found) == 1:
+        return found[0].before, found[0].after
+    if len({each.base for each in found}) > 1:
+        err("their bases differ: what was changed between those is shown too")
+    return found[0].after, found[1].after
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Of a run or a step. `base`: the run's."""
+
+    before: str
+    after: str
+    base: str
+
+
+def _meant(repository: RepositoryReader, word: str, run: str | None) -> _Change:
+    """A step name wins over a run's, as everywhere."""
     try:
-        state = replay(repository, layout or find_run(repository, None))
-        record = find_step(repository, state, what)
+        state = replay(repository, find_run(repository, run))
+        record = find_step(repository, state, word)
     except NotFoundError:
-        if layout is not None:
+        if run is not None:
             raise
-        state = replay(repository, find_run(repository, what))
-        return state.base, state.tip
-    return record.parent, record.commit
+        state = replay(repository, find_run(repository, word))
+        return _Change(state.base, state.tip, state.base)
+    return _Change(record.parent, record.commit, state.base)

@@ -8,7 +8,7 @@ class Command:
 
     `where`: module of this package and function. `help`: one line, the first sentence of its docstring. `options`:
     names of its options, those that take a value with `=`. `words`: what its arguments name: `run`, `step`, `flow`,
-    `station`. `is_long`: what does not fit on the screen is shown by git's pager.
+    `station`; of several, each can stand there. `is_long`: what does not fit on the screen is shown by git's pager.
     """
 
     __slots__ = ("help", "is_long", "options", "where", "words")
@@ -146,9 +146,16 @@ ROOT = Group(
         ),
         "diff": Command(
             "diff:diff",
-            "What a run, or one step of it, changed in the code; git shows it.",
+            "What a run, or one step of it, changed in the code, or how two runs differ; git shows it.",
             "--run= --evidence --stat --ext-diff",
-            words="step",
+            words="step run",
+        ),
+        "compare": Command(
+            "compare:compare",
+            "Runs side by side: state, code, tests, criteria, decisions off the plain way, time, tokens, cost.",
+            "--json",
+            words="run",
+            is_long=True,
         ),
         "status": Command(
             "status:status",

@@ -61,6 +61,7 @@ def test_runs_whose_refs_are_packed(shelf: tuple[Project, str], offered: Callabl
 def test_steps(shelf: tuple[Project, str], offered: Callable[..., list[str]]) -> None:
     asked = (offered("show", ""), offered("diff", "--run", shelf[1], "s"), offered("show", "--run", "none", ""))
     assert asked == (["s2", "s1"], ["s2", "s1"], [])
+    assert offered("diff", "") == ["s2", "s1", shelf[1]]
 
 
 def test_steps_in_a_run_s_worktree(

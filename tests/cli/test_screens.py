@@ -23,7 +23,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("cost", "folded", "log", "showing", "progress", "executing", "watch_run")
+TIMED = ("cost", "folded", "log", "showing", "progress", "executing", "watch_run", "compare")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
@@ -40,6 +40,8 @@ SCREENS = {
     "show-routing": ("show", "test@1", "--routing", "--run", "RUN"),
     "cost": ("cost", "RUN"),
     "cost-all": ("cost", "--all"),
+    "compare": ("compare", "RUN", "NEWEST"),
+    "diff-runs": ("diff", "RUN", "NEWEST", "--stat"),
     "transcript-author": ("transcript", "write@1", "--run", "RUN"),
     "transcript-command": ("transcript", "test@1", "--run", "RUN"),
     "approve": ("approve", "RUN"),
@@ -81,11 +83,11 @@ def at(project: Project, width: int) -> Project:
 
 def screen(shelf: Shelf, width: int, *arguments: str) -> str:
     """What a terminal shows of stdout and, below it, stderr; ids and places replaced by others as long."""
-    words = [shelf.run if word == "RUN" else word for word in arguments]
+    words = [{"RUN": shelf.run, "NEWEST": shelf.newest}.get(word, word) for word in arguments]
     answer = ask(at(shelf.project, width), *words)
     said = f"$ git swarm {' '.join(arguments)}\n{answer.stdout}"
     text = shelf.plain(said + (f"-- stderr --\n{answer.stderr}" if answer.stderr else ""))
-    text = text.replace(shelf.newest[-6:], "fedcba")
+    text = text.replace(shelf.newest, "run-20260101-000000-fedcba").replace(shelf.newest[-6:], "fedcba")
     text = re.sub(r"in \d+\.\dm?s", "in 1.0ms", text)
     text = re.sub(r"prompt, \d+ lines", "prompt, 100 lines", text)
     text = re.sub(r"work:[0-9a-f]{16}", f"work:{'0' * 16}", text)

@@ -22,6 +22,7 @@ READING = [
     "cost",
     "why src/app.py",
     "diff",
+    "compare",
     "status",
     "list",
     "path",

@@ -1,0 +1,152 @@
+"""`compare`: runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from gitswarm.cli.arguments import Argument
+from gitswarm.cli.console import advise, duration, money, out_json, out_lines, plural, table
+from gitswarm.cli.lines import hanging
+from gitswarm.cli.opened import JsonFlag, Opened, reader_here, step_name
+from gitswarm.cli.reports.gather import report_of
+from gitswarm.cli.reports.model import RunReport
+from gitswarm.errors import UsageError
+from gitswarm.ledger.finding import find_run
+from gitswarm.ledger.state import replay
+from gitswarm.ledger.steps import StepRecord
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_NO_MODEL = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    opened: Opened
+    report: RunReport
+
+    @property
+    def run_id(self) -> str:
+        return self.report.run_id
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(step.model for step in self.opened.state.own_steps if step.model not in ("", _NO_MODEL))
+        )
+
+    @property
+    def proven(self) -> int:
+        return sum(1 for criterion in self.report.criteria if criterion.proof == "proven" and criterion.current)
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Two runs with a common history. `last`: the last step of it."""
+
+    run: str
+    other: str
+    last: StepRecord
+
+
+_ROWS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
+    ("state", lambda run: run.report.verdict.state),
+    ("task", lambda run: next(iter(run.report.task.splitlines()), "-")),
+    ("flows", lambda run: " ".join(run.report.flows)),
+    ("base", lambda run: run.report.base[:12]),
+    ("model", lambda run: ", ".join(run.models) or "-"),
+    ("code", lambda run: _code(run.report)),
+    ("tests", lambda run: run.report.verdict.tests),
+    ("criteria", lambda run: f"{run.proven} of {len(run.report.criteria)} proven" if run.report.criteria else "-"),
+    ("doubts", lambda run: str(len(run.report.verdict.unproven))),
+    ("steps", lambda run: str(run.report.verdict.steps)),
+    ("off path", lambda run: plural(len(run.report.off_path), "decision")),
+    ("time", lambda run: duration(run.report.verdict.duration_ms)),
+    ("tokens", lambda run: str(run.report.verdict.tokens)),
+    ("cost", lambda run: money(run.report.verdict.cost_usd)),
+)
+_ONLY_WHERE_DIFFERENT = ("task", "flows", "base", "model")
+
+
+def compare(
+    runs: Annotated[list[str], Argument(metavar="RUN", help="Two runs or more.")], as_json: JsonFlag = False
+) -> None:
+    """Runs side by side: state, code, tests, criteria, decisions off the plain way, time, tokens, cost."""
+    repository = reader_here()
+    layouts = list(dict.fromkeys(find_run(repository, run) for run in runs))
+    if len(layouts) < 2:
+        raise UsageError("it takes two runs", hint="git swarm list   (then: git swarm compare RUN RUN)")
+    opened = [Opened(repository, layout, replay(repository, layout)) for layout in layouts]
+    found = [Compared(each, report_of(each)) for each in opened]
+    parted = _partings(opened)
+    if as_json:
+        out_json({"runs": [_plain(each) for each in found], "parted": [_parting(each) for each in parted]})
+        return
+    rows = [(name, *(cell(run) for run in found)) for name, cell in _ROWS]
+    shown = [row for row in rows if row[0] not in _ONLY_WHERE_DIFFERENT or len(set(row[1:])) > 1]
+    table(("", *(run.run_id for run in found)), shown)
+    for each in parted:
+        where = f"{each.run} and {each.other} parted after {step_name(each.last)} (#{each.last.number})"
+        out_lines(hanging("", where))
+    advise(f"git swarm diff {found[0].run_id} {found[1].run_id}")
+
+
+def _code(report: RunReport) -> str:
+    changes = report.changes
+    if not changes.files:
+        return "no changes"
+    return f"{plural(len(changes.files), 'file')}, +{changes.insertions} -{changes.deletions}"
+
+
+def _partings(runs: Sequence[Opened]) -> list[Parting]:
+    """Of each run but the first, with the one before it that it has most in common with."""
+    found = []
+    for index, run in enumerate(runs):
+        common = [(_shared(run, other), other) for other in runs[:index]]
+        steps, other = max(common, key=lambda each: each[0], default=(0, run))
+        if steps:
+            found.append(Parting(other.layout.run_id, run.layout.run_id, run.state.steps[steps - 1]))
+    return found
+
+
+def _shared(run: Opened, other: Opened) -> int:
+    """How many steps both have."""
+    pairs = enumerate(zip(run.state.steps, other.state.steps, strict=False))
+    shortest = min(len(run.state.steps), len(other.state.steps))
+    return next((number for number, (one, two) in pairs if one.commit != two.commit), shortest)
+
+
+def _plain(run: Compared) -> dict[str, JsonValue]:
+    report = run.report
+    verdict = {name: value for name, value in asdict(report.verdict).items() if name != "unproven"}
+    return {
+        "run_id": report.run_id,
+        "task": report.task,
+        "flows": list(report.flows),
+        "base": report.base,
+        "tip": report.tip,
+        **verdict,
+        "models": list(run.models),
+        "files": len(report.changes.files),
+        "insertions": report.changes.insertions,
+        "deletions": report.changes.deletions,
+        "criteria": len(report.criteria),
+        "criteria_proven": run.proven,
+        "unproven": [asdict(each) for each in report.verdict.unproven],
+        "off_path": [asdict(each) for each in report.off_path],
+    }
+
+
+def _parting(parting: Parting) -> dict[str, JsonValue]:
+    last = parting.last
+    return {
+        "runs": [parting.run, parting.other],
+        "n": last.number,
+        "commit": last.commit,
+        "flow": last.flow,
+        "step": last.step,
+        "iteration": last.execution.iteration,
+    }

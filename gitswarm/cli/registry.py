@@ -144,6 +144,12 @@ ROOT = Group(
             "--run= --json",
             is_long=True,
         ),
+        "blame": Command(
+            "blame:blame",
+            "Every line of a file with step, iteration, station and model, as `git blame` lays it out.",
+            "--run= --json",
+            is_long=True,
+        ),
         "diff": Command(
             "diff:diff",
             "What a run, or one step of it, changed in the code, or how two runs differ; git shows it.",

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument
+from gitswarm.cli.blame import from_the_top, lines_of, show_lines
 from gitswarm.cli.console import money, out, out_json, out_lines
-from gitswarm.cli.lines import field, hanging
+from gitswarm.cli.lines import field
 from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.blame import Origin, origins
-from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.blame import Origin
+from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.state import replay
@@ -51,24 +50,21 @@ class Reason:
 
 
 def why(
-    what: Annotated[str, Argument(metavar="FILE[:LINE]", help="A file of this checkout; one line of it, or all.")],
+    what: Annotated[str, Argument(metavar="FILE[:LINE]", help="A line of a file; without LINE as `blame`.")],
     run: RunOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Which step wrote a line, what it answered, and what shows that it is right."""
     repository = reader_here()
     file, line = _file_and_line(what)
-    path = _from_the_top(repository, file)
-    revision = find_run(repository, run).branch if run is not None else repository.resolve("HEAD")
-    found = origins(repository, revision, path, line)
-    reasons = _reasons(repository, found)
+    found = lines_of(repository, file, line, run, command="why")
     if as_json:
+        reasons = _reasons(repository, found)
         out_json([_plain(origin, reasons) for origin in found])
-    elif line is not None:
-        _show_line(repository, path, found[0], reasons)
+    elif line is None:
+        show_lines(repository, found)
     else:
-        for (commit, _step), each in groupby(found, _source):
-            _show_group(commit, list(each), reasons)
+        _show_line(repository, from_the_top(repository, file), found[0], _reasons(repository, found))
 
 
 def _file_and_line(what: str) -> tuple[str, int | None]:
@@ -81,12 +77,6 @@ def _file_and_line(what: str) -> tuple[str, int | None]:
     if not int(number):
         raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm why {file}:1")
     return file, int(number)
-
-
-def _from_the_top(repository: RepositoryReader, file: str) -> str:
-    if repository.checkout is None:
-        return file
-    return os.path.relpath(Path.cwd().resolve() / file, repository.checkout.resolve())
 
 
 def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, Reason]:
@@ -123,25 +113,6 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     concerns = stored.envelope.concerns if stored.envelope is not None else ()
     facts = [concern.fact for concern in stored.evidence.opened] if stored.evidence is not None else []
     return Answered(step_name(before), tuple(dict.fromkeys((before.summary, *concerns, *facts))))
-
-
-def _source(origin: Origin) -> tuple[str, str]:
-    return origin.commit, origin.step.commit if origin.step is not None else ""
-
-
-def _show_group(commit: str, lines: Sequence[Origin], reasons: dict[str, Reason]) -> None:
-    """`12-14  build/implement@2  what it did`."""
-    first, last = lines[0].line, lines[-1].line
-    where = str(first) if first == last else f"{first}-{last}"
-    origin = lines[0]
-    if origin.step is not None:
-        reason = reasons[origin.step.commit]
-        told = f"{step_name(origin.step)}, {origin.step.execution.run_id}: {_first(reason.record.summary)}"
-    elif origin.run is not None:
-        told = f"{origin.run}, landed as {commit[:12]}"
-    else:
-        told = f"{commit[:12]}, no run"
-    out_lines(hanging(f"{where:>9}  ", told))
 
 
 def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons: dict[str, Reason]) -> None:

@@ -40,6 +40,8 @@ SCREENS = {
     "show-routing": ("show", "test@1", "--routing", "--run", "RUN"),
     "cost": ("cost", "RUN"),
     "cost-all": ("cost", "--all"),
+    "blame": ("blame", "src/app.py", "--run", "RUN"),
+    "why-line": ("why", "src/app.py:1", "--run", "RUN"),
     "compare": ("compare", "RUN", "NEWEST"),
     "diff-runs": ("diff", "RUN", "NEWEST", "--stat"),
     "transcript-author": ("transcript", "write@1", "--run", "RUN"),
@@ -71,7 +73,8 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TIMED:
         monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "0ms")
     monkeypatch.setattr("gitswarm.cli.progress._SHOWN_MS", 0)
-    monkeypatch.setattr("gitswarm.cli.short_ids.is_screen", lambda: True)
+    for name in ("short_ids", "blame"):
+        monkeypatch.setattr(f"gitswarm.cli.{name}.is_screen", lambda: True)
     for name in ("lines", "progress"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)
     monkeypatch.setattr("gitswarm.cli.status.age", lambda _run: "3m")

@@ -21,6 +21,7 @@ READING = [
     "report",
     "cost",
     "why src/app.py",
+    "blame src/app.py",
     "diff",
     "compare",
     "status",

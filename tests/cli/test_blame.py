@@ -1,0 +1,95 @@
+"""`blame`, and where `why` and `blame` look for what HEAD does not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.conftest import Project
+from tests.projects import ask, new_project
+
+FLOW = """\
+id: two
+steps:
+  - {id: write, station: code-implementer}
+  - {id: critique, station: code-critic, routing: {kind: microloop, loop_target: write, max_iterations: 3}}
+"""
+SCRIPT = """\
+default: {status: VERIFIED}
+steps:
+  write:
+    - {write: {src/app.py: "mine\\nfirst\\n", src/new.py: "only here\\n"}}
+    - {write: {src/app.py: "mine\\nsecond\\nfirst\\r\\n"}}
+  critique: [{status: UNVERIFIED, can_further_iteration_help: yes, concerns: ["CC-1: no"]}, {status: VERIFIED}]
+"""
+
+
+@dataclass(frozen=True)
+class Written:
+    project: Project
+    run: str
+    commits: tuple[str, ...]
+    base: str
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    project = new_project(tmp_path_factory.mktemp("blame"))
+    project.commit({".swarm/flows/two.yaml": FLOW, "src/app.py": "mine\n"})
+    run = project.start(SCRIPT, flow="two")
+    commits = tuple(entry["commit"] for entry in project.json("log", run))
+    return Written(project, run, commits, project.git("rev-parse", "main"))
+
+
+def test_each_line_has_step_iteration_station_and_model(written: Written) -> None:
+    shown = written.project.swarm("blame", "src/app.py", "--run", written.run).stdout.splitlines()
+    author, nobody = written.project.git("log", "-1", "--format=%an"), ""
+    run, wide = written.run, len("code-implementer")
+    name = max(len(author), len("write@2"))
+    assert shown == [
+        f"{written.base[:8]} ({nobody:<{len(run)}} {author:<{name}} {nobody:<{wide}} {nobody:<11} 1) mine",
+        f"{written.commits[2][:8]} ({run} {'write@2':<{name}} code-implementer claude-stub 2) second",
+        f"{written.commits[2][:8]} ({run} {'write@2':<{name}} code-implementer claude-stub 3) first",
+    ]
+
+
+def test_why_without_a_line_is_blame(written: Written) -> None:
+    words = ("src/app.py", "--run", written.run)
+    assert written.project.swarm("why", *words).stdout == written.project.swarm("blame", *words).stdout
+
+
+def test_json(written: Written) -> None:
+    mine, second, _first = written.project.json("blame", "src/app.py", "--run", written.run)
+    nobody = {"run_id": None, "landing": None, "step": None}
+    assert mine == {"line": 1, "text": "mine", "commit": written.base, **nobody}
+    assert second["step"] == {
+        "commit": written.commits[2],
+        "flow": "two",
+        "step": "write",
+        "iteration": 2,
+        "agent": "code-implementer",
+        "engine": "claude-step",
+        "mode": "stub",
+        "model": "claude-stub",
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "where"), [("why", "src/new.py:1"), ("why", "src/app.py:3"), ("blame", "src/new.py")]
+)
+def test_what_only_a_run_has_is_found_there(written: Written, command: str, where: str) -> None:
+    answer = ask(written.project, command, where)
+    there = written.project.swarm(command, where, "--run", written.run)
+    assert (answer.code, answer.stdout) == (0, there.stdout)
+    assert answer.stderr.splitlines() == [
+        f"{where} is not in HEAD; this is how {written.run} has it",
+        f"hint: git swarm {command} {where} --run {written.run}",
+    ]
+
+
+@pytest.mark.parametrize("where", ["src/app.py:4", "nowhere.py"])
+def test_what_nobody_has_is_an_error(written: Written, where: str) -> None:
+    answer = ask(written.project, "why", where)
+    assert (answer.code, answer.stdout) == (1, "")
+    assert "hint: " in answer.stderr

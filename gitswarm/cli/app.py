@@ -75,8 +75,9 @@ def _color_of(command: Command, line: list[str]) -> tuple[str, list[str]]:
 
     :raises UsageError: it is no such word.
     """
-    color, rest, takes_value = "auto", [], False
-    for word in line:
+    color, rest, takes_value = "auto", list[str](), False
+    own = line.index("--") if "--" in line else len(line)
+    for word in line[:own]:
         name, equals, when = word.partition("=")
         if takes_value or name not in ("--color", "--no-color") or (equals and name == "--no-color"):
             rest.append(word)
@@ -87,7 +88,7 @@ def _color_of(command: Command, line: list[str]) -> tuple[str, list[str]]:
             from gitswarm.errors import UsageError
 
             raise UsageError(f"--color {color}: always, never or auto", hint="--color=always")
-    return color, rest
+    return color, [*rest, *line[own:]]
 
 
 def command_function(command: Command) -> Callable[..., None]:

@@ -12,11 +12,18 @@ Value = str | bool | list[str] | None
 
 
 class Argument:
-    """Annotation of a positional parameter."""
+    """Annotation of a positional parameter. `is_rest`: it takes everything behind `--`, whatever that looks like."""
 
-    def __init__(self, *, help: str, metavar: str | None = None) -> None:  # noqa: A002 - what everybody calls it
+    def __init__(
+        self,
+        *,
+        help: str,  # noqa: A002 - what everybody calls it
+        metavar: str | None = None,
+        is_rest: bool = False,
+    ) -> None:
         self.help = help
         self.metavar = metavar
+        self.is_rest = is_rest
 
 
 class Option:
@@ -59,6 +66,10 @@ class Parameter:
         return self.type is str or self.type == str | None
 
     @property
+    def is_rest(self) -> bool:
+        return isinstance(self.marker, Argument) and self.marker.is_rest
+
+    @property
     def takes_all(self) -> bool:
         """Whether it takes every argument that is left."""
         return self.type == list[str] or self.type == list[str] | None
@@ -79,6 +90,11 @@ def plain_values(function: Callable[..., None], line: Sequence[str]) -> dict[str
     """
     declared = list(parameters(function))
     reading = _Reading({name: each for each in declared if isinstance(each.marker, Option) for name in each.names})
+    rest = next((each for each in declared if each.is_rest), None)
+    if rest is not None and "--" in line[:-1]:
+        behind = line.index("--")
+        reading.values[rest.name], line = list(line[behind + 1 :]), line[:behind]
+        declared.remove(rest)
     if not reading.take(line):
         return None
     return reading.with_arguments([each for each in declared if isinstance(each.marker, Argument)])

@@ -150,6 +150,12 @@ ROOT = Group(
             "--run= --json",
             is_long=True,
         ),
+        "bisect": Command(
+            "bisect:bisect",
+            "Which step of a run broke a command: git bisect over its steps, in a worktree of its own.",
+            "--json",
+            words="run",
+        ),
         "diff": Command(
             "diff:diff",
             "What a run, or one step of it, changed in the code, or how two runs differ; git shows it.",

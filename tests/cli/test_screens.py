@@ -23,7 +23,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("cost", "folded", "log", "showing", "progress", "executing", "watch_run", "compare")
+TIMED = ("cost", "folded", "log", "showing", "progress", "executing", "watch_run", "compare", "bisect")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),
@@ -42,6 +42,7 @@ SCREENS = {
     "cost-all": ("cost", "--all"),
     "blame": ("blame", "src/app.py", "--run", "RUN"),
     "why-line": ("why", "src/app.py:1", "--run", "RUN"),
+    "bisect": ("bisect", "RUN", "--", "test ! -e src/logo.bin"),
     "compare": ("compare", "RUN", "NEWEST"),
     "diff-runs": ("diff", "RUN", "NEWEST", "--stat"),
     "transcript-author": ("transcript", "write@1", "--run", "RUN"),

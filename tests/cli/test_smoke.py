@@ -24,6 +24,7 @@ READING = [
     "blame src/app.py",
     "diff",
     "compare",
+    "bisect",
     "status",
     "list",
     "path",

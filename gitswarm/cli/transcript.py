@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_lines, out_verbatim
-from gitswarm.cli.folded import folded_lines
-from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps
-from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run
+from gitswarm.cli.folded import Folding, folded_lines
+from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, place
+from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run, understood
 from gitswarm.cli.spoken import Line, in_words, line_of, out_prompt, placed, transcript_lines
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.ledger.finding import find_step, is_named
+from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import timing
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.outcome import RunStatus
 
@@ -36,13 +39,17 @@ def transcript(
             "--prompt stands alone", hint=f"git swarm transcript {step or ''} --prompt".replace("  ", " ")
         )
     if follow:
-        _print_lines(_followed(opened, step), as_json=as_json)
+        followed = _followed(opened, step)
+        if full or as_json:
+            _print_lines(followed, as_json=as_json)
+        else:
+            out_lines(_folded(opened, followed))
         return
     record = find_step(opened.repository, opened.state, step)
     if prompt:
         out_prompt(opened, record)
         return
-    lines = transcript_lines(opened, record)
+    lines = _lines(opened, record)
     if as_json:
         out_json(lines)
     elif full:
@@ -50,6 +57,44 @@ def transcript(
     else:
         this = f"git swarm transcript {record.number} --run {opened.layout.run_id}"
         out_lines(folded_lines(lines, f"{this} --full", f"{this} --prompt"))
+
+
+def _lines(opened: Opened, record: StepRecord) -> list[Line]:
+    """As stored; of a step of git-swarm's own, which nobody talks in, at the end what was done."""
+    lines = transcript_lines(opened, record)
+    return [*lines, _done(opened, record)] if record.engine == KERNEL else lines
+
+
+def _done(opened: Opened, record: StepRecord) -> Line:
+    execution = record.execution
+    envelope = understood(opened, record, execution.envelope, json.loads)
+    evidence = understood(opened, record, execution.evidence, json.loads)
+    told = [f"{record.status.value}: {record.summary}"]
+    for kind in ("observations", "concerns", "blockers", "artifacts"):
+        told += [f"{kind[:-1]}: {item}" for item in envelope.get(kind) or ()]
+    operation = evidence.get("operation") or {}
+    told += [
+        f"{name}: {value}" for name, value in operation.items() if isinstance(value, str | int | float) and value
+    ]
+    started = understood(opened, record, execution.receipt, timing).started_at
+    return {"timestamp": started, "role": execution.agent, "content": "\n".join(told)}
+
+
+def _folded(opened: Opened, lines: Iterable[Line]) -> Iterator[str]:
+    """Of each step its own folding, below its name; a step is named again where others spoke in between."""
+    foldings: dict[str, Folding] = {}
+    last = ""
+    for line in lines:
+        name = place(str(line["flow_key"]), str(line["step_id"]), int(str(line["iteration"])))
+        folding = foldings.setdefault(name, Folding())
+        shown = folding.take(line)
+        if shown and name != last:
+            yield f"── {name}"
+            last = name
+        yield from shown
+    for name, folding in foldings.items():
+        if folding.is_cut:
+            yield f"whole: git swarm transcript {name} --full --run {opened.layout.run_id}"
 
 
 def _print_lines(lines: Iterable[Line], *, as_json: bool) -> None:
@@ -92,7 +137,7 @@ def _followed(opened: Opened, step: str | None) -> Iterator[Line]:
 
 
 def _stored(opened: Opened, record: StepRecord) -> Iterator[Line]:
-    for line in transcript_lines(opened, record):
+    for line in _lines(opened, record):
         yield placed(line, record.flow, record.step, record.execution.iteration)
 
 

@@ -38,6 +38,11 @@ def plain(text: str) -> str:
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "T", text)
 
 
+def timeless(text: str) -> str:
+    """Folded lines without their times."""
+    return re.sub(r"^\+\S+ +", "+T ", text, flags=re.MULTILINE)
+
+
 def lines_of(text: str) -> list[Any]:
     """JSON lines without their times."""
     found = [json.loads(line) for line in text.splitlines()]
@@ -99,11 +104,7 @@ def test_a_named_step_is_followed_to_its_end_and_no_further(tmp_path: Path) -> N
             tested = test.communicate(timeout=60)[0]
         assert run.wait(60) == 0
     assert lines_of(seen) == WRITTEN
-    assert plain(tested) == (
-        f'── T talk/test@1 tool_use Bash\n{{"command": {json.dumps(GATE)}}}\n'
-        "── T talk/test@1 tool_result Bash\nopen\n"
-        f"── T talk/test@1 assistant\npassed: {GATE}\n"
-    )
+    assert timeless(tested) == f"── talk/test@1\n+T Bash {GATE}\n          open\n+T passed: {GATE}\n"
 
 
 def test_of_a_run_that_is_killed_it_tells_what_there_is_and_how_to_go_on(tmp_path: Path) -> None:
@@ -130,16 +131,23 @@ def test_branches_of_a_fork_are_told_apart(tmp_path: Path) -> None:
     project = gated(tmp_path, FAN, steps, *branches)
     with running(project, *start(project, "fan")) as run:
         read_until(run, "tool_start", times=4)
-        with following(project) as follower:
-            seen = plain(read_until(follower, "$HOME", times=2))
+        with following(project, "--full") as whole, following(project) as folded:
+            seen, shown = plain(read_until(whole, "$HOME", times=2)), read_until(folded, "$HOME", times=2)
             for step in branches:
                 open_gate(project, step)
-            seen += plain(follower.communicate(timeout=60)[0])
+            seen += plain(whole.communicate(timeout=60)[0])
+            shown += folded.communicate(timeout=60)[0]
         assert run.wait(60) == 0
     for step in branches:
         assert f"── T fan/{step}@1 tool_result Bash\n{step}\n" in seen
         assert f"── T fan/{step}@1 assistant\nok\n" in seen
     assert "── T fan/both@1 assistant\nok\n" in seen
+    told = {part.partition("\n")[0]: "" for part in timeless(shown).split("── ")[1:]}
+    for part in timeless(shown).split("── ")[1:]:
+        name, _newline, lines = part.partition("\n")
+        told[name] += lines
+    branch = '+T Bash echo {0}\n          {0}\n+T Bash cat "$HOME/{0}"\n          open\n+T ok\n'
+    assert told == {**{f"fan/{step}@1": branch.format(step) for step in branches}, "fan/both@1": "+T ok\n"}
 
 
 @pytest.fixture(scope="module")
@@ -168,14 +176,28 @@ def test_of_a_committed_step_it_tells_the_whole_transcript(ended: Project, step:
 def test_of_a_run_that_is_over_it_tells_the_last_step(ended: Project) -> None:
     answer = ask(ended, "transcript", "--follow")
     assert (answer.code, answer.stderr) == (0, "")
-    assert plain(answer.stdout).endswith("── T talk/test@1 assistant\npassed: true\n")
-    assert "talk/write" not in answer.stdout
+    assert timeless(answer.stdout) == "── talk/test@1\n+T Bash true\n+T passed: true\n"
+    whole = ask(ended, "transcript", "--follow", "--full")
+    assert plain(whole.stdout).endswith("── T talk/test@1 assistant\npassed: true\n")
 
 
-def test_a_step_that_nobody_will_execute_is_an_error(ended: Project) -> None:
-    answer = ask(ended, "transcript", "wrte", "--follow")
-    assert (answer.code, answer.stdout) == (1, "")
-    assert "has no step 'wrte' (it has: write, test)" in answer.stderr
+def test_of_a_committed_step_it_folds_as_the_plain_transcript(ended: Project) -> None:
+    followed = timeless(ask(ended, "transcript", "write", "--follow").stdout).splitlines()
+    told = timeless(ask(ended, "transcript", "write").stdout).splitlines()
+    assert (followed[0], followed[2:]) == ("── talk/write@1", told[2:])
+    assert told[0].startswith(followed[1])
+
+
+def test_a_kernel_step_says_what_it_did(tmp_path: Path) -> None:
+    project = gated(tmp_path, FLOW, {"write": {"write": {"a.txt": "a\n"}, "summary": "written"}})
+    project.swarm(*start(project, "talk"), "--allow-stub")
+    project.swarm("approve", "-m", "it is short")
+    said = ["VERIFIED: approved: 1 file, +1 -0; no tests have run on this code", "observation: it is short"]
+    folded = f"+T {said[0]}\n        {said[1]}\n"
+    assert timeless(ask(project, "transcript", "approve").stdout) == folded
+    assert timeless(ask(project, "transcript", "approve", "-f").stdout) == f"── talk/approve@1\n{folded}"
+    (line,) = json.loads(ask(project, "transcript", "approve", "--json").stdout)
+    assert (line["role"], line["content"].splitlines()) == ("human", said)
 
 
 @pytest.mark.parametrize(

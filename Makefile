@@ -118,6 +118,7 @@ bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched  ## milliseconds against plain git 
 	$(BIN)/python -m benchmarks.redaction_cost
 	$(BIN)/python -m benchmarks.session_cost
 	$(BIN)/python -m benchmarks.sandbox_cost
+	$(BIN)/python -m benchmarks.watch_cost
 
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas

@@ -11,7 +11,7 @@ from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_lines, out_verbatim
 from gitswarm.cli.folded import Folding, folded_lines
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, place
-from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run, understood
+from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run, step_outcome, understood
 from gitswarm.cli.spoken import Line, in_words, line_of, out_prompt, placed, transcript_lines
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.ledger.finding import find_step, is_named
@@ -69,7 +69,10 @@ def _done(opened: Opened, record: StepRecord) -> Line:
     execution = record.execution
     envelope = understood(opened, record, execution.envelope, json.loads)
     evidence = understood(opened, record, execution.evidence, json.loads)
-    told = [f"{record.status.value}: {record.summary}"]
+    told = [f"{step_outcome(record)}: {record.summary}"]
+    for file in evidence.get("diff", {}).get("files") or ():
+        counts = "binary" if file["insertions"] is None else f"+{file['insertions']} -{file['deletions']}"
+        told.append(f"{file['change']}: {file['path']} ({counts})")
     for kind in ("observations", "concerns", "blockers", "artifacts"):
         told += [f"{kind[:-1]}: {item}" for item in envelope.get(kind) or ()]
     operation = evidence.get("operation") or {}

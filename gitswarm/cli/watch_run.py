@@ -32,8 +32,8 @@ from gitswarm.ledger.stored_json import Timing, timings
 from gitswarm.records.event import EventKind
 from gitswarm.records.outcome import RunStatus
 
-_RECENT = 60
-"""Lines of an executing step that are kept."""
+_RECENT = 100
+"""Steps, and lines of an executing one, that a screen is made of."""
 
 _MOST_RECENT = 8
 _TAKEN_HOLD_S = 3.0
@@ -166,7 +166,7 @@ class WatchedRun:
         """Made anew when there is another commit, or another width."""
         key = (self.state.tip, text_width())
         if self._drawn is None or self._drawn[0] != key:
-            self._drawn = key, self.committed()
+            self._drawn = key, self.committed(max(len(self.steps) - _RECENT, 0))
         return self._drawn[1]
 
 

@@ -98,6 +98,29 @@ def test_a_reading_command_loads_little(counted: Counted, command: str) -> None:
     assert ([name for name in loaded if name.startswith(HEAVY)], len(ours) <= MOST) == ([], True), ours
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["watch"],
+        ["blame", "README.md"],
+        ["bisect", "--", "test ! -e x.txt"],
+        ["transcript", "-f"],
+        ["diff", "1", "1"],
+    ],
+)
+def test_a_longer_look_loads_nothing_of_the_runner(counted: Counted, line: list[str]) -> None:
+    code = (
+        "import json, sys; from gitswarm.cli.app import run\n"
+        f"assert run({line!r}) == 0\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    argv = [sys.executable, "-c", code]
+    env = dict(counted.project.env)
+    done = subprocess.run(argv, cwd=counted.project.root, env=env, capture_output=True, check=True)
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    assert [name for name in loaded if name.startswith(HEAVY) and not name.startswith("pydantic")] == []
+
+
 @pytest.mark.parametrize("line", [["--version"], ["-h"]])
 def test_what_needs_no_command_loads_next_to_nothing(counted: Counted, line: list[str]) -> None:
     code = (

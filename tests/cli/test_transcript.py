@@ -14,7 +14,7 @@ from gitswarm.cli.spoken import in_words, line_of
 from gitswarm.records.event import EventKind, LoggedEvent
 from tests.cli.gated import GATE, following, gated, open_gate, open_nobody_s_gate, read_until, running, start
 from tests.conftest import Project
-from tests.projects import ask
+from tests.projects import ask, only_run
 
 FLOW = """\
 id: talk
@@ -198,6 +198,15 @@ def test_a_kernel_step_says_what_it_did(tmp_path: Path) -> None:
     assert timeless(ask(project, "transcript", "approve", "-f").stdout) == f"── talk/approve@1\n{folded}"
     (line,) = json.loads(ask(project, "transcript", "approve", "--json").stdout)
     assert (line["role"], line["content"].splitlines()) == ("human", said)
+
+
+def test_edits_that_a_person_made_are_named(tmp_path: Path) -> None:
+    project = gated(tmp_path, FLOW, {})
+    project.swarm(*start(project, "talk"), "--until", "write")
+    (project.worktree(only_run(project)) / "by_hand.txt").write_text("one\n", encoding="utf-8")
+    project.swarm("resume", "--adopt")
+    told = timeless(ask(project, "transcript", "adopt").stdout).splitlines()
+    assert told == ["+T UNVERIFIED: edits made by hand, before talk/test", "        added: by_hand.txt (+1 -0)"]
 
 
 @pytest.mark.parametrize(

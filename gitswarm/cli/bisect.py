@@ -39,9 +39,10 @@ def bisect(
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Which step of a run broke a command: git bisect over its steps, in a worktree of its own.
+    """Which step of a run broke a command, by git bisect.
 
-    The command is executed as yours, with your environment; one word is a line for the shell.
+    In a worktree of its own. The command is executed as yours, with your environment; one word is a line for the
+    shell.
     """
     if not command:
         raise UsageError("no command", hint="git swarm bisect -- make test")

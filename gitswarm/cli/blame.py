@@ -34,7 +34,10 @@ def blame(
     run: RunOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Every line of a file with step, iteration, station and model, as `git blame` lays it out."""
+    """Every line of a file, with the step that wrote it.
+
+    Run, step, iteration, station and model, laid out as `git blame` does it.
+    """
     repository = reader_here()
     found = lines_of(repository, file, None, run, command="blame")
     if as_json:

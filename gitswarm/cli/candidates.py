@@ -44,6 +44,8 @@ def candidates(line: list[str]) -> list[str]:
         entry = found
     if isinstance(entry, Group):
         return _beginning(list(entry.entries), typed)
+    if "--" in before:
+        return []  # a command of somebody else
     options = entry.options.split()
     last = before[-1] if before else ""
     if f"{last}=" in options:

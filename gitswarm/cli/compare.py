@@ -7,20 +7,24 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument
-from gitswarm.cli.console import advise, duration, money, out_json, out_lines, plural, table
+from gitswarm.cli.console import advise, duration, money, out, out_json, out_lines, plural, table
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import JsonFlag, Opened, reader_here, step_name
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.model import RunReport
+from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _NO_MODEL = "none"
+_LABEL, _GAP, _LEAST = 10, 2, 18
+"""Columns of the names of rows, between two runs, and that a run has at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ _ONLY_WHERE_DIFFERENT = ("task", "flows", "base", "model")
 def compare(
     runs: Annotated[list[str], Argument(metavar="RUN", help="Two runs or more.")], as_json: JsonFlag = False
 ) -> None:
-    """Runs side by side: state, code, tests, criteria, decisions off the plain way, time, tokens, cost."""
+    """Runs side by side: code, tests, criteria, time, cost."""
     repository = reader_here()
     layouts = list(dict.fromkeys(find_run(repository, run) for run in runs))
     if len(layouts) < 2:
@@ -85,13 +89,26 @@ def compare(
     if as_json:
         out_json({"runs": [_plain(each) for each in found], "parted": [_parting(each) for each in parted]})
         return
-    rows = [(name, *(cell(run) for run in found)) for name, cell in _ROWS]
-    shown = [row for row in rows if row[0] not in _ONLY_WHERE_DIFFERENT or len(set(row[1:])) > 1]
-    table(("", *(run.run_id for run in found)), shown)
+    rows = [(name, [cell(run) for run in found]) for name, cell in _ROWS]
+    shown = [row for row in rows if row[0] not in _ONLY_WHERE_DIFFERENT or len(set(row[1])) > 1]
+    _show([run.report.name for run in found], shown)
     for each in parted:
         where = f"{each.run} and {each.other} parted after {step_name(each.last)} (#{each.last.number})"
         out_lines(hanging("", where))
     advise(f"git swarm diff {found[0].run_id} {found[1].run_id}")
+
+
+def _show(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """As many runs beside each other as there is room for, and the others below them."""
+    room = terminal_width() - _LABEL
+    most = max(room // _LEAST, 1)
+    for first in range(0, len(names), most):
+        some = names[first : first + most]
+        wide = room // len(some) - _GAP
+        cells = [(name, *(shorten(cell, wide) for cell in told[first : first + most])) for name, told in rows]
+        if first:
+            out()
+        table(("", *some), cells)
 
 
 def _code(report: RunReport) -> str:

@@ -32,7 +32,7 @@ def diff(
         bool, Option("--ext-diff", help="By the diff programs of the repository's own configuration too.")
     ] = False,
 ) -> None:
-    """What a run, or one step of it, changed in the code, or how two runs differ; git shows it.
+    """What a run or a step changed, or how two differ, by git.
 
     An agent may have configured a program in the repository: only those of the user's own configuration are run.
     """

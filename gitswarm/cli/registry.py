@@ -114,7 +114,7 @@ ROOT = Group(
         ),
         "watch": Command(
             "watch:watch",
-            "Runs while they are executed: steps, tool calls, tokens, cost; ends when they have ended, or with q.",
+            "Runs while they are executed; q leaves, and they go on.",
             words="run",
         ),
         "transcript": Command(
@@ -146,25 +146,25 @@ ROOT = Group(
         ),
         "blame": Command(
             "blame:blame",
-            "Every line of a file with step, iteration, station and model, as `git blame` lays it out.",
+            "Every line of a file, with the step that wrote it.",
             "--run= --json",
             is_long=True,
         ),
         "bisect": Command(
             "bisect:bisect",
-            "Which step of a run broke a command: git bisect over its steps, in a worktree of its own.",
+            "Which step of a run broke a command, by git bisect.",
             "--json",
             words="run",
         ),
         "diff": Command(
             "diff:diff",
-            "What a run, or one step of it, changed in the code, or how two runs differ; git shows it.",
+            "What a run or a step changed, or how two differ, by git.",
             "--run= --evidence --stat --ext-diff",
             words="step run",
         ),
         "compare": Command(
             "compare:compare",
-            "Runs side by side: state, code, tests, criteria, decisions off the plain way, time, tokens, cost.",
+            "Runs side by side: code, tests, criteria, time, cost.",
             "--json",
             words="run",
             is_long=True,

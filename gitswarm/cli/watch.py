@@ -38,13 +38,15 @@ def watch(
         list[str] | None, Argument(metavar="RUN", help="Runs; else all that are executed now, or the newest.")
     ] = None,
 ) -> None:
-    """Runs while they are executed: steps, tool calls, tokens, cost; ends when they have ended, or with q."""
+    """Runs while they are executed; q leaves, and they go on.
+
+    Steps, tool calls, tokens, cost and time; it ends when all runs have ended.
+    """
     repository = reader_here()
     watched = Watched(repository, [find_run(repository, run) for run in runs or ()])
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         pressed = _draw(watched)
-        for run in watched.runs:
-            out(run.headline)
+        out_lines(line for run in watched.runs for line in run.head)
     else:
         pressed = ""
         _tell(watched)

@@ -17,6 +17,7 @@ from gitswarm.cli.live_events import Stamp, place, stamp
 from gitswarm.cli.log import step_lines
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.run_words import about, headline
+from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.spoken import line_of
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import NotFoundError
@@ -143,6 +144,12 @@ class WatchedRun:
             stands = stands.replace("  interrupted:", "  starting:", 1)
         return f"{stands}, {duration(worked + running)}"
 
+    @property
+    def head(self) -> list[str]:
+        """The headline, wrapped for a terminal."""
+        name, gap, stands = with_short_ids(self.headline).partition("  ")
+        return hanging(f"{name}{gap}", stands)
+
     def committed(self, first: int = 0) -> list[str]:
         """Steps behind the first ones, as `log` has them."""
         opened = Opened(self._repository, self.layout, self.state)
@@ -154,8 +161,7 @@ class WatchedRun:
 
     def lines(self, height: int) -> list[str]:
         """At most so many: how the run stands, the newest steps, and what the executing ones do."""
-        name, gap, stands = self.headline.partition("  ")
-        head = [*hanging(f"{name}{gap}", stands), *hanging("", about(self.found))[:1]]
+        head = [*self.head, *hanging("", about(self.found))[:1]]
         executing = [] if self.is_over else self.executing
         rooms = max(height - len(head) - len(executing), 0)
         each = min(_MOST_RECENT, rooms // (2 * len(executing))) if executing else 0

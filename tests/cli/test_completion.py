@@ -62,6 +62,7 @@ def test_steps(shelf: tuple[Project, str], offered: Callable[..., list[str]]) ->
     asked = (offered("show", ""), offered("diff", "--run", shelf[1], "s"), offered("show", "--run", "none", ""))
     assert asked == (["s2", "s1"], ["s2", "s1"], [])
     assert offered("diff", "") == ["s2", "s1", shelf[1]]
+    assert (offered("bisect", ""), offered("bisect", "--", "")) == ([shelf[1]], [])
 
 
 def test_steps_in_a_run_s_worktree(

@@ -131,6 +131,10 @@ def test_without_a_terminal_it_tells_steps_as_they_happen(tmp_path: Path) -> Non
     assert [sum(line.startswith(f"{run}  ✓") for line in told) for run in (first, second)] == [2, 2]
     assert [line.partition(",")[0] for line in told[-2:]] == [f"{run}  rehearsal: 2 steps" for run in (first, second)]
     assert process.returncode == 0
+    watched = WatchedRun(open_reader(project.root, project.env), RunLayout(second))
+    project.swarm("discard", second)
+    watched.look()
+    assert (watched.headline, watched.is_over) == (f"{second}  discarded", True)
 
 
 def test_what_does_not_change_is_not_read_again(
@@ -145,7 +149,7 @@ def test_what_does_not_change_is_not_read_again(
     assert not watched.is_over
 
 
-def test_a_run_that_has_ended_is_told_once(waiting: tuple[Project, str]) -> None:
+def test_a_run_that_is_not_there_is_an_error(waiting: tuple[Project, str]) -> None:
     answer = ask(waiting[0], "watch", "nothing")
     assert (answer.code, answer.stdout) == (1, "")
     assert "no run matches 'nothing'" in answer.stderr

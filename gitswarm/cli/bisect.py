@@ -60,7 +60,7 @@ def bisect(
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """What the command said of a step; None: of the code before the first one."""
+    """The command's verdict on a step; None: on the code before the first one."""
 
     step: StepRecord | None
     exit_code: int
@@ -76,7 +76,7 @@ class _Tests:
 
     def judge(self, folder: Path, step: StepRecord | None) -> Verdict:
         """
-        :raises SwarmError: the command cannot be started, or was ended by a signal: that says nothing of the code.
+        :raises SwarmError: the command cannot be started, or was ended by a signal: that is no verdict on the code.
         """
         name = _name(step)
         if sys.stderr.isatty():
@@ -111,8 +111,8 @@ def _show(opened: Opened, tests: _Tests, suspects: Sequence[StepRecord]) -> None
         model = "" if step.model == "none" else f", {step.model}"
         out_lines(labelled_line("by", f"{step.execution.agent}, {step.engine}/{step.mode}{model}"))
         out_lines(labelled_line("summary", step.summary))
-        said = next((tail(each.output) for each in tests.done if each.step == step), [])
-        for number, line in enumerate(said):
+        output = next((tail(each.output) for each in tests.done if each.step == step), [])
+        for number, line in enumerate(output):
             out(f"  {'' if number else 'output':<9} {line}")
         advise(f"git swarm show {step.number} --run {run}")
         advise(f"git swarm rollback {step.number - 1} --run {run}   (to the code before it)")

@@ -97,13 +97,13 @@ def show_lines(repository: RepositoryReader, found: Sequence[Origin]) -> None:
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     number = len(str(len(found)))
     for origin, row in zip(found, rows, strict=True):
-        told = " ".join(padded(cell, room) for cell, room in zip(row, widths, strict=True) if room)
+        source = " ".join(padded(cell, room) for cell, room in zip(row, widths, strict=True) if room)
         text = harmless(origin.text.removesuffix("\r"))
-        out_verbatim(f"{origin.commit[:8]} ({told} {origin.line:>{number}}) {text}".rstrip())
+        out_verbatim(f"{origin.commit[:8]} ({source} {origin.line:>{number}}) {text}".rstrip())
 
 
 def _cells(origin: Origin, author: str, *, with_flow: bool) -> dict[str, str]:
-    """What is said of a line; of one that no run wrote, its author."""
+    """The columns of a line; of one that no run wrote, its author."""
     step = origin.step
     if step is None:
         return {_RUN: with_short_ids(origin.run or ""), _STEP: author or "?", _STATION: "", _MODEL: ""}
@@ -114,9 +114,9 @@ def _cells(origin: Origin, author: str, *, with_flow: bool) -> dict[str, str]:
 
 def _plain(origin: Origin) -> dict[str, JsonValue]:
     step = origin.step
-    told: dict[str, JsonValue] | None = None
+    fields: dict[str, JsonValue] | None = None
     if step is not None:
-        told = {
+        fields = {
             "commit": step.commit,
             "flow": step.flow,
             "step": step.step,
@@ -132,5 +132,5 @@ def _plain(origin: Origin) -> dict[str, JsonValue]:
         "commit": origin.commit,
         "run_id": origin.run,
         "landing": origin.landing,
-        "step": told,
+        "step": fields,
     }

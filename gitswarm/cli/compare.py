@@ -76,11 +76,12 @@ _ONLY_WHERE_DIFFERENT = ("task", "flows", "base", "model")
 
 
 def compare(
-    runs: Annotated[list[str], Argument(metavar="RUN", help="Two runs or more.")], as_json: JsonFlag = False
+    runs: Annotated[list[str] | None, Argument(metavar="RUN", help="Two runs or more.")] = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Runs side by side: code, tests, criteria, time, cost."""
     repository = reader_here()
-    layouts = list(dict.fromkeys(find_run(repository, run) for run in runs))
+    layouts = list(dict.fromkeys(find_run(repository, run) for run in runs or ()))
     if len(layouts) < 2:
         raise UsageError("it takes two runs", hint="git swarm list   (then: git swarm compare RUN RUN)")
     opened = [Opened(repository, layout, replay(repository, layout)) for layout in layouts]
@@ -105,7 +106,7 @@ def _show(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> No
     for first in range(0, len(names), most):
         some = names[first : first + most]
         wide = room // len(some) - _GAP
-        cells = [(name, *(shorten(cell, wide) for cell in told[first : first + most])) for name, told in rows]
+        cells = [(name, *(shorten(cell, wide) for cell in row[first : first + most])) for name, row in rows]
         if first:
             out()
         table(("", *some), cells)

@@ -69,18 +69,18 @@ def _done(opened: Opened, record: StepRecord) -> Line:
     execution = record.execution
     envelope = understood(opened, record, execution.envelope, json.loads)
     evidence = understood(opened, record, execution.evidence, json.loads)
-    told = [f"{step_outcome(record)}: {record.summary}"]
+    lines = [f"{step_outcome(record)}: {record.summary}"]
     for file in evidence.get("diff", {}).get("files") or ():
         counts = "binary" if file["insertions"] is None else f"+{file['insertions']} -{file['deletions']}"
-        told.append(f"{file['change']}: {file['path']} ({counts})")
+        lines.append(f"{file['change']}: {file['path']} ({counts})")
     for kind in ("observations", "concerns", "blockers", "artifacts"):
-        told += [f"{kind[:-1]}: {item}" for item in envelope.get(kind) or ()]
+        lines += [f"{kind[:-1]}: {item}" for item in envelope.get(kind) or ()]
     operation = evidence.get("operation") or {}
-    told += [
+    lines += [
         f"{name}: {value}" for name, value in operation.items() if isinstance(value, str | int | float) and value
     ]
     started = understood(opened, record, execution.receipt, timing).started_at
-    return {"timestamp": started, "role": execution.agent, "content": "\n".join(told)}
+    return {"timestamp": started, "role": execution.agent, "content": "\n".join(lines)}
 
 
 def _folded(opened: Opened, lines: Iterable[Line]) -> Iterator[str]:

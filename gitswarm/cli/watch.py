@@ -49,7 +49,7 @@ def watch(
         out_lines(line for run in watched.runs for line in run.head)
     else:
         pressed = ""
-        _tell(watched)
+        _print_steps(watched)
     for run in watched.runs:
         _advise(run)
     if pressed == _CTRL_C:
@@ -92,7 +92,7 @@ def _advise(run: WatchedRun) -> None:
         advise(run.found.hint)
 
 
-def _tell(watched: Watched) -> None:
+def _print_steps(watched: Watched) -> None:
     """Steps as they are begun and committed, until all runs have ended."""
     shown: dict[WatchedRun, int] = {}
     begun: set[tuple[str, str]] = set()

@@ -56,7 +56,7 @@ class ExecutingStep:
         return place(self.journal.flow, self.journal.step, self.journal.iteration)
 
     def catch_up(self) -> bool:
-        """Reads what its journal has more; whether it tells what was used."""
+        """Reads what its journal has more; whether its usage is in that."""
         more = _behind(self.journal.path, self.read)
         self.read += len(more)
         has_usage = False
@@ -100,7 +100,7 @@ class WatchedRun:
         now = stamp(self._repository, self.layout)
         if now == self._stamp:
             return
-        is_same = self._stamp is not None and _heart(now) == _heart(self._stamp)
+        is_same = self._stamp is not None and _without_growth(now) == _without_growth(self._stamp)
         self._stamp = now
         used = [step.catch_up() for step in self.executing]
         if not is_same or any(used):
@@ -176,7 +176,7 @@ class WatchedRun:
         return self._drawn[1]
 
 
-def _heart(found: Stamp) -> object:
+def _without_growth(found: Stamp) -> object:
     """Who executes it, its refs, and which journals there are, without what is added to them."""
     owner, files = found
     return owner, [each[:1] if each[0].endswith(".jsonl") else each for each in files]

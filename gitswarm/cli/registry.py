@@ -114,7 +114,7 @@ ROOT = Group(
         ),
         "watch": Command(
             "watch:watch",
-            "Runs while they are executed; q leaves, and they go on.",
+            "Runs while they are executed; q quits, they continue.",
             words="run",
         ),
         "transcript": Command(

@@ -38,7 +38,7 @@ def watch(
         list[str] | None, Argument(metavar="RUN", help="Runs; else all that are executed now, or the newest.")
     ] = None,
 ) -> None:
-    """Runs while they are executed; q leaves, and they go on.
+    """Runs while they are executed; q quits, they continue.
 
     Steps, tool calls, tokens, cost and time; it ends when all runs have ended.
     """
@@ -86,7 +86,7 @@ class Watched:
 def _advise(run: WatchedRun) -> None:
     """What to type next."""
     if not run.is_over:
-        err(f"{run.layout.run_id} is executed on")
+        err(f"{run.layout.run_id} is still running")
         advise(f"git swarm watch {run.layout.run_id}")
     elif not run.lost:
         advise(run.found.hint)
@@ -144,7 +144,7 @@ def screen_lines(runs: Sequence[WatchedRun], height: int) -> list[str]:
         lines += ([""] if index else []) + run.lines(max(room // len(live), 2))
     width = terminal_width()
     return [
-        _cut(with_short_ids(harmless(line)), width) for line in (*lines[: height - 1], "q leaves; the runs go on")
+        _cut(with_short_ids(harmless(line)), width) for line in (*lines[: height - 1], "q quits; the runs continue")
     ]
 
 

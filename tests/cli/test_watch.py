@@ -104,8 +104,8 @@ def test_a_key_ends_the_look_and_not_the_run(waiting: tuple[Project, str], key: 
     )
     assert lines[2].startswith("▸ talk/write@1  ")
     assert [line.strip().partition(" ")[2].strip() for line in lines[-3:-1]] == ["", f"Bash {GATE}"]
-    assert lines[-1] == "q leaves; the runs go on"
-    assert after.splitlines()[1:] == [f"{run[-6:]} is executed on", f"hint: git swarm watch {run[-6:]}"]
+    assert lines[-1] == "q quits; the runs continue"
+    assert after.splitlines()[1:] == [f"{run[-6:]} is still running", f"hint: git swarm watch {run[-6:]}"]
     assert project.json("status", run)["state"] == "running"
 
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
 
 from gitswarm.engines.base import EngineAccess
@@ -16,7 +15,7 @@ from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record
 from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.limits import BudgetRules
-from gitswarm.records.policy import NetworkRule, PolicyRules, SandboxRule, plain_switch
+from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
     ClaudeSettings,
@@ -28,33 +27,20 @@ from gitswarm.records.run_spec import (
     TestSuite,
 )
 from gitswarm.records.secrets import SecretRules
+from gitswarm.settings_personal import TEAM_FILE, parsed_value, put_personal
 from gitswarm.specs.context import Profile
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.library import KNOWN_COMMANDS
 from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, plain_message, validate
 
-CONFIG_FILE = ".swarm/config.yaml"
+CONFIG_FILE = TEAM_FILE
 
 _ENGINES = {"claude": "claude-step", "gemini": "gemini-step"}
 _STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
 _PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
 _OF_CLAUDE = ("ANTHROPIC_", "CLAUDE_")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
-_SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profile")}
-"""`git config swarm.worktreeDir` reads better than `swarm.worktree.dir`; both work."""
-
-
-_ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
-_TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
-_LAID_OVER = (("engines", "claude", "env"),)
-_STRICTER = (("deploy", "require_signature"),)
-_SMALLER = tuple(("budget", name) for name in BudgetRules.model_fields)
-_ORDERED = {("policy", "sandbox"): get_args(SandboxRule), ("policy", "network"): get_args(NetworkRule)}
-"""Values from loose to strict: a person's never loosens what the team wrote."""
-_FORGE = ("review", "forge")
-_HOSTS = ("policy", "allow_hosts")
-"""A person's, where the team wrote none."""
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 
 
 def _mode_of(*known: str) -> AfterValidator:
@@ -201,7 +187,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
         if "context" in merged:
             merged = {**merged, "context": _profile_alone(merged["context"])}
     for name, value in git_config.items():
-        _put_personal(merged, name, _value(name, value))
+        put_personal(Config, merged, name, parsed_value(name, value))
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
@@ -235,7 +221,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
             raise UsageError(what, hint="git swarm start FLOW --engine claude-step")
         claude, gemini = config.engines.claude, config.engines.gemini
         configured = claude.mode if engine == "claude-step" else gemini.mode
-        mode = mode_said or _mode_from_env(engine, env) or configured or "stub"
+        mode = mode_said or mode_from_env(engine, env) or configured or "stub"
         model = _STUB_MODELS[engine] if mode == "stub" else said.model
         return EngineChoice(
             engine=engine,
@@ -285,7 +271,7 @@ def _filled_in(name: str, value: str, env: Mapping[str, str]) -> str:
             raise UsageError(what, hint=f"export {found[1]}=…")
         return env[found[1]]
 
-    return _VARIABLE.sub(variable, value)
+    return VARIABLE.sub(variable, value)
 
 
 def _refuse_written_keys(source: YamlSource, config: Config) -> None:
@@ -293,7 +279,7 @@ def _refuse_written_keys(source: YamlSource, config: Config) -> None:
     :raises SpecError: a key stands in a file that is committed.
     """
     for name, value in config.engines.claude.env.items():
-        if _KEY_NAME.search(name) and not _VARIABLE.search(value):
+        if KEY_NAME.search(name) and not VARIABLE.search(value):
             what = f"engines.claude.env.{name}: a key does not belong in a committed file"
             raise SpecError(
                 [source.problem(("engines", "claude", "env", name), what)],
@@ -309,90 +295,8 @@ def worktree_folder(config: Config, home: Path) -> Path | None:
     return home / folder[2:] if folder.startswith("~/") else Path(folder)
 
 
-def _mode_from_env(engine: str, env: Mapping[str, str]) -> str | None:
+def mode_from_env(engine: str, env: Mapping[str, str]) -> str | None:
     if engine == "claude-step":
         return env.get("SWARM_CLAUDE_STEP_ENGINE_MODE") or None
     stub = env.get("SWARM_GEMINI_STUB")
     return {"0": "cli", "1": "stub"}.get(stub) if stub else None
-
-
-def _value(name: str, text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        said = str(error).splitlines()[0]
-        raise SpecError([f"git config: {name}: not a value: {said}"], hint=f"git config --unset {name}") from error
-
-
-def _path_of(name: str) -> tuple[str, ...]:
-    """`swarm.engines.claude.mode` or `swarm.worktreeDir` as a path of config keys.
-
-    git lower-cases the last part, so names are compared without case and underscores.
-    """
-    parts = name.split(".")[1:]
-    if len(parts) == 1 and parts[0].lower() in _SHORT_KEYS:
-        return _SHORT_KEYS[parts[0].lower()]
-    path: list[str] = []
-    model: Any = Config
-    for part in parts:
-        known = [] if model is None else [field.alias or key for key, field in model.model_fields.items()]
-        match = next((key for key in known if key.replace("_", "") == part.lower().replace("_", "")), None)
-        if match is None and model is not None:
-            near = did_you_mean(part, known)
-            raise SpecError([f"git config: unknown key '{name}'{near}"], hint=f"git config --unset {name}")
-        path.append(match or part)
-        field = model.model_fields.get(match) if model is not None else None
-        annotation = field.annotation if field else None
-        model = annotation if isinstance(annotation, type) and issubclass(annotation, Record) else None
-    return tuple(path)
-
-
-def _put_personal(merged: dict[str, Any], name: str, value: Any) -> None:
-    """What a person configured goes before what the team did; where safety is at stake it only adds to it.
-
-    :raises SpecError: the key is the team's alone.
-    """
-    path = _path_of(name)
-    if (
-        path in _TEAM_ONLY
-        or (path == _HOSTS and _HOSTS[1] in _get(merged, path[:1]))
-        or (path == _FORGE and value not in ("none", _get(merged, path[:1]).get(path[1], "none")))
-    ):
-        raise SpecError(
-            [f"git config: '{name}' would loosen what the team agreed on"],
-            hint=f"git config --unset {name}   (the place for it is {CONFIG_FILE})",
-        )
-    if path in _ADDED_UP:
-        team = merged.get(path[0], {}).get(path[1], [])
-        value = [*team, *(value if isinstance(value, list) else [value])]
-    if path in _LAID_OVER and isinstance(value, dict):
-        value = {**_get(merged, path), **value}
-    if path in _STRICTER:
-        value = value or merged.get(path[0], {}).get(path[1], False)
-    if path in _SMALLER:
-        try:
-            value = BudgetRules.smaller(path[-1], value, _get(merged, path[:1]).get(path[-1]))
-        except ValidationError as error:
-            what = f"git config: {name}: {plain_message(error.errors()[0])}"
-            raise SpecError([what], hint=f"git config --unset {name}") from error
-    if path in _ORDERED:
-        value = _stricter(_ORDERED[path], plain_switch(value), _get(merged, path[:1]).get(path[1]))
-    _put(merged, path, value)
-
-
-def _stricter(known: tuple[str, ...], said: Any, team: Any) -> Any:
-    team = plain_switch(team)
-    return team if said in known and team in known and known.index(team) > known.index(said) else said
-
-
-def _get(merged: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    found: Any = merged
-    for key in path:
-        found = found.get(key, {}) if isinstance(found, dict) else {}
-    return found if isinstance(found, dict) else {}
-
-
-def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for key in path[:-1]:
-        target = target.setdefault(key, {})
-    target[path[-1]] = value

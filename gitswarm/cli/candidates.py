@@ -71,6 +71,10 @@ def _names(kind: str, before: list[str]) -> list[str]:
             return _specs("stations" if kind == "station" else "")
     except OSError:
         return []
+    if kind == "key":
+        from gitswarm.cli.config_keys import KEYS
+
+        return [] if any(not word.startswith("-") for word in before) else list(KEYS)
     return list(_FIXED.get(kind, ()))
 
 

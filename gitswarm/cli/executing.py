@@ -275,7 +275,7 @@ def explain_rehearsal(repository: Repository, state: RunState) -> None:
     lines = [
         *([f"  claude    {claude}"] if claude else command_lines("install", INSTALL_CLAUDE)),
         *command_lines("for real", f"git swarm start {' '.join(spec.flows)} --mode cli -m 'TASK'"),
-        *command_lines("always", "git config swarm.engines.claude.mode cli"),
+        *command_lines("always", "git swarm config engines.claude.mode cli"),
         *told("", f"STUB MODE, a rehearsal: no model was asked, the result {may}", sys.stderr),
     ]
     for line in lines:

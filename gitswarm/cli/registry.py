@@ -230,6 +230,12 @@ ROOT = Group(
             "Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that repairs it.",
             "--fix --json",
         ),
+        "config": Command(
+            "config:config",
+            "List what is configured, print a key, or set one, for yourself or the team.",
+            "--team --global --unset --json",
+            words="key",
+        ),
         "init": Command(
             "init:init",
             "Guard this repository: no push of a run's commits before it landed.",

@@ -45,6 +45,7 @@ READING = [
     "wisdom list",
     "wisdom show WP-001",
     "completion bash",
+    "config",
 ]
 WRITING = [
     "start two --allow-stub --until one --script SCRIPT",

@@ -1,0 +1,157 @@
+"""`config`: what is configured and where, and other values for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Annotated
+
+from gitswarm.cli.arguments import Argument, Option
+from gitswarm.cli.console import err, out, out_json, out_lines, table
+from gitswarm.cli.here import read_text, repository_here
+from gitswarm.cli.lines import next_lines
+from gitswarm.cli.opened import JsonFlag
+from gitswarm.errors import NotFoundError, SwarmError, UsageError
+from gitswarm.git.repository import Repository
+from gitswarm.runner.by_agent import refuse_agent
+from gitswarm.settings import CONFIG_FILE
+from gitswarm.settings_values import (
+    Setting,
+    find_key,
+    set_personal,
+    setting,
+    settings,
+    unset_personal,
+    with_team_value,
+    without_secrets,
+)
+
+_PREFIX = "swarm."
+_OVER_YOURS = {"team": "the team's is as strict, and counts", "environment": "a variable of the environment counts"}
+
+
+def config(
+    key: Annotated[str | None, Argument(metavar="KEY", help="As in the list; without one, the list.")] = None,
+    value: Annotated[str | None, Argument(metavar="VALUE", help="YAML on one line: cli, 5, '[a, b]'.")] = None,
+    team: Annotated[bool, Option("--team", help=f"Write {CONFIG_FILE}, for everybody, not git config.")] = False,
+    everywhere: Annotated[bool, Option("--global", help="In your git config of all repositories.")] = False,
+    unset: Annotated[bool, Option("--unset", help="Take the value away.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List what is configured, print a key, or set one, for yourself or the team."""
+    if (unset or team or everywhere) and (key is None or unset == (value is not None)):
+        wanted = "--unset KEY" if unset else "KEY VALUE"
+        raise UsageError(f"that needs {wanted}", hint=f"git swarm config {wanted}")
+    if team and everywhere:
+        raise UsageError("--team and --global are two places", hint="leave one of them out")
+    repository = repository_here()
+    if key is None:
+        _list(repository, as_json=as_json)
+        return
+    path = find_key(key)
+    if value is None and not unset:
+        found = setting(path, *_sources(repository))
+        if as_json:
+            out_json(found.to_json())
+        else:
+            out(_shown(found))
+        return
+    refuse_agent(os.environ, "config", repository.common_dir)
+    if team:
+        told = _write_team(repository, path, value)
+    else:
+        told = _write_personal(repository, path, value, ["--global"] if everywhere else [])
+    if as_json:
+        out_json(_now(path).to_json())
+    else:
+        out_lines(told)
+
+
+def _sources(repository: Repository) -> tuple[str | None, dict[str, str], dict[str, str]]:
+    """The team's file of HEAD, the person's entries, the environment: what a run started here would have."""
+    return _committed(repository), repository.config(_PREFIX), dict(os.environ)
+
+
+def _committed(repository: Repository) -> str | None:
+    try:
+        tree = repository.objects.commit(repository.resolve("HEAD")).tree
+    except NotFoundError:  # no commit yet
+        return None
+    content = repository.objects.file(tree, CONFIG_FILE)
+    return content.decode(errors="replace") if content is not None else None
+
+
+def _list(repository: Repository, *, as_json: bool) -> None:
+    team, personal, env = _sources(repository)
+    found = [without_secrets(each) for each in settings(team, personal, env)]
+    if as_json:
+        out_json([each.to_json() for each in found])
+        return
+    table(["key", "value", "from"], [[each.key, _shown(each), each.origin] for each in found], stretch=1)
+    path = repository.checkout / CONFIG_FILE if repository.checkout is not None else None
+    if path is not None and path.is_file() and read_text(str(path)) != (team or ""):
+        err(f"note: {CONFIG_FILE} has changes that are not committed: no run sees them")
+
+
+def _shown(found: Setting) -> str:
+    return found.value if isinstance(found.value, str) else json.dumps(found.value, ensure_ascii=False)
+
+
+def _write_personal(repository: Repository, path: tuple[str, ...], value: str | None, where: list[str]) -> list[str]:
+    """What is to be told."""
+    personal = repository.config(_PREFIX)
+    change = (
+        unset_personal(path, personal)
+        if value is None
+        else set_personal(path, value, _committed(repository), personal)
+    )
+    for name in change.removed:
+        _forget(repository, name, where)
+    if change.name:
+        repository.git.output("config", *where, "--replace-all", change.name, change.value)
+    now = _now(path)
+    told = [f"{now.key}: {_shown(now)} ({now.origin})"]
+    if value is not None and "git config" not in now.origin:
+        told.append(f"note: {_OVER_YOURS.get(now.origin, 'it is the same as before')}")
+    return told if value is None else [*told, *next_lines("undo       ", f"git swarm config --unset {now.key}")]
+
+
+def _now(path: tuple[str, ...]) -> Setting:
+    """With git's configuration as it is after a change."""
+    try:
+        return without_secrets(setting(path, *_sources(repository_here())))
+    except NotFoundError:  # an entry of a mapping, which is gone
+        return Setting(".".join(path), None, "default")
+
+
+def _forget(repository: Repository, name: str, where: list[str]) -> None:
+    """
+    :raises SwarmError: another file than the one that is to be changed sets it.
+    """
+    if repository.git.run("config", *where, "--unset-all", name).returncode != 0:
+        told = repository.git.run("config", "--show-origin", "--get", name).stdout.decode(errors="replace")
+        place = told.partition("\t")[0].removeprefix("file:")
+        other = "" if where else "--global "
+        raise SwarmError(f"{name} is set in {place or 'another file'}", hint=f"git config {other}--unset {name}")
+
+
+def _write_team(repository: Repository, path: tuple[str, ...], value: str | None) -> list[str]:
+    """What is to be told.
+
+    :raises SwarmError: we stand in a run's worktree, or in no working tree.
+    """
+    key = ".".join(path)
+    if repository.checkout is None or (repository.checkout_git_dir / "swarm-branch").exists():
+        raise SwarmError(
+            f"{CONFIG_FILE} is written in a checkout of yours, not here",
+            hint=f"cd {shlex.quote(str(repository.main_folder))} && git swarm config --team {key} VALUE",
+        )
+    file = repository.checkout / CONFIG_FILE
+    new = with_team_value(read_text(str(file)) if file.is_file() else None, path, value)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(new, encoding="utf-8")
+    return [
+        f"{CONFIG_FILE}: {key} {'is gone' if value is None else f'is {value}'}; it counts once it is committed",
+        *next_lines("next       ", f"git add {CONFIG_FILE} && git commit -m '{key}'"),
+    ]

@@ -1,0 +1,146 @@
+"""A person's configuration, `git config swarm.*`: its keys, and how its values go over the team's."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import yaml
+from pydantic import ValidationError
+
+from gitswarm.errors import SpecError
+from gitswarm.records.base import Record
+from gitswarm.records.limits import BudgetRules
+from gitswarm.records.policy import NetworkRule, SandboxRule, plain_switch
+from gitswarm.specs.yaml_source import did_you_mean, plain_message
+
+TEAM_FILE = ".swarm/config.yaml"
+
+_SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profile")}
+"""`git config swarm.worktreeDir` reads better than `swarm.worktree.dir`; both work."""
+
+
+ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
+_TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
+LAID_OVER = (("engines", "claude", "env"),)
+_STRICTER = (("deploy", "require_signature"),)
+_SMALLER = tuple(("budget", name) for name in BudgetRules.model_fields)
+_ORDERED = {("policy", "sandbox"): get_args(SandboxRule), ("policy", "network"): get_args(NetworkRule)}
+"""Values from loose to strict: a person's never loosens what the team wrote."""
+_FORGE = ("review", "forge")
+_HOSTS = ("policy", "allow_hosts")
+"""A person's, where the team wrote none."""
+
+
+class UnknownKeyError(Exception):
+    """No key of configuration; `known` could stand in the place of `part`."""
+
+    def __init__(self, part: str, known: list[str]) -> None:
+        super().__init__(part)
+        self.part = part
+        self.known = known
+
+
+def parsed_value(name: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        said = str(error).splitlines()[0]
+        raise SpecError([f"git config: {name}: not a value: {said}"], hint=f"git config --unset {name}") from error
+
+
+def key_path(model: type[Record], key: str) -> tuple[str, ...]:
+    """`engines.claude.mode` or `worktreeDir` as a path of config keys.
+
+    git lower-cases the last part, so names are compared without case and underscores.
+
+    :raises UnknownKeyError: there is no such key.
+    """
+    parts = key.split(".")
+    if len(parts) == 1 and parts[0].lower() in _SHORT_KEYS:
+        return _SHORT_KEYS[parts[0].lower()]
+    path: list[str] = []
+    here: type[Record] | None = model
+    for part in parts:
+        if here is None:
+            path.append(part)
+            continue
+        known = {field.alias or name: field for name, field in here.model_fields.items()}
+        match = next((name for name in known if _plain(name) == _plain(part)), None)
+        if match is None:
+            raise UnknownKeyError(part, list(known))
+        path.append(match)
+        here = _section(known[match].annotation)
+    return tuple(path)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def known_keys(model: type[Record]) -> list[tuple[str, ...]]:
+    """The path of every key, in the order of the models; a mapping counts as one."""
+    found: list[tuple[str, ...]] = []
+    for name, field in model.model_fields.items():
+        section = _section(field.annotation)
+        key = field.alias or name
+        found += [(key,)] if section is None else [(key, *below) for below in known_keys(section)]
+    return found
+
+
+def _section(annotation: object) -> type[Record] | None:
+    return annotation if isinstance(annotation, type) and issubclass(annotation, Record) else None
+
+
+def put_personal(model: type[Record], merged: dict[str, Any], name: str, value: Any) -> None:
+    """What a person configured goes before what the team did; where safety is at stake it only adds to it.
+
+    :raises SpecError: there is no such key, or it is the team's alone.
+    """
+    try:
+        path = key_path(model, name.partition(".")[2])
+    except UnknownKeyError as error:
+        near = did_you_mean(error.part, error.known)
+        raise SpecError([f"git config: unknown key '{name}'{near}"], hint=f"git config --unset {name}") from error
+    if (
+        path in _TEAM_ONLY
+        or (path == _HOSTS and _HOSTS[1] in _get(merged, path[:1]))
+        or (path == _FORGE and value not in ("none", _get(merged, path[:1]).get(path[1], "none")))
+    ):
+        raise SpecError(
+            [f"git config: '{name}' would loosen what the team agreed on"],
+            hint=f"git config --unset {name}   (the place for it is {TEAM_FILE})",
+        )
+    if path in ADDED_UP:
+        team = merged.get(path[0], {}).get(path[1], [])
+        value = [*team, *(value if isinstance(value, list) else [value])]
+    if path in LAID_OVER and isinstance(value, dict):
+        value = {**_get(merged, path), **value}
+    if path in _STRICTER:
+        value = value or merged.get(path[0], {}).get(path[1], False)
+    if path in _SMALLER:
+        try:
+            value = BudgetRules.smaller(path[-1], value, _get(merged, path[:1]).get(path[-1]))
+        except ValidationError as error:
+            what = f"git config: {name}: {plain_message(error.errors()[0])}"
+            raise SpecError([what], hint=f"git config --unset {name}") from error
+    if path in _ORDERED:
+        value = _stricter(_ORDERED[path], plain_switch(value), _get(merged, path[:1]).get(path[1]))
+    _put(merged, path, value)
+
+
+def _stricter(known: tuple[str, ...], said: Any, team: Any) -> Any:
+    team = plain_switch(team)
+    return team if said in known and team in known and known.index(team) > known.index(said) else said
+
+
+def _get(merged: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    found: Any = merged
+    for key in path:
+        found = found.get(key, {}) if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        target = target.setdefault(key, {})
+    target[path[-1]] = value

@@ -1,0 +1,241 @@
+"""Keys of configuration one by one: what each is and where that comes from, and another value for it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gitswarm.errors import NotFoundError, SpecError
+from gitswarm.settings import CONFIG_FILE, KEY_NAME, VARIABLE, Config, load_config, mode_from_env
+from gitswarm.settings_personal import ADDED_UP, LAID_OVER, UnknownKeyError, key_path, known_keys, parsed_value
+from gitswarm.specs.yaml_entry import with_entry, without_entry
+from gitswarm.specs.yaml_source import did_you_mean, nearest, parse_yaml
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+Path = tuple[str, ...]
+
+_ENV = ("engines", "claude", "env")
+_MISSING = object()
+_NAME_IN_GIT = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A key with the value that a run started now would have. `origin`: `default`, `team` (`.swarm/config.yaml`),
+    `git config`, `team and git config` or `environment`."""
+
+    key: str
+    value: JsonValue
+    origin: str
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {"key": self.key, "value": self.value, "origin": self.origin}
+
+
+def find_key(key: str) -> Path:
+    """The path of a key as a person writes it: `engines.claude.mode`, `swarm.worktreeDir`, `engines.flows.gate`.
+
+    :raises NotFoundError: there is no such key.
+    """
+    try:
+        path = key_path(Config, key.removeprefix("swarm."))
+    except UnknownKeyError as error:
+        whole = nearest(key, [".".join(each) for each in known_keys(Config)])
+        near = f" (did you mean '{whole}'?)" if whole else did_you_mean(error.part, error.known)
+        raise NotFoundError(f"there is no key '{key}'{near}", hint="git swarm config") from error
+    if path in _sections():
+        below = ", ".join(".".join(each) for each in known_keys(Config) if each[: len(path)] == path)
+        raise NotFoundError(f"'{key}' is a section: {below}", hint="git swarm config")
+    return path
+
+
+def _sections() -> set[Path]:
+    return {each[:length] for each in known_keys(Config) for length in range(1, len(each))}
+
+
+def settings(team: str | None, personal: Mapping[str, str], env: Mapping[str, str]) -> list[Setting]:
+    """Every key.
+
+    :param team: text of `.swarm/config.yaml`.
+    :param personal: entries of git's configuration below `swarm.`.
+    :raises SpecError: the configuration is wrong.
+    """
+    return [setting(path, team, personal, env) for path in known_keys(Config)]
+
+
+def setting(path: Path, team: str | None, personal: Mapping[str, str], env: Mapping[str, str]) -> Setting:
+    """
+    :param path: of a key, or of an entry of one that is a mapping.
+    :raises NotFoundError: there is no such entry.
+    """
+    key = ".".join(path)
+    value = _at(load_config(team, personal), path)
+    by_env = _from_environment(path, env)
+    if by_env is not None:
+        return Setting(key, by_env, "environment")
+    written = _is_written(team, path)
+    if value is _MISSING:
+        raise NotFoundError(f"{key} is not set", hint=f"git swarm config {key} VALUE")
+    if value != _at(load_config(team, {}), path) or (_names(path, personal) and not written):
+        both = written and path in ADDED_UP + LAID_OVER
+        return Setting(key, value, "team and git config" if both else "git config")
+    return Setting(key, value, "team" if written else "default")
+
+
+def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:
+    if path == ("engines", "claude", "mode"):
+        return mode_from_env("claude-step", env)
+    if path == ("engines", "gemini", "mode"):
+        return mode_from_env("gemini-step", env)
+    return env.get("SWARM_CLAUDE_CLI") or None if path == ("engines", "claude", "cli") else None
+
+
+def _at(config: Config, path: Path) -> Any:
+    """`_MISSING`: a mapping has no such entry."""
+    found: Any = config.model_dump(mode="json", by_alias=True)
+    for part in path:
+        if not isinstance(found, dict) or part not in found:
+            return _MISSING
+        found = found[part]
+    return found
+
+
+def _is_written(team: str | None, path: Path) -> bool:
+    found = parse_yaml(CONFIG_FILE, team).data if team else None
+    for part in path:
+        if isinstance(found, str) and path == ("context", "profile"):
+            return True
+        if not isinstance(found, dict) or part not in found:
+            return False
+        found = found[part]
+    return True
+
+
+def without_secrets(found: Setting) -> Setting:
+    """Keys of a provider that a person wrote into git's configuration are shown to nobody."""
+    path = tuple(found.key.split("."))
+    if path == _ENV and isinstance(found.value, dict):
+        return replace(found, value={name: _masked(name, value) for name, value in found.value.items()})
+    return replace(found, value=_masked(path[-1], found.value)) if path[:3] == _ENV else found
+
+
+def _masked(name: str, value: JsonValue) -> JsonValue:
+    return "***" if KEY_NAME.search(name) and not VARIABLE.search(str(value)) else value
+
+
+@dataclass(frozen=True, slots=True)
+class PersonalChange:
+    """What is to be done in git's configuration: entries that go, and one that comes."""
+
+    removed: tuple[str, ...]
+    name: str = ""
+    value: str = ""
+
+
+def set_personal(path: Path, text: str, team: str | None, personal: Mapping[str, str]) -> PersonalChange:
+    """
+    :raises SpecError: the value is not one for this key, or it would loosen what the team wrote.
+    """
+    old = _names(path, personal)
+    if path in known_keys(Config) or _NAME_IN_GIT.fullmatch(path[-1]):
+        name = _name_in_git(path)
+        return PersonalChange(tuple(each for each in old if each != name), name, _fitting(name, text, team))
+    # Names with capitals or underscores are no names for git: the whole mapping is one value.
+    whole = path[:-1]
+    name = _name_in_git(whole)
+    merged = {**(parsed_value(name, personal.get(_lower(name), "{}")) or {}), path[-1]: parsed_value(name, text)}
+    return PersonalChange((), name, _fitting(name, json.dumps(merged), team))
+
+
+def unset_personal(path: Path, personal: Mapping[str, str]) -> PersonalChange:
+    """
+    :raises NotFoundError: it is not set.
+    """
+    names = _names(path, personal)
+    if names:
+        return PersonalChange(tuple(names))
+    name = _name_in_git(path[:-1]) if path not in known_keys(Config) else ""
+    merged = parsed_value(name, personal.get(_lower(name), "{}")) if name else None
+    if not isinstance(merged, dict) or path[-1] not in merged:
+        raise NotFoundError(f"git config does not set {'.'.join(path)}", hint=f"git swarm config {'.'.join(path)}")
+    del merged[path[-1]]
+    return PersonalChange((), name, json.dumps(merged)) if merged else PersonalChange((name,))
+
+
+def _fitting(name: str, text: str, team: str | None) -> str:
+    """The text as it is to be stored: quoted where YAML takes a text for something else.
+
+    :raises SpecError: it does not fit.
+    """
+    try:
+        load_config(team, {name: text})
+    except SpecError as error:
+        quoted = json.dumps(text)
+        try:
+            load_config(team, {name: quoted})
+        except SpecError:
+            raise SpecError(error.problems, hint="git swarm config   (keys and their values)") from error
+        return quoted
+    return text
+
+
+def _name_in_git(path: Path) -> str:
+    first, *rest = path[-1].split("_")
+    return ".".join(("swarm", *path[:-1], first + "".join(word.capitalize() for word in rest)))
+
+
+def _lower(name: str) -> str:
+    """As git lists it: the last part without capitals."""
+    head, _dot, last = name.rpartition(".")
+    return f"{head}.{last.lower()}"
+
+
+def _names(path: Path, personal: Mapping[str, str]) -> list[str]:
+    """Entries of git's configuration that are about a key, or something in it."""
+    found = []
+    for name in personal:
+        try:
+            own = key_path(Config, name.partition(".")[2])
+        except UnknownKeyError:
+            continue
+        if own[: len(path)] == path:
+            found.append(name)
+    return found
+
+
+def with_team_value(text: str | None, path: Path, value: str | None) -> str:
+    """The text of `.swarm/config.yaml` with another value for a key; comments, order and layout stay.
+
+    :param value: YAML; None: the key goes.
+    :raises SpecError: the text would not be valid.
+    :raises NotFoundError: the key that is to go is not there.
+    """
+    old = text or ""
+    written = parse_yaml(CONFIG_FILE, old).data or {}
+    if isinstance(written.get("context"), str) and path[0] == "context":
+        old = with_entry(old, ("context",), {"profile": written["context"]})
+    if value is None:
+        return _valid(without_entry(old, path))
+    given = parsed_value(".".join(path), value)
+    try:
+        return _valid(with_entry(old, path, given))
+    except SpecError:
+        # `echo a: b` is a mapping to YAML, and a command to people.
+        if given != value:
+            with contextlib.suppress(SpecError):
+                return _valid(with_entry(old, path, value))
+        raise
+
+
+def _valid(text: str) -> str:
+    try:
+        load_config(text, {})
+    except SpecError as error:
+        raise SpecError(error.problems, hint="git swarm config   (nothing was written)") from error
+    return text

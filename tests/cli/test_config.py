@@ -1,0 +1,212 @@
+"""`config`: what is configured, where that comes from, and other values for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gitswarm.cli.candidates import candidates
+from gitswarm.cli.config_keys import KEYS
+from gitswarm.settings import CONFIG_FILE, Config, load_config
+from gitswarm.settings_personal import known_keys
+from gitswarm.settings_values import with_team_value
+from gitswarm.specs.yaml_entry import with_entry, without_entry
+from tests.conftest import Project
+from tests.projects import ask, new_project
+from tests.tables import table
+
+TEAM = """\
+# How we work
+engines:
+  default: claude-step   # not gemini
+  claude: {mode: cli, provider: anthropic}   # on one line
+
+# What is typed
+commands:
+  test: "make test"      # quoted
+
+policy:
+  deny:
+    - npm publish
+    # and
+    - rm
+# Last
+context: lean
+"""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = new_project(tmp_path_factory.mktemp("config"))
+    made.commit({CONFIG_FILE: TEAM}, "the team's configuration")
+    return made
+
+
+@pytest.fixture
+def project(shared: Project) -> Iterator[Project]:
+    file = shared.root / ".git/config"
+    before = file.read_bytes()
+    yield shared
+    file.write_bytes(before)
+    shared.git("checkout", "--quiet", "--", ".")
+
+
+def value(project: Project, key: str) -> tuple[object, object]:
+    found = project.json("config", key)
+    return found["value"], found["origin"]
+
+
+def test_the_list_has_every_key_with_its_value_and_where_that_comes_from(project: Project) -> None:
+    project.swarm("config", "budget.max_cost_usd", "5")
+    project.swarm("config", "policy.deny", "[git bisect]")
+    found = {each["key"]: (each["value"], each["origin"]) for each in project.json("config")}
+    assert tuple(found) == KEYS
+    assert found["commands.test"] == ("make test", "team")
+    assert found["budget.max_cost_usd"] == (5.0, "git config")
+    assert found["policy.deny"] == (["npm publish", "rm", "git bisect"], "team and git config")
+    assert found["context.profile"] == ("lean", "team")
+    assert found["deploy.strategy"] == ("squash", "default")
+    lines = project.swarm("config").stdout.splitlines()
+    assert lines[0].split() == ["key", "value", "from"]
+    assert any(line.split() == ["budget.max_cost_usd", "5.0", "git", "config"] for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_key_is_printed_as_it_is_and_known_by_other_spellings(project: Project) -> None:
+    spellings = ("commands.test", "swarm.commands.test", "Commands.Test")
+    assert {project.swarm("config", each).stdout for each in spellings} == {"make test\n"}
+    assert project.swarm("config", "budget.maxCostUsd").stdout == "null\n"
+
+
+def test_a_person_s_value_is_git_s_configuration_and_counts_for_runs(project: Project) -> None:
+    said = project.swarm("config", "engines.claude.mode", "sdk").stdout
+    assert said.splitlines() == [
+        "engines.claude.mode: sdk (git config)",
+        "undo       git swarm config --unset engines.claude.mode",
+    ]
+    assert project.git("config", "swarm.engines.claude.mode").strip() == "sdk"
+    entries = {"swarm.engines.claude.mode": "sdk"}
+    assert load_config(TEAM, entries).engines.claude.mode == "sdk"
+    project.swarm("config", "--unset", "engines.claude.mode")
+    assert value(project, "engines.claude.mode") == ("cli", "team")
+
+
+def test_a_text_that_yaml_takes_for_something_else_is_stored_as_a_text(project: Project) -> None:
+    project.swarm("config", "commands.lint", "echo a: b")
+    assert value(project, "commands.lint") == ("echo a: b", "git config")
+
+
+def test_entries_of_a_mapping_whatever_their_names(project: Project) -> None:
+    project.swarm("config", "engines.flows.gate", "gemini-step")
+    project.swarm("config", "engines.steps.run_tests", "gemini-step")
+    project.swarm("config", "engines.steps.lint", "claude-step")
+    assert value(project, "engines.flows.gate") == ("gemini-step", "git config")
+    assert value(project, "engines.steps.run_tests")[0] == "gemini-step"
+    project.swarm("config", "--unset", "engines.steps.run_tests")
+    assert ask(project, "config", "engines.steps.run_tests").code == 1
+    assert value(project, "engines.flows") == ({"gate": "gemini-step"}, "git config")
+
+
+def test_no_key_of_a_provider_is_shown(project: Project) -> None:
+    answer = project.swarm("config", "engines.claude.env.ANTHROPIC_API_KEY", "sk-ant-0123456789")
+    project.swarm("config", "engines.claude.env.ANTHROPIC_BASE_URL", "http://127.0.0.1:8080")
+    shown = answer.stdout + project.swarm("config").stdout + project.swarm("config", "--json").stdout
+    assert "sk-ant" not in shown
+    assert "127.0.0.1" in shown
+
+
+def test_an_entry_with_another_spelling_is_replaced_not_joined(project: Project) -> None:
+    project.git("config", "swarm.worktreeDir", "/old")
+    project.swarm("config", "worktree.dir", "/new")
+    assert project.git("config", "--get-regexp", "^swarm[.]worktree").split() == ["swarm.worktree.dir", "/new"]
+
+
+def test_a_value_that_the_team_s_is_stricter_than(project: Project) -> None:
+    project.commit({CONFIG_FILE: f"{TEAM}deploy: {{require_signature: true}}\n"}, "signed")
+    said = project.swarm("config", "deploy.require_signature", "false").stdout
+    assert said.splitlines()[:2] == [
+        "deploy.require_signature: true (team)",
+        "note: the team's is as strict, and counts",
+    ]
+    project.commit({CONFIG_FILE: TEAM}, "not signed")
+
+
+@table(
+    ("line", "said"),
+    [
+        (("engine.claude.mode", "cli"), "no key 'engine.claude.mode' (did you mean 'engines.claude.mode'?)"),
+        (("budgets",), "no key 'budgets'"),
+        (("budget",), "'budget' is a section: budget.max_cost_usd, budget.max_tokens"),
+        (("engines.claude.mode", "clli"), "there is no mode 'clli' (did you mean 'cli'?)"),
+        (("budget.max_cost_usd", "-1"), "greater than 0"),
+        (("policy.env", "[HOME]"), "would loosen what the team agreed on"),
+        (("--unset", "hub"), "git config does not set hub"),
+        (("--team", "--unset", "hub"), "'hub' is not set there"),
+        (("--team", "deploy.strategy", "mrge"), "did you mean 'merge'"),
+        (("--team", "engines.claude.env.API_KEY", "abc"), "a key does not belong in a committed file"),
+        (("--team", "hub"), "that needs KEY VALUE"),
+        (("--team", "--global", "hub", "x"), "two places"),
+    ],
+)
+def test_what_is_refused_is_written_nowhere(shared: Project, line: tuple[str, ...], said: str) -> None:
+    before = (shared.root / ".git/config").read_bytes(), (shared.root / CONFIG_FILE).read_bytes()
+    dashed = ("--", *line) if line[-1] == "-1" else line
+    answer = ask(shared, "config", *dashed)
+    assert answer.code in (1, 2)
+    assert said in " ".join(answer.stderr.split())
+    assert "hint: git swarm config" in answer.stderr or "hint: leave" in answer.stderr or "hint: API" in answer.stderr
+    assert before == ((shared.root / ".git/config").read_bytes(), (shared.root / CONFIG_FILE).read_bytes())
+
+
+def test_an_agent_sets_nothing(project: Project) -> None:
+    agent = replace(project, env={**project.env, "SWARM_STEP_OF": "run-20260101-000000-abcdef"})
+    answer = ask(agent, "config", "engines.claude.cli", "/tmp/evil")
+    assert (answer.code, answer.stderr.partition(":")[2][:24]) == (1, " an agent cannot config:")
+
+
+def test_the_team_s_file_is_written_and_counts_once_committed(project: Project) -> None:
+    said = project.swarm("config", "--team", "deploy.strategy", "merge").stdout
+    assert said.splitlines()[-1] == f"next       git add {CONFIG_FILE} && git commit -m 'deploy.strategy'"
+    assert value(project, "deploy.strategy") == ("squash", "default")
+    assert "not committed" in project.swarm("config").stderr
+    assert (project.root / CONFIG_FILE).read_text() == f"{TEAM}deploy:\n  strategy: merge\n"
+
+
+CHANGES: list[tuple[str, str | None, tuple[str, str]]] = [
+    ("engines.claude.mode", "sdk", ("{mode: cli,", "{mode: sdk,")),
+    ("engines.claude.cli", "/c", ("anthropic}", "anthropic, cli: /c}")),
+    ("engines.default", "gemini", ("claude-step  ", "gemini  ")),
+    ("commands.test", "x: y", ('"make test"', "'x: y'")),
+    ("commands.lint", "null", ("quoted\n", "quoted\n  lint: null\n")),
+    ("policy.deny", "[a]", ("\n    - npm publish\n    # and\n    - rm", " [a]")),
+    ("context.wisdom", "false", ("lean", "{profile: lean, wisdom: false}")),
+    ("engines.claude", None, ("  claude: {mode: cli, provider: anthropic}   # on one line\n", "")),
+    ("engines.claude.mode", None, ("{mode: cli, ", "{")),
+    ("commands.test", None, ('commands:\n  test: "make test"      # quoted\n', "")),
+    ("policy.deny", None, ("policy:\n  deny:\n    - npm publish\n    # and\n    - rm\n", "")),
+]
+
+
+@table(("key", "new", "change"), CHANGES)
+def test_all_else_in_the_team_s_file_stays_as_it_is(key: str, new: str | None, change: tuple[str, str]) -> None:
+    assert with_team_value(TEAM, tuple(key.split(".")), new) == TEAM.replace(*change)
+
+
+def test_a_file_with_nothing_but_comments_keeps_them() -> None:
+    assert with_team_value("# only this", ("hub",), "origin") == "# only this\nhub: origin\n"
+
+
+def test_a_file_that_cannot_be_changed_in_place_is_left_to_its_author() -> None:
+    anchored = "a: &x {b: 1}\nc: *x\n"
+    with pytest.raises(Exception, match="only a person can change"):
+        with_entry(anchored, ("a", "b"), 2)
+    assert without_entry(anchored, ("c",)) == "a: &x {b: 1}\n"
+
+
+def test_tab_offers_the_keys() -> None:
+    assert tuple(".".join(each) for each in known_keys(Config)) == KEYS
+    assert candidates(["config", "engines.claude.m"]) == ["engines.claude.mode"]
+    assert candidates(["config", "--team", "dur"]) == ["durability"]
+    assert candidates(["config", "durability", ""]) == []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, complain, err, out, out_lines
+from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
 from gitswarm.cli.editing import edited
 from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
 from gitswarm.cli.here import repository_here
-from gitswarm.cli.opened import RunArgument
+from gitswarm.cli.lines import next_lines
+from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.overview import way_home
@@ -29,6 +30,9 @@ from gitswarm.runner.landing.push import push_target
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.session import Session
 
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
 REFUSED = 1
 _PATHS_SHOWN = 20
 
@@ -38,6 +42,7 @@ def approve(
     reject: Annotated[bool, Option("--reject", help="Say no; -m tells why.")] = False,
     message: Annotated[str, Option("-m", "--message", help="A note that is kept with it.")] = "",
     accept: AcceptOption = None,
+    as_json: JsonFlag = False,
 ) -> None:
     """Approve the code that a run has now; only approved code lands."""
     if reject and not message.strip():
@@ -53,9 +58,11 @@ def approve(
             else approve_run(held.session, state, message, accept_of(accept))
         )
     if isinstance(said, Refused):
-        _refuse(said)
-        return
-    if reject:
+        _refuse(said, as_json=as_json)
+    if as_json:
+        way = "" if reject else way_home(repository, said.state)
+        out_json(_plain_approval(layout.run_id, said, "rejected" if reject else "approved", way))
+    elif reject:
         _tell_rejection(layout.run_id, said)
     else:
         _tell_approval(layout.run_id, said, way_home(repository, said.state))
@@ -75,6 +82,7 @@ def land(
         str, Option("-m", "--message", help="What the landed commit says; else the summaries of who made the change.")
     ] = "",
     edit: Annotated[bool, Option("--edit", "-e", help="Open your editor on that message.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
     repository = repository_here()
@@ -84,16 +92,26 @@ def land(
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         state = settled(held.session, held.state)
         if dry_run:
-            _tell_plan(layout.run_id, plan_land(held.session, state, wish), wish)
+            plan = plan_land(held.session, state, wish)
+            if isinstance(plan, Refused):
+                _refuse(plan, as_json=as_json)
+            elif as_json:
+                out_json(_plain_plan(layout.run_id, plan))
+            else:
+                _tell_plan(layout.run_id, plan, wish)
             return
         if edit:
             wish = _edited(held.session, state, wish)
         done = land_run(held.session, state, wish)
         if isinstance(done, Refused):
-            _refuse(done)
-            return
-        _tell_landing(layout.run_id, done)
-        _push(held.session, done)
+            _refuse(done, as_json=as_json)
+        pushed = _push(held.session, done)
+        if as_json:
+            out_json(_plain_landing(layout.run_id, done, pushed))
+        else:
+            _tell_landing(layout.run_id, done, pushed)
+        if isinstance(pushed, Refused):
+            _refuse(pushed)
 
 
 def _edited(session: Session, state: RunState, wish: Wish) -> Wish:
@@ -142,10 +160,50 @@ def _tell_subject(run: str, said: Approval, what: str) -> None:
         out("note       a stub or a script did this work, not a model")
 
 
-def _tell_plan(run: str, plan: Way | Landed | Refused, wish: Wish) -> None:
-    if isinstance(plan, Refused):
-        _refuse(plan)
-    elif isinstance(plan, Landed):
+def _plain_approval(run: str, said: Approval, word: str, way: str) -> dict[str, JsonValue]:
+    subject = said.subject
+    return {
+        "run_id": run,
+        "word": word,
+        "is_new": said.is_new,
+        "commit": said.commit,
+        "about": subject.tip,
+        "code": subject.code,
+        "base": subject.base,
+        "changes": subject.size,
+        "tests": subject.tests,
+        "cautions": [{"name": each.name, "text": each.text} for each in subject.cautions],
+        "concerns": [{"id": each.id, "blocking": each.blocking, "fact": each.fact} for each in subject.concerns],
+        "next": way or None,
+    }
+
+
+def _plain_plan(run: str, plan: Way | Landed) -> dict[str, JsonValue]:
+    if isinstance(plan, Landed):
+        return {"run_id": run, "dry_run": True, "would_land": False, "target": short(plan.target)}
+    return {
+        "run_id": run,
+        "dry_run": True,
+        "would_land": True,
+        "target": short(plan.target),
+        "strategy": str(plan.strategy),
+        "approved": plan.approval.about,
+    }
+
+
+def _plain_landing(run: str, done: Delivered, pushed: str | Refused | None) -> dict[str, JsonValue]:
+    return {
+        "run_id": run,
+        "is_new": done.is_new,
+        "commit": done.landed.commit,
+        "target": short(done.landed.target),
+        "reverted_by": done.reverted_by,
+        "pushed_to": pushed if isinstance(pushed, str) else None,
+    }
+
+
+def _tell_plan(run: str, plan: Way | Landed, wish: Wish) -> None:
+    if isinstance(plan, Landed):
         _tell_earlier(run, plan.landing.commit, plan.target, plan.landing.reverted_by)
     else:
         out(f"{run} would land on {short(plan.target)} ({plan.strategy})")
@@ -160,12 +218,16 @@ def _options(wish: Wish) -> str:
     return "".join([*given, " --trust-hooks" if wish.trust_hooks else ""])
 
 
-def _tell_landing(run: str, done: Delivered) -> None:
+def _tell_landing(run: str, done: Delivered, pushed: str | Refused | None) -> None:
     if not done.is_new:
         _tell_earlier(run, done.landed.commit, done.landed.target, done.reverted_by)
-        return
-    out(f"{run} {done.summary}")
-    out(f"next       git show {done.landed.commit[:12]}")
+    else:
+        out(f"{run} {done.summary}")
+        out(f"next       git show {done.landed.commit[:12]}")
+    if isinstance(pushed, str):
+        out(f"pushed     {short(done.landed.target)} to {pushed}")
+    if done.reverted_by is None:
+        out_lines(next_lines("tidy       ", f"git swarm discard {run}   (or --landed: all that have landed)"))
 
 
 def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
@@ -175,18 +237,18 @@ def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -
         out(f"again      git revert {reverted_by[:12]}   (on {short(target)})")
 
 
-def _push(session: Session, done: Delivered) -> None:
-    """Safe to repeat: what was not pushed the last time is now."""
+def _push(session: Session, done: Delivered) -> str | Refused | None:
+    """Where it was pushed, None: nowhere. Safe to repeat: what was not pushed the last time is now."""
     if not session.spec.settings.deploy.push or done.reverted_by is not None:
-        return
-    pushed = push_target(session, done.landed.target)
-    if isinstance(pushed, Refused):
-        _refuse(pushed)
-        return
-    out(f"pushed     {short(done.landed.target)} to {pushed}")
+        return None
+    return push_target(session, done.landed.target)
 
 
-def _refuse(refused: Refused) -> None:
+def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
+    if as_json:
+        paths: list[JsonValue] = list(refused.paths)
+        out_json({"refused": refused.reason, "paths": paths, "said": refused.said, "hint": refused.hint})
+        raise SystemExit(REFUSED)
     complain(refused.reason)
     out_lines(f"  {path}" for path in refused.paths[:_PATHS_SHOWN])
     if len(refused.paths) > _PATHS_SHOWN:

@@ -65,7 +65,7 @@ ROOT = Group(
         "rollback": Command(
             "undo:rollback",
             "Bring branch and worktree back to what they were after a step.",
-            "--run= --undo --dry-run",
+            "--run= --undo --dry-run --json",
             words="step",
         ),
         "fork": Command(
@@ -89,13 +89,13 @@ ROOT = Group(
         "approve": Command(
             "landing:approve",
             "Approve the code that a run has now; only approved code lands.",
-            "--reject -m= --message= --accept=",
+            "--reject -m= --message= --accept= --json",
             words="run",
         ),
         "land": Command(
             "landing:land",
             "Bring the approved code of a run to its target branch.",
-            "--strategy= --target= --dry-run --trust-hooks -m= --message= --edit -e",
+            "--strategy= --target= --dry-run --trust-hooks -m= --message= --edit -e --json",
             words="run",
         ),
         "log": Command(
@@ -215,13 +215,13 @@ ROOT = Group(
             " --payload= --payload-file= --run= --run-id=",
         ),
         "discard": Command(
-            "undo:discard",
-            "Remove a run: branch, notes and worktree go to a trash, from where --restore brings them back.",
-            "--force --restore",
+            "cleaning:discard",
+            "Remove runs: branch, notes and worktree go to a trash, from where --restore brings them back.",
+            "--landed --failed --older-than= --keep-evidence --dry-run --force --restore --json",
             words="run",
         ),
         "gc": Command(
-            "undo:gc",
+            "cleaning:gc",
             "Empty the trash of old runs, and sweep what killed processes left.",
             "--older-than= --dry-run",
         ),

@@ -1,18 +1,17 @@
-"""`rollback`, `fork`, `stop`, `pause`, `discard`, `gc`: undo, branch off, end, clean up."""
+"""`rollback`, `fork`, `stop`, `pause`: undo, branch off, end."""
 
 from __future__ import annotations
 
 import os
 import time
-from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import err, out, out_lines, plural
+from gitswarm.cli.console import err, out, out_json, out_lines, plural
 from gitswarm.cli.executing import config_of_run, continue_run, quiet_surroundings
 from gitswarm.cli.here import now, repository_here
 from gitswarm.cli.lines import hanging
-from gitswarm.cli.opened import RunArgument, RunOption, step_name
+from gitswarm.cli.opened import JsonFlag, RunArgument, RunOption, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
@@ -26,10 +25,12 @@ from gitswarm.runner.control import Request, Requests, Wish, interrupt
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.stop import end_unowned
-from gitswarm.runner.undo.discard import discard_run, purge, restore_run
 from gitswarm.runner.undo.fork import ForkOptions, plan_fork
 from gitswarm.runner.undo.rollback import RollbackPlan, plan_rollback, roll_back, undo_rollback
 from gitswarm.settings import CommandLine, freeze_settings
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 START = ("0", "start")
 INTERRUPT_WAIT_S = 20.0
@@ -42,6 +43,7 @@ def rollback(
     run: RunOption = None,
     undo: Annotated[bool, Option("--undo", help="Undo the last rollback.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be undone and what is kept.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Bring branch and worktree back to what they were after a step. Nothing is lost."""
     repository = repository_here()
@@ -51,14 +53,20 @@ def rollback(
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         if undo:
             back = undo_rollback(held.session, held.state)
+            if as_json:
+                out_json({"run_id": layout.run_id, "steps": len(back.state.steps), "kept": back.kept})
+                return
             out(f"{layout.run_id} is as it was before the rollback: {plural(len(back.state.steps), 'step')}")
             out(f"kept       {back.kept}")
             return
         target = _target(repository, held.state, step)
         plan = plan_rollback(held.session, held.state, target)
-        _tell(plan, layout, dry_run=dry_run)
-        if not dry_run:
-            done = roll_back(held.session, held.state, plan)
+        if not as_json:
+            _tell(plan, layout, dry_run=dry_run)
+        done = None if dry_run else roll_back(held.session, held.state, plan)
+        if as_json:
+            out_json(_plain(plan, layout, done.kept if done else None))
+        elif done is not None:
             out(f"kept       {done.kept}")
             out(f"undo       git swarm rollback --undo --run {layout.run_id}")
             out(f"next       git swarm resume {layout.run_id}")
@@ -104,40 +112,6 @@ def pause(
     _ask(run, "pause", at_once=at_once)
 
 
-def discard(
-    run: Annotated[str, Argument(metavar="RUN", help="An id or a part of it.")],
-    force: Annotated[bool, Option("--force", help="Also with uncommitted work in the worktree.")] = False,
-    restore: Annotated[bool, Option("--restore", help="Bring a discarded run back.")] = False,
-) -> None:
-    """Remove a run: branch, notes and worktree go to a trash, from where --restore brings them back."""
-    repository = repository_here()
-    if restore:
-        layout = restore_run(repository, run)
-        out(f"{layout.run_id} is back")
-        out(f"next       git swarm status {layout.run_id}")
-        return
-    layout = find_run(repository, run)
-    with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-        discard_run(held.session, held.state, force=force)
-    out(f"{layout.run_id} is in the trash")
-    out(f"undo       git swarm discard --restore {layout.run_id}")
-
-
-def gc(
-    days: Annotated[
-        int, Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
-    ] = 14,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
-) -> None:
-    """Empty the trash of old runs, and sweep what killed processes left."""
-    repository = repository_here()
-    gone = purge(repository, now() - timedelta(days=days), dry_run=dry_run)
-    for line in gone:
-        out(f"{'would remove' if dry_run else 'removed'}  {line}")
-    if not gone:
-        out("nothing to clean up")
-
-
 def _target(repository: Repository, state: RunState, step: str | None) -> StepRecord | None:
     names = {record.step for record in state.steps}
     if step in START and step not in names:
@@ -156,6 +130,22 @@ def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
     for name in plan.overwritten:
         out(f"{'set aside':<10} {name} (ignored, and tracked there)")
     out(f"{'kept':<10} every other file that git ignores")
+
+
+def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str, JsonValue]:
+    """
+    :param kept: the ref that holds what went; None: nothing was done.
+    """
+    return {
+        "run_id": layout.run_id,
+        "dry_run": kept is None,
+        "target": plan.target_name,
+        "commit": plan.target,
+        "undone": [{"n": each.number, "step": step_name(each), "commit": each.commit} for each in plan.undone],
+        "files": list(plan.files),
+        "set_aside": [*plan.dirty, *plan.overwritten],
+        "kept": kept,
+    }
 
 
 def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:

@@ -13,12 +13,13 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.leftovers import TRASH, leftovers, remove
-from gitswarm.runner.undo.recovery import Reason, look, retire_sides, set_aside
+from gitswarm.runner.undo.recovery import Reason, interrupted, look, retire_sides, set_aside
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, put_away
 
 
@@ -82,6 +83,24 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     session.requests.clear()
 
 
+def discard_worktree(session: Session, state: RunState, *, force: bool) -> None:
+    """Only the worktree goes, for good, with all that git ignores in it; `resume` makes it again.
+
+    :raises SwarmError: as `discard_run`.
+    """
+    shadow = find_shadow(session.repository, session.layout.branch)
+    if shadow is None:
+        return
+    _keep_work(session, state, shadow, force=force)
+    retire_sides(session, state)
+    for journal in live_journals(session.repository, session.layout):
+        journal.path.unlink(missing_ok=True)
+    folder = _place_in_trash(session.repository, session.layout, shadow)
+    assert folder is not None  # noqa: S101 - of a worktree that is there
+    put_away(shadow, folder.folder, session.locks)
+    shutil.rmtree(folder.folder, ignore_errors=True)
+
+
 def restore_run(repository: Repository, text: str) -> RunLayout:
     """Brings a discarded run back, with all files of its worktree.
 
@@ -137,6 +156,8 @@ def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool
             hint=f"git swarm resume {run}, or: git swarm discard {run} --force",
         )
     reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
+    if left.journals:
+        reason = interrupted(left.journals)
     set_aside(session, state, shadow, left.staged, reason)
 
 

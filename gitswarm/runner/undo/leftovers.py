@@ -12,7 +12,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
 from gitswarm.worktree.land import lost_landings
-from gitswarm.worktree.shadow import lost_worktrees
+from gitswarm.worktree.shadow import is_ours, lost_worktrees
 from gitswarm.worktree.side import lost_sides
 
 TRASH = "refs/swarm/trash/"
@@ -58,6 +58,17 @@ def _worktrees(repository: Repository, known: set[str]) -> Iterator[Path]:
     yield from lost_worktrees(repository, known)
     yield from lost_sides(repository, known)
     yield from lost_landings(repository, Locks(repository.common_dir))
+    yield from _put_away_for_good(repository)
+
+
+def _put_away_for_good(repository: Repository) -> Iterator[Path]:
+    """Files of worktrees that were moved aside to be deleted; those of discarded runs have a record."""
+    main = repository.main_folder
+    folders = {main.parent / f"{main.name.removesuffix('.git')}.swarm"}
+    folders |= {linked.path.parent for linked in repository.linked_worktrees() if is_ours(linked)}
+    for path in sorted(path for folder in folders for path in (folder / ".trash").glob("run-*")):
+        if RUN_ID.fullmatch(path.name) and not (repository.swarm_dir / "trash" / f"{path.name}.json").exists():
+            yield path
 
 
 def _temporary(repository: Repository) -> Iterator[Path]:

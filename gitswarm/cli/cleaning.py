@@ -1,0 +1,186 @@
+"""`discard` and `gc`: runs that nobody needs any more."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+from gitswarm.cli.arguments import Argument, Option
+from gitswarm.cli.console import complain, out, out_json, out_lines, plural
+from gitswarm.cli.executing import quiet_surroundings
+from gitswarm.cli.here import now, repository_here
+from gitswarm.cli.lines import hanging, next_lines
+from gitswarm.cli.opened import JsonFlag
+from gitswarm.cli.run_words import about, age, state_word
+from gitswarm.errors import SwarmError, UsageError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import RunOverview, overviews
+from gitswarm.records.budget import seconds
+from gitswarm.records.outcome import RunStatus
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, restore_run
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.UNPROVEN, RunStatus.FAILED, RunStatus.STOPPED})
+"""A run in another state waits for somebody, or is executed."""
+
+
+def discard(
+    runs: Annotated[list[str] | None, Argument(metavar="RUN", help="An id or a part of it; several.")] = None,
+    landed: Annotated[bool, Option("--landed", help="All runs whose code has landed, the newest of it too.")] = False,
+    failed: Annotated[bool, Option("--failed", help="All runs that failed.")] = False,
+    older: Annotated[
+        str | None,
+        Option(
+            "--older-than", metavar="TIME", help="Of these (else of all that have ended) what is older: 30d, 12h."
+        ),
+    ] = None,
+    keep_evidence: Annotated[
+        bool, Option("--keep-evidence", help="Only the worktree goes; branch, notes and log stay.")
+    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
+    force: Annotated[bool, Option("--force", help="Also with uncommitted work in the worktree.")] = False,
+    restore: Annotated[bool, Option("--restore", help="Bring discarded runs back.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove runs: branch, notes and worktree go to a trash, from where --restore brings them back."""
+    chosen = landed or failed or older is not None
+    if bool(runs) == chosen or (restore and (chosen or keep_evidence or dry_run)):
+        raise UsageError(
+            "name runs, or say which: --landed, --failed, --older-than", hint="git swarm discard --landed --dry-run"
+        )
+    repository = repository_here()
+    if restore:
+        _restore(repository, runs or [], as_json=as_json)
+        return
+    if runs:
+        named = dict.fromkeys(find_run(repository, run) for run in runs)
+        found = [_named(repository, layout) for layout in named]
+    else:
+        found = _matching(repository, landed=landed, failed=failed, older=older)
+    done = [
+        each if dry_run else _discard_one(repository, each, force=force, evidence=keep_evidence) for each in found
+    ]
+    if as_json:
+        out_json({"dry_run": dry_run, "keep_evidence": keep_evidence, "runs": [each.to_json() for each in done]})
+    else:
+        _tell(done, dry_run=dry_run, keep_evidence=keep_evidence)
+    if runs and any(each.kept_because for each in done):
+        raise SystemExit(1)
+
+
+def gc(
+    days: Annotated[
+        int, Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
+    ] = 14,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
+) -> None:
+    """Empty the trash of old runs, and sweep what killed processes left."""
+    repository = repository_here()
+    gone = purge(repository, now() - timedelta(days=days), dry_run=dry_run)
+    for line in gone:
+        out(f"{'would remove' if dry_run else 'removed'}  {line}")
+    if not gone:
+        out("nothing to clean up")
+
+
+@dataclass(frozen=True, slots=True)
+class _Discarded:
+    """A run that is to go. `run` None: it cannot be read. `kept_because`: why it is still there, "": it went; `hint`:
+    what to type about that."""
+
+    run_id: str
+    run: RunOverview | None
+    kept_because: str = ""
+    hint: str = ""
+
+    @property
+    def title(self) -> str:
+        if self.run is None:
+            return f"{self.run_id}  unreadable"
+        return f"{self.run_id}  {state_word(self.run)}  {age(self.run_id)}  {about(self.run)}"
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {
+            "run_id": self.run_id,
+            "state": state_word(self.run) if self.run is not None else None,
+            "task": self.run.task if self.run is not None else None,
+            "discarded": not self.kept_because,
+            "kept_because": self.kept_because or None,
+        }
+
+
+def _named(repository: Repository, layout: RunLayout) -> _Discarded:
+    return _Discarded(layout.run_id, next(iter(overviews(repository, [layout]).runs), None))
+
+
+def _matching(repository: Repository, *, landed: bool, failed: bool, older: str | None) -> list[_Discarded]:
+    """Never one that is executed, or waits for a person; by `landed` none with code that has not landed."""
+    before = time.time() - _seconds(older) if older is not None else None
+    every = [each for each in overviews(repository, all_runs(repository)).runs if each.state in _OVER]
+    if landed or failed:
+        words = [word for word, asked in (("landed", landed), ("failed", failed)) if asked]
+        every = [each for each in every if state_word(each) in words]
+    old = [each for each in every if before is None or repository.objects.when(each.tip) < before]
+    return [_Discarded(each.run_id, each) for each in old]
+
+
+def _seconds(text: str) -> float:
+    """
+    :raises UsageError: it is no duration with its unit.
+    """
+    with contextlib.suppress(ValueError):
+        if not text[-1:].isdigit():
+            return seconds(text)
+    raise UsageError(
+        f"--older-than {text}: a time with its unit", hint="git swarm discard --older-than 30d --dry-run"
+    )
+
+
+def _discard_one(repository: Repository, run: _Discarded, *, force: bool, evidence: bool) -> _Discarded:
+    layout = RunLayout(run.run_id)
+    try:
+        with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+            (discard_worktree if evidence else discard_run)(held.session, held.state, force=force)
+    except SwarmError as error:
+        return replace(run, kept_because=error.message, hint=error.hint)
+    return run
+
+
+def _tell(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> None:
+    gone = [each for each in done if not each.kept_because]
+    what = "worktree" if keep_evidence else "run"
+    if len(done) == 1 and gone and not dry_run:
+        out(f"{gone[0].run_id}: the worktree is gone" if keep_evidence else f"{gone[0].run_id} is in the trash")
+    else:
+        for each in gone:
+            first = f"{'would go' if dry_run else 'discarded':<10} "
+            out_lines(hanging(first, each.title))
+        if len(done) != 1 or dry_run:
+            out(f"{plural(len(gone), what)} {'would go' if dry_run else 'discarded'}")
+    for item in done:
+        if item.kept_because:
+            complain(item.kept_because, item.hint)
+    if gone and not dry_run:
+        again = "resume" if keep_evidence else "discard --restore"
+        ids = " ".join(each.run_id for each in gone) if not keep_evidence or len(gone) == 1 else "RUN"
+        out_lines(next_lines("undo       ", f"git swarm {again} {ids}"))
+
+
+def _restore(repository: Repository, runs: Sequence[str], *, as_json: bool) -> None:
+    back = [restore_run(repository, run).run_id for run in runs]
+    if as_json:
+        out_json({"restored": list(back)})
+        return
+    for run in back:
+        out(f"{run} is back")
+    if back:
+        out(f"next       git swarm status {back[0]}" if len(back) == 1 else "next       git swarm list")

@@ -1,0 +1,210 @@
+"""`discard` of many runs and of the worktree only; what approve, land and rollback say as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.conftest import Project
+from tests.projects import ask, new_project
+
+FLOW = "id: one\nsteps: [{id: s1, station: code-implementer}, {id: s2, station: code-implementer}]\n"
+WORKS = "steps: {{s1: {{write: {{{name}: x}}}}}}\ndefault: {{status: VERIFIED}}\n"
+FAILS = "steps: {s2: {fail: broken}}\n"
+ASKS = "steps: {s1: {status: BLOCKED, blockers: [which?]}}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    project: Project
+    landed: str
+    failed: str
+    open: str
+    paused: str
+
+    @property
+    def every(self) -> list[str]:
+        return [self.landed, self.failed, self.open, self.paused]
+
+    def there(self) -> list[str]:
+        return sorted(str(each["run_id"]) for each in self.project.json("list"))
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, Any]:
+    """What commands said while the runs were made."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, said: dict[str, Any]) -> Runs:
+    project = new_project(tmp_path_factory.mktemp("discard"))
+    project.commit({".swarm/flows/one.yaml": FLOW})
+    landed = project.start(WORKS.format(name="a.txt"), "--allow-stub", flow="one")
+    said["unapproved"] = ask(project, "land", landed, "--json")
+    said["approve"] = project.json("approve", landed)
+    said["again"] = project.json("approve", landed)
+    said["dry"] = project.json("land", landed, "--dry-run")
+    said["land"] = project.json("land", landed)
+    said["landed"] = project.swarm("land", landed).stdout
+    failed = project.start(FAILS, "--allow-stub", flow="one", code=4)
+    unlanded = project.start(WORKS.format(name="b.txt"), "--allow-stub", flow="one")
+    said["rollback dry"] = project.json("rollback", "s1", "--run", unlanded, "--dry-run")
+    said["rollback"] = project.json("rollback", "s1", "--run", unlanded)
+    said["rollback undone"] = project.json("rollback", "--undo", "--run", unlanded)
+    said["reject"] = project.json("approve", unlanded, "--reject", "-m", "no")
+    paused = project.start(ASKS, "--allow-stub", flow="one", code=5)
+    return Runs(project, landed, failed, unlanded, paused)
+
+
+@pytest.fixture
+def runs(template: Runs) -> Iterator[Runs]:
+    """All of them, whatever the test does."""
+    yield template
+    trash = template.project.git("for-each-ref", "--format=%(refname)", "refs/swarm/trash")
+    gone = sorted({line.split("/")[3] for line in trash.splitlines()})
+    if gone:
+        template.project.swarm("discard", "--restore", *gone)
+
+
+def discarded(runs: Runs, *options: str, code: int = 0) -> list[str]:
+    found = runs.project.json("discard", *options, code=code)
+    return [each["run_id"] for each in found["runs"] if each["discarded"]]
+
+
+def test_several_runs_by_name_and_back_again(runs: Runs) -> None:
+    answer = runs.project.swarm("discard", runs.failed[-6:], runs.landed, runs.failed)
+    lines = answer.stdout.splitlines()
+    assert [line.split()[:2] for line in lines[:2]] == [["discarded", runs.failed], ["discarded", runs.landed]]
+    assert lines[2:] == ["2 runs discarded", f"undo       git swarm discard --restore {runs.failed} {runs.landed}"]
+    assert runs.there() == sorted([runs.open, runs.paused])
+    back = runs.project.swarm("discard", "--restore", runs.failed, runs.landed).stdout
+    assert back.splitlines() == [f"{runs.failed} is back", f"{runs.landed} is back", "next       git swarm list"]
+    assert runs.there() == sorted(runs.every)
+
+
+def test_an_unknown_name_removes_nothing_at_all(runs: Runs) -> None:
+    answer = ask(runs.project, "discard", runs.landed, "nobody")
+    assert (answer.code, runs.there()) == (1, sorted(runs.every))
+
+
+def test_what_has_landed_and_nothing_else(runs: Runs) -> None:
+    assert discarded(runs, "--landed", "--dry-run") == [runs.landed]
+    assert runs.there() == sorted(runs.every)
+    assert discarded(runs, "--landed") == [runs.landed]
+
+
+def test_what_failed_and_is_old_enough(runs: Runs) -> None:
+    assert discarded(runs, "--failed", "--older-than", "1h") == []
+    assert discarded(runs, "--failed", "--landed", "--older-than", "0s", "--dry-run") == [runs.failed, runs.landed]
+    assert discarded(runs, "--failed") == [runs.failed]
+
+
+def test_age_alone_takes_what_has_ended_not_what_waits(runs: Runs) -> None:
+    assert discarded(runs, "--older-than", "0s", "--dry-run") == [runs.open, runs.failed, runs.landed]
+
+
+def test_work_that_is_not_committed_stays_and_is_named(runs: Runs) -> None:
+    path = runs.project.worktree(runs.failed) / "mine.txt"
+    path.write_text("mine", encoding="utf-8")
+    answer = ask(runs.project, "discard", runs.failed, runs.landed)
+    assert (answer.code, runs.there()) == (1, sorted([runs.failed, runs.open, runs.paused]))
+    assert "holds work that is not committed" in " ".join(answer.stderr.split())
+    assert f"git swarm discard {runs.failed} --force" in " ".join(answer.stderr.split())
+    path.unlink()
+
+
+def test_only_the_worktree_goes_and_comes_back(runs: Runs) -> None:
+    log, path = runs.project.json("log", runs.open), runs.project.worktree(runs.open)
+    (path / "ignored.log").write_text("big", encoding="utf-8")
+    (path / ".git-ignored").touch()
+    answer = ask(runs.project, "discard", runs.open, "--keep-evidence")
+    assert answer.code == 1, "files that git does not ignore are work"
+    answer = ask(runs.project, "discard", runs.open, "--keep-evidence", "--force")
+    assert answer.stdout.splitlines() == [
+        f"{runs.open}: the worktree is gone",
+        f"undo       git swarm resume {runs.open}",
+    ]
+    assert (path.exists(), list(path.parent.glob(".trash/*"))) == (False, [])
+    assert runs.project.json("log", runs.open) == log
+    assert runs.project.json("status", runs.open)["worktree"] is None
+    kept = runs.project.git("for-each-ref", "--format=%(refname)", f"refs/swarm/{runs.open}/rollback").split()[-1]
+    assert runs.project.git("show", f"{kept}:ignored.log") == "big"
+    runs.project.swarm("rollback", "s2", "--run", runs.open)
+    assert path.is_dir()
+
+
+def test_what_a_kill_left_of_a_dropped_worktree_is_swept(runs: Runs) -> None:
+    path = runs.project.worktree(runs.open).parent / ".trash" / "run-20200101-000000-abcdef"
+    shutil.copytree(runs.project.root / "src", path)
+    runs.project.swarm("gc")
+    assert path.exists(), "a process may be at work there"
+
+    os.utime(path, (1, 1))
+    assert f"{path.name}" in runs.project.swarm("gc").stdout
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        [],
+        ["--dry-run"],
+        ["RUN", "--landed"],
+        ["--restore", "--landed"],
+        ["--older-than", "30"],
+        ["--older-than", "soon"],
+    ],
+)
+def test_a_line_that_does_not_say_which_runs(runs: Runs, line: list[str]) -> None:
+    answer = ask(runs.project, "discard", *(runs.landed if word == "RUN" else word for word in line))
+    assert (answer.code, runs.there()) == (2, sorted(runs.every))
+    assert "hint: git swarm discard" in answer.stderr
+
+
+def test_land_says_how_to_tidy_up(template: Runs, said: dict[str, Any]) -> None:
+    assert said["landed"].splitlines()[-2:] == [
+        f"tidy       git swarm discard {template.landed}",
+        "           (or --landed: all that have landed)",
+    ]
+
+
+def test_approve_and_land_as_json(template: Runs, said: dict[str, Any]) -> None:
+    refused = json.loads(said["unapproved"].stdout)
+    assert (said["unapproved"].code, refused["hint"].partition("   ")[0]) == (
+        1,
+        f"git swarm approve {template.landed}",
+    )
+    first, again = said["approve"], said["again"]
+    assert (first["word"], first["is_new"], again["is_new"]) == ("approved", True, False)
+    assert (first["changes"], first["next"]) == ("1 file, +1 -0", f"git swarm land {template.landed}")
+    assert (said["dry"]["would_land"], said["dry"]["target"], said["dry"]["approved"]) == (
+        True,
+        "main",
+        first["about"],
+    )
+    landed = said["land"]
+    assert (landed["is_new"], landed["target"], landed["pushed_to"]) == (True, "main", None)
+    assert template.project.git("log", "-1", "--format=%(trailers:key=Swarm-Run,valueonly)", landed["commit"]).strip()
+    assert (said["reject"]["word"], said["reject"]["next"]) == ("rejected", None)
+
+
+def test_rollback_as_json(template: Runs, said: dict[str, Any]) -> None:
+    dry, done = said["rollback dry"], said["rollback"]
+    assert (dry["dry_run"], dry["kept"], [each["step"] for each in dry["undone"]]) == (True, None, ["one/s2"])
+    assert (done["dry_run"], done["target"]) == (False, "one/s1@1")
+    assert {**done, "dry_run": True, "kept": None} == dry
+    assert done["kept"] == f"refs/swarm/{template.open}/rollback/1"
+    assert said["rollback undone"]["steps"] == 2
+
+
+def test_code_that_came_after_the_landing_is_kept(runs: Runs) -> None:
+    (runs.project.worktree(runs.landed) / "more.txt").write_text("more", encoding="utf-8")
+    runs.project.swarm("resume", runs.landed, "--adopt")
+    assert discarded(runs, "--landed") == []

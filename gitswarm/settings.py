@@ -141,6 +141,12 @@ def _profile_alone(said: object) -> object:
     return {"profile": said} if isinstance(said, str) else said
 
 
+class RetentionRules(Record):
+    """`days`: how long a run that has ended stays a branch before `gc` moves it to the archive; None: for good."""
+
+    days: int | None = Field(default=None, ge=0)
+
+
 class Config(Record):
     """The whole configuration. A key that is not here is an error, never silently without effect."""
 
@@ -155,6 +161,7 @@ class Config(Record):
     review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
     budget: BudgetRules = BudgetRules()
+    retention: RetentionRules = RetentionRules()
     context: Annotated[ContextSection, BeforeValidator(_profile_alone, Profile | ContextSection)] = ContextSection()
     durability: Literal["fast", "full"] = "fast"
 

@@ -25,6 +25,7 @@ from gitswarm.specs.station import Station
 from gitswarm.specs.template import StepTemplate
 from tests import test_budget, test_denied, test_guarantee_7_secrets, test_instructions
 from tests.claude import test_capabilities, test_faults, test_program
+from tests.cli import test_archive
 from tests.conftest import Project
 from tests.every_key import keys_of
 from tests.landing import test_push, test_signed, test_strategies, test_targets
@@ -211,6 +212,7 @@ def test_full_durability_has_git_flush(project: Project, monkeypatch: pytest.Mon
 SHOWN_BY: dict[str, Callable[..., None]] = {
     "SidequestStep.max_turns": test_sidequests.test_a_sidequest_says_which_tier_and_how_many_turns_its_steps_have,
     "SidequestStep.tier": test_sidequests.test_a_sidequest_says_which_tier_and_how_many_turns_its_steps_have,
+    "RetentionRules.days": test_archive.test_a_run_that_waits_is_young_or_holds_work_is_not_archived,
     "ClaudeSection.setting_sources": test_capabilities.test_project_context,
     "ClaudeSection.fallback_model": test_faults.test_another_model_takes_over,
     "ClaudeSection.step_timeout": test_program.test_a_session_without_a_result_was_killed,

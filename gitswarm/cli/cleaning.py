@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, out, out_json, out_lines, plural
 from gitswarm.cli.executing import quiet_surroundings
-from gitswarm.cli.here import now, repository_here
+from gitswarm.cli.here import config_here, now, repository_here
 from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import about, age, state_word
-from gitswarm.errors import SwarmError, UsageError
+from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.layout import RunLayout
@@ -24,11 +24,13 @@ from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.records.budget import seconds
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.held import hold_run
+from gitswarm.runner.undo.archiving import archive_run, find_archived, restore_archived, sweep_archived
 from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, restore_run
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+_DAY_S = 86_400
 _OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.UNPROVEN, RunStatus.FAILED, RunStatus.STOPPED})
 """A run in another state waits for somebody, or is executed."""
 
@@ -48,7 +50,7 @@ def discard(
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
     force: Annotated[bool, Option("--force", help="Also with uncommitted work in the worktree.")] = False,
-    restore: Annotated[bool, Option("--restore", help="Bring discarded runs back.")] = False,
+    restore: Annotated[bool, Option("--restore", help="Bring discarded or archived runs back.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove runs: branch, notes and worktree go to a trash, from where --restore brings them back."""
@@ -65,7 +67,8 @@ def discard(
         named = dict.fromkeys(find_run(repository, run) for run in runs)
         found = [_named(repository, layout) for layout in named]
     else:
-        found = _matching(repository, landed=landed, failed=failed, older=older)
+        before = time.time() - _seconds(older, "discard --older-than") if older is not None else None
+        found = _matching(repository, landed=landed, failed=failed, before=before)
     done = [
         each if dry_run else _discard_one(repository, each, force=force, evidence=keep_evidence) for each in found
     ]
@@ -81,15 +84,46 @@ def gc(
     days: Annotated[
         int, Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
     ] = 14,
+    archive: Annotated[
+        str | None,
+        Option("--archive", metavar="TIME", help="Archive what ended longer ago, whatever retention.days says: 30d."),
+    ] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
 ) -> None:
-    """Empty the trash of old runs, and sweep what killed processes left."""
+    """Archive runs that ended long ago, empty the trash, and sweep what killed processes left."""
     repository = repository_here()
-    gone = purge(repository, now() - timedelta(days=days), dry_run=dry_run)
+    kept_days = config_here().retention.days if archive is None else None
+    age_s = _seconds(archive, "gc --archive") if archive is not None else (kept_days or 0) * _DAY_S
+    folded = 0
+    if archive is not None or kept_days is not None:
+        folded = _archive(repository, age_s, dry_run=dry_run)
+    swept = [] if dry_run else sweep_archived(repository, now)
+    gone = [f"refs of {layout.run_id}, which is archived" for layout in swept]
+    gone += purge(repository, now() - timedelta(days=days), dry_run=dry_run)
     for line in gone:
         out(f"{'would remove' if dry_run else 'removed'}  {line}")
-    if not gone:
+    if not gone and not folded:
         out("nothing to clean up")
+
+
+def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:
+    """Runs that have ended, and to which nothing was committed since; how many."""
+    before = time.time() - age_s
+    folded = 0
+    for run in _matching(repository, landed=False, failed=False, before=before):
+        layout = RunLayout(run.run_id)
+        try:
+            if not dry_run:
+                with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+                    archive_run(held.session, held.state)
+        except SwarmError as error:
+            complain(error.message, error.hint)
+        else:
+            folded += 1
+            out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", run.title))
+    if folded and not dry_run:
+        out("next       git swarm list --all")
+    return folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +139,8 @@ class _Discarded:
     @property
     def title(self) -> str:
         if self.run is None:
-            return f"{self.run_id}  unreadable"
-        return f"{self.run_id}  {state_word(self.run)}  {age(self.run_id)}  {about(self.run)}"
+            return f"{self.run_id} (unreadable)"
+        return f"{self.run_id} ({state_word(self.run)}, {age(self.run_id)}): {about(self.run)}"
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
@@ -122,9 +156,11 @@ def _named(repository: Repository, layout: RunLayout) -> _Discarded:
     return _Discarded(layout.run_id, next(iter(overviews(repository, [layout]).runs), None))
 
 
-def _matching(repository: Repository, *, landed: bool, failed: bool, older: str | None) -> list[_Discarded]:
-    """Never one that is executed, or waits for a person; by `landed` none with code that has not landed."""
-    before = time.time() - _seconds(older) if older is not None else None
+def _matching(repository: Repository, *, landed: bool, failed: bool, before: float | None) -> list[_Discarded]:
+    """Never one that is executed, or waits for a person; by `landed` none with code that has not landed.
+
+    :param before: a moment; None: however young.
+    """
     every = [each for each in overviews(repository, all_runs(repository)).runs if each.state in _OVER]
     if landed or failed:
         words = [word for word, asked in (("landed", landed), ("failed", failed)) if asked]
@@ -133,7 +169,7 @@ def _matching(repository: Repository, *, landed: bool, failed: bool, older: str 
     return [_Discarded(each.run_id, each) for each in old]
 
 
-def _seconds(text: str) -> float:
+def _seconds(text: str, option: str) -> float:
     """
     :raises UsageError: it is no duration with its unit.
     """
@@ -141,7 +177,7 @@ def _seconds(text: str) -> float:
         if not text[-1:].isdigit():
             return seconds(text)
     raise UsageError(
-        f"--older-than {text}: a time with its unit", hint="git swarm discard --older-than 30d --dry-run"
+        f"{option.partition(' ')[2]} {text}: a time with its unit", hint=f"git swarm {option} 30d --dry-run"
     )
 
 
@@ -171,12 +207,34 @@ def _tell(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> 
             complain(item.kept_because, item.hint)
     if gone and not dry_run:
         again = "resume" if keep_evidence else "discard --restore"
-        ids = " ".join(each.run_id for each in gone) if not keep_evidence or len(gone) == 1 else "RUN"
+        ids = (
+            " ".join(each.run_id for each in gone)
+            if len(gone) == 1 or (len(gone) < 6 and not keep_evidence)
+            else "RUN"
+        )
         out_lines(next_lines("undo       ", f"git swarm {again} {ids}"))
 
 
+def _bring_back(repository: Repository, text: str) -> RunLayout:
+    """From the trash, else from the archive; what is here stays as it is, for a killed command is typed again.
+
+    :raises NotFoundError: it is nowhere, or there are several.
+    """
+    try:
+        return restore_run(repository, text)
+    except NotFoundError:
+        layout = find_archived(repository, text)
+        if layout is None:
+            here = [each for each in all_runs(repository) if text in each.run_id]
+            if len(here) != 1:
+                raise
+            return here[0]
+    restore_archived(repository, layout, now)
+    return layout
+
+
 def _restore(repository: Repository, runs: Sequence[str], *, as_json: bool) -> None:
-    back = [restore_run(repository, run).run_id for run in runs]
+    back = [_bring_back(repository, run).run_id for run in runs]
     if as_json:
         out_json({"restored": list(back)})
         return

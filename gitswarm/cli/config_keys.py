@@ -47,6 +47,7 @@ KEYS = (
     "budget.max_cost_usd",
     "budget.max_tokens",
     "budget.max_time",
+    "retention.days",
     "context.profile",
     "context.instructions",
     "context.wisdom",

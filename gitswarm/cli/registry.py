@@ -178,7 +178,7 @@ ROOT = Group(
         "list": Command(
             "status:list_runs",
             "All runs of this repository, newest first.",
-            "-n= --max-count= --since= --state= --json",
+            "--all -n= --max-count= --since= --state= --json",
             is_long=True,
         ),
         "path": Command(
@@ -222,8 +222,8 @@ ROOT = Group(
         ),
         "gc": Command(
             "cleaning:gc",
-            "Empty the trash of old runs, and sweep what killed processes left.",
-            "--older-than= --dry-run",
+            "Archive runs that ended long ago, empty the trash, and sweep what killed processes left.",
+            "--older-than= --archive= --dry-run",
         ),
         "doctor": Command(
             "doctor:doctor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,8 @@ from gitswarm.cli.run_words import SUCCESSORS, age, count_of, state_word, task_t
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archive import archived_runs, is_lifted
+from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
@@ -37,9 +39,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     """How a run stands, and the next command to type."""
     repository = reader_here()
-    found = overview(repository, find_run(repository, run))
+    layout = find_run(repository, run)
+    found = overview(repository, layout)
+    archived = is_lifted(repository, layout)
     if as_json:
-        out_json(found.to_plain())
+        out_json({**found.to_plain(), **({"archived": True} if archived else {})})
         return
     out(f"{found.run_id}  {state_word(found)}")
     rows = [
@@ -58,13 +62,16 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("approved", _spoken(found.approved)),
         ("rejected", _spoken(found.rejected)),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
-        ("branch", found.branch),
+        ("branch", "" if archived else found.branch),
     ]
     for name, value in rows:
         out_lines(field(name, value) if value else ())
-    out(f"  worktree  {found.worktree or 'none (git swarm resume makes it again)'}")
-    out_lines(command_lines("diff", f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"))
-    out_lines(next_lines(f"  {'hint':<9} ", found.hint) if found.hint else ())
+    if not archived:
+        out(f"  worktree  {found.worktree or 'none (git swarm resume makes it again)'}")
+    end = found.tip[:12] if archived else found.branch
+    out_lines(command_lines("diff", f"git diff {found.base[:12]}...{end} -- ':(top,exclude){RUNS_FOLDER}'"))
+    hint = f"git swarm discard --restore {layout.run_id}   (it is archived)" if archived else found.hint
+    out_lines(next_lines(f"  {'hint':<9} ", hint) if hint else ())
 
 
 def _question(found: RunOverview) -> str:
@@ -89,6 +96,7 @@ def _within(interruption: OpenInterruption) -> str:
 
 
 def list_runs(
+    everything: Annotated[bool, Option("--all", help="Also archived ones.")] = False,
     count: CountOption = None,
     since: Annotated[
         str | None, Option("--since", metavar="TIME", help="Not older: 2h, 3d, or as git understands it.")
@@ -105,7 +113,15 @@ def list_runs(
     most = count_of(count)
     runs = _since(repository, all_runs(repository), since)
     listed = overviews(repository, runs if state else runs[:most])
-    found = [item for item in listed.runs if state in (None, item.state.value, state_word(item))][:most]
+    found = list(listed.runs)
+    archived: set[str] = set()
+    if everything:
+        live = set(all_runs(repository))
+        old = [each for each in _since(repository, archived_runs(repository), since) if each not in live]
+        archived = {each.run_id for each in old}
+        found += [archived_overview(repository, each) for each in (old if state else old[:most])]
+        found.sort(key=lambda item: item.run_id, reverse=True)
+    found = [item for item in found if state in (None, item.state.value, state_word(item))][:most]
     lost = runs_without_branch(repository)
     for error in listed.unreadable:
         err(f"unreadable: {error.message}")
@@ -114,16 +130,18 @@ def list_runs(
         err(f"lost: {layout.run_id} has no branch with its commits")
         advise(f"git swarm resume {layout.run_id}")
     if as_json:
-        out_json([{**item.to_plain(), "disk_bytes": _disk_bytes(item)} for item in found])
+        plain = [{**item.to_plain(), "disk_bytes": _disk_bytes(item)} for item in found]
+        out_json([{**each, "archived": each["run_id"] in archived} for each in plain] if everything else plain)
     elif found:
-        _show_list(found)
+        _show_list(found, archived)
     elif lost or listed.unreadable:
         pass  # told above
     elif runs or state or since:
         out("no such runs")
     else:
         out("no runs yet")
-        advise("git swarm start build -m 'the task'")
+        has_archive = not everything and archived_runs(repository)
+        advise("git swarm list --all   (archived ones)" if has_archive else "git swarm start build -m 'the task'")
 
 
 def _since(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
@@ -138,11 +156,11 @@ def _since(repository: RepositoryReader, runs: list[RunLayout], since: str | Non
     return [layout for layout in runs if created_at(layout.run_id).timestamp() >= oldest]
 
 
-def _show_list(found: list[RunOverview]) -> None:
+def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
     """One line each; without room for all, flow and cost are left out."""
     columns: list[tuple[str, bool, Callable[[RunOverview], str]]] = [
         ("run", True, lambda item: item.run_id),
-        ("state", True, state_word),
+        ("state", True, lambda item: f"{state_word(item)}{', archived' * (item.run_id in archived)}"),
         ("flow", False, lambda item: item.flow),
         ("age", True, lambda item: age(item.run_id)),
         ("tests", True, tests_cell),

@@ -20,6 +20,7 @@ def verify(
 ) -> None:
     """Check that nobody changed what a run stored; offline, from git alone."""
     repository = repository_here()
+    repository.is_for_reading = True
     layout = find_run(repository, run)
     report = verify_run(repository, layout, repository.resolve(tip) if tip is not None else None)
     if as_json:

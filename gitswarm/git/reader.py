@@ -29,6 +29,7 @@ class RepositoryReader:
 
     objects: ObjectReader
     refs: RefReader
+    is_for_reading = True
 
     def __init__(self, place: Place, env: dict[str, str], objects: ObjectReader, refs: RefReader) -> None:
         """

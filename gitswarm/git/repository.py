@@ -26,6 +26,7 @@ class Repository(RepositoryReader):
 
     objects: Objects
     refs: Refs
+    is_for_reading = False
 
     def __init__(self, place: Place, env: Mapping[str, str]) -> None:
         # Old partial clones carry this extension; libgit2 can work with them, but wants to be told.

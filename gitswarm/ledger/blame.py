@@ -9,6 +9,7 @@ from difflib import SequenceMatcher
 from gitswarm.errors import NotFoundError
 from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archive import lift_where_archived
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import step_record
@@ -63,6 +64,7 @@ def origins(repository: RepositoryReader, revision: str, path: str, line: int | 
         elif landed is not None:
             key = (each.commit, each.path)
             if key not in found:
+                lift_where_archived(repository, RunLayout(landed[0]))
                 found[key] = _in_the_run(repository, commit, each.path, landed[1])
             within = found[key].get(each.line_there)
             step = within.step if within is not None else None

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archive import archived_runs, lift
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.state import RunState
@@ -52,9 +53,21 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        raise NotFoundError(f"no run matches '{text}'", hint="git swarm list")
+        return _archived(repository, text, wanted)
     some = ", ".join(run.run_id for run in matches[:4])
     raise NotFoundError(f"'{text}' matches {len(matches)} runs: {some}", hint="give more of the id")
+
+
+def _archived(repository: RepositoryReader, text: str, wanted: str) -> RunLayout:
+    """A run of the archive, which can be read like any other from here on."""
+    found = [run for run in archived_runs(repository) if wanted in run.run_id]
+    if len(found) == 1 and repository.is_for_reading:
+        lift(repository, found[0])
+        return found[0]
+    if found:
+        what = f"{found[0].run_id} is archived" if len(found) == 1 else f"'{text}' matches {len(found)} archived runs"
+        raise NotFoundError(what, hint=f"git swarm discard --restore {found[0].run_id}")
+    raise NotFoundError(f"no run matches '{text}'", hint="git swarm list")
 
 
 def find_step(repository: RepositoryReader, state: RunState, text: str | None) -> StepRecord:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
@@ -19,10 +20,12 @@ _BASE = "/base"
 
 
 def runs_without_branch(repository: RepositoryReader, text: str = "") -> list[RunLayout]:
-    """Runs whose name holds `text` and of which no branch holds a commit any more."""
+    """Runs whose name holds `text` and of which no branch holds a commit any more; archived ones have none."""
     names = (name.removeprefix(_PREFIX).removesuffix(_BASE) for name in repository.refs.list(_PREFIX))
     layouts = [RunLayout(name) for name in names if text in name and RUN_ID.fullmatch(name)]
-    return [layout for layout in layouts if not _is_on_branch(repository, layout)]
+    lost = [layout for layout in layouts if not _is_on_branch(repository, layout)]
+    archived = archived_runs(repository) if lost else []
+    return [layout for layout in lost if layout not in archived]
 
 
 def _is_on_branch(repository: RepositoryReader, layout: RunLayout) -> bool:

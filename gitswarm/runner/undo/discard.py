@@ -72,11 +72,11 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
     path.write_bytes(record.to_json())
     if shadow is not None and away is not None:
         put_away(shadow, away.folder, session.locks)
-    for name in _own_refs(repository, layout):
+    for name in own_refs(repository, layout):
         value = repository.refs.read(name)
         trash = _trash_name(layout, name)
         repository.refs.swap(trash, repository.refs.read(trash), value, why="discarded")
-    for name in _own_refs(repository, layout):
+    for name in own_refs(repository, layout):
         repository.refs.swap(name, repository.refs.read(name), None, why="discarded")
     for folder in (repository.swarm_dir / "journal" / layout.run_id, caches_of(repository, layout.run_id)):
         shutil.rmtree(folder, ignore_errors=True)
@@ -181,7 +181,7 @@ def _purge_run(repository: Repository, layout: RunLayout, record: Discarded | No
         shutil.rmtree(repository.swarm_dir / name / layout.run_id, ignore_errors=True)
 
 
-def _own_refs(repository: Repository, layout: RunLayout) -> list[str]:
+def own_refs(repository: Repository, layout: RunLayout) -> list[str]:
     """Every ref of a run; its branch last, because it is what makes it a run."""
     prefixes = (f"refs/swarm/{layout.run_id}/", f"refs/notes/swarm/{layout.run_id}/")
     names = [name for prefix in prefixes for name in repository.refs.list(prefix)]

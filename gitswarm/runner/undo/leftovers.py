@@ -10,6 +10,7 @@ from pathlib import Path
 from gitswarm.git.incoming import PREFIX
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.archive import archived_runs
 from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
 from gitswarm.worktree.land import lost_landings
 from gitswarm.worktree.shadow import is_ours, lost_worktrees
@@ -37,9 +38,10 @@ def remove(path: Path) -> None:
 
 
 def _known_runs(repository: Repository) -> set[str]:
-    """Ids of the runs that have a ref of any kind, in the trash too."""
+    """Ids of the runs that have a ref of any kind, in the trash too, or are archived."""
+    archived = {layout.run_id for layout in archived_runs(repository)}
     prefixes = (f"refs/heads/{BRANCH_PREFIX}", TRASH, "refs/swarm/", "refs/notes/swarm/")
-    return {
+    return archived | {
         name.removeprefix(prefix).partition("/")[0] for prefix in prefixes for name in repository.refs.list(prefix)
     }
 

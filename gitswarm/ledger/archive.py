@@ -1,0 +1,120 @@
+"""The archive: one ref for all runs that were folded into it, and how they are read from there.
+
+`refs/swarm/archive` is a commit with `.swarm/runs/<run>/` for each run: `overview.json` (`status --json` as it was),
+`refs` (`<commit> <ref>` a line), `commits` (all commits of those refs, as `git cat-file --batch` prints them) and
+`trees/<commit>`, the tree of each. So nothing of a run is lost to `git gc`, and `git log --all` shows one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gitswarm.errors import GarbledError, NotFoundError
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.ref_files import RefReader
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.run_id import RUN_ID
+
+ARCHIVE_REF = "refs/swarm/archive"
+REFS, COMMITS, TREES, OVERVIEW = "refs", "commits", "trees", "overview.json"
+
+
+def archive_folder(layout: RunLayout) -> str:
+    """Below `.swarm/runs`, where the push guard lets nothing out under any name."""
+    return f"{RUNS_FOLDER}/{layout.run_id}"
+
+
+def archived_runs(repository: RepositoryReader) -> list[RunLayout]:
+    """Newest created first; also those that have a branch again."""
+    tip = repository.refs.read(ARCHIVE_REF)
+    if tip is None:
+        return []
+    folder = repository.objects.entry(repository.objects.commit(tip).tree, RUNS_FOLDER)
+    names = repository.objects.entries(folder) if folder is not None else {}
+    return [RunLayout(name) for name in sorted(names, reverse=True) if RUN_ID.fullmatch(name)]
+
+
+def archived_file(repository: RepositoryReader, layout: RunLayout, name: str) -> bytes:
+    """
+    :raises NotFoundError: the run is not archived.
+    """
+    tip = repository.refs.read(ARCHIVE_REF)
+    tree = repository.objects.commit(tip).tree if tip is not None else None
+    found = repository.objects.file(tree, f"{archive_folder(layout)}/{name}") if tree is not None else None
+    if found is None:
+        raise NotFoundError(f"{layout.run_id} is not in {ARCHIVE_REF}", hint="git swarm list --all")
+    return found
+
+
+def archived_refs(repository: RepositoryReader, layout: RunLayout) -> dict[str, str]:
+    """Name → commit, as it was.
+
+    :raises NotFoundError: the run is not archived.
+    """
+    lines = archived_file(repository, layout, REFS).decode().splitlines()
+    return {name: commit_id for commit_id, _blank, name in (line.partition(" ") for line in lines)}
+
+
+def lift(repository: RepositoryReader, layout: RunLayout) -> None:
+    """From here on this process reads an archived run as if its refs were there. Commits of it that `git gc` has
+    removed are written anew; nothing refers to them.
+
+    :raises NotFoundError: the run is not archived.
+    """
+    bring_commits_back(repository, layout)
+    seen: Any = _WithArchived(repository.refs, archived_refs(repository, layout))
+    repository.refs = seen
+
+
+def is_lifted(repository: RepositoryReader, layout: RunLayout) -> bool:
+    """Whether the run that was found is read from the archive."""
+    seen: object = repository.refs
+    return isinstance(seen, _WithArchived) and layout.branch in seen.archived
+
+
+def lift_where_archived(repository: RepositoryReader, layout: RunLayout) -> None:
+    """`lift`, for a run that is neither here nor read from the archive already."""
+    if repository.refs.read(layout.branch) is None and layout in archived_runs(repository):
+        lift(repository, layout)
+
+
+class _WithArchived:
+    """Refs as they are, and below them those of an archived run."""
+
+    def __init__(self, refs: RefReader, archived: Mapping[str, str]) -> None:
+        self._refs = refs
+        self.archived = archived
+
+    def read(self, name: str) -> str | None:
+        found = self._refs.read(name)
+        return self.archived.get(name) if found is None else found
+
+    def list(self, prefix: str) -> Sequence[str]:
+        return sorted({*self._refs.list(prefix), *(name for name in self.archived if name.startswith(prefix))})
+
+
+def bring_commits_back(repository: RepositoryReader, layout: RunLayout) -> None:
+    """
+    :raises GarbledError: the archive was made by somebody else.
+    """
+    stored = _commits(archived_file(repository, layout, COMMITS))
+    asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
+    told = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
+    for commit_id in (line.partition(" ")[0] for line in told if line.endswith(" missing")):
+        written = repository.git.output("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored[commit_id])
+        if written.decode().strip() != commit_id:
+            raise GarbledError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")
+
+
+def _commits(printed: bytes) -> dict[str, bytes]:
+    """Id → content, of what `git cat-file --batch` printed."""
+    found: dict[str, bytes] = {}
+    at = 0
+    while at < len(printed):
+        end = printed.index(b"\n", at)
+        commit_id, _kind, size = printed[at:end].decode().split()
+        found[commit_id] = printed[end + 1 : end + 1 + int(size)]
+        at = end + 1 + int(size) + 1
+    return found

@@ -1,0 +1,135 @@
+"""Puts runs into the archive, and takes them out: one compare-and-swap each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gitswarm.errors import RefMovedError, SwarmError
+from gitswarm.git.commits import NewCommit
+from gitswarm.git.locks import Locks
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.archive import ARCHIVE_REF, COMMITS, OVERVIEW, REFS, TREES, archive_folder
+from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
+from gitswarm.ledger.overview import RunOverview
+from gitswarm.records.base import Clock
+from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.run_id import BRANCH_PREFIX
+
+_ATTEMPTS = 20
+_LOCK_WAIT_S = 1.0
+_MOST_COMMITS = 50_000
+"""More do not belong to one run: somebody pointed a ref of it elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A run as it is stored. `beside`: commits that its own stand on, and that are not stored with them."""
+
+    files: Mapping[str, bytes]
+    trees: str
+    beside: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveStore:
+    repository: Repository
+    clock: Clock
+
+    def put(self, overview: RunOverview, refs: Mapping[str, str]) -> None:
+        """Stores a run with all that its refs reach; in place of what is there of it.
+
+        :param refs: all of the run, with their commits.
+        :raises SwarmError: one of them is no commit, or leads far away.
+        """
+        layout = RunLayout(overview.run_id)
+        packed = self._packed(layout, overview, refs)
+        objects = self.repository.objects
+        blobs = {
+            f"{archive_folder(layout)}/{name}": objects.write_blob(content) for name, content in packed.files.items()
+        }
+
+        def change(tree: str | None) -> str:
+            return objects.with_subtree(
+                objects.with_files(tree, blobs), f"{archive_folder(layout)}/{TREES}", packed.trees
+            )
+
+        self._write(change, packed.beside)
+
+    def drop(self, layout: RunLayout) -> None:
+        """Safe to repeat."""
+        if self.repository.refs.read(ARCHIVE_REF) is not None:
+            objects = self.repository.objects
+            self._write(lambda tree: objects.with_subtree(tree or "", archive_folder(layout), None), frozenset())
+
+    def _packed(self, layout: RunLayout, overview: RunOverview, refs: Mapping[str, str]) -> _Packed:
+        git = self.repository.git
+        tips = sorted(set(refs.values()))
+        known = [refs[name] for name in (layout.base_ref, layout.upstream_ref) if name in refs]
+        others = (f"--exclude={BRANCH_PREFIX}*", "--branches", "--remotes", "--tags")
+        listed = git.output("rev-list", "--parents", f"--max-count={_MOST_COMMITS}", *tips, "--not", *known, *others)
+        parents = {own: rest for own, *rest in (line.split() for line in listed.decode().splitlines())}
+        if len(parents) >= _MOST_COMMITS:
+            raise SwarmError(
+                f"the refs of {layout.run_id} reach more than {_MOST_COMMITS:,} commits of nobody else",
+                hint=f"git for-each-ref refs/swarm/{layout.run_id}",
+            )
+        asked = "".join(f"{commit_id}\n" for commit_id in parents).encode()
+        trees = git.output("log", "--no-walk", "--stdin", "--format=040000 tree %T%x09%H", stdin=asked)
+        tree = git.output("mktree", stdin=trees) if parents else b""
+        files = {
+            OVERVIEW: json.dumps(overview.to_plain(), ensure_ascii=False, indent=1).encode() + b"\n",
+            REFS: "".join(f"{commit_id} {name}\n" for name, commit_id in sorted(refs.items())).encode(),
+            COMMITS: git.output("cat-file", "--batch", stdin=asked) if parents else b"",
+        }
+        every = {*tips, *(parent for each in parents.values() for parent in each)}
+        return _Packed(files, tree.decode().strip(), frozenset(every - parents.keys()))
+
+    def _write(self, change: Callable[[str | None], str], beside: frozenset[str]) -> None:
+        """
+        :param beside: commits that the archive has to keep, too.
+        :raises RefMovedError: somebody who does not know our lock moves the ref all the time.
+        """
+        with Locks(self.repository.common_dir).repository():
+            self._remove_lock()
+            for attempt in range(_ATTEMPTS):
+                try:
+                    self._try_write(change, beside)
+                except RefMovedError:
+                    if attempt == _ATTEMPTS - 1:
+                        raise
+                else:
+                    return
+
+    def _try_write(self, change: Callable[[str | None], str], beside: frozenset[str]) -> None:
+        objects = self.repository.objects
+        tip = self.repository.refs.read(ARCHIVE_REF)
+        before = objects.commit(tip) if tip is not None else None
+        tree = change(before.tree if before is not None else None)
+        if before is not None and tree == before.tree:
+            return
+        count = len(objects.names(tree, RUNS_FOLDER))
+        parents = self._independent({*beside, *(before.parents if before is not None else ())})
+        author, committer = agent_identity(KERNEL), self.repository.committer()
+        message = f"git-swarm archive, runs: {count}\n"
+        commit = objects.write_commit(NewCommit(tree, parents, message, author, committer, self.clock()))
+        self.repository.refs.swap(ARCHIVE_REF, tip, commit if count else None, why="archive")
+
+    def _remove_lock(self) -> None:
+        """That of a killed process: who holds the repository's lock is alone, but for git, which is done at once."""
+        lock = self.repository.common_dir / f"{ARCHIVE_REF}.lock"
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while lock.exists():
+            if time.monotonic() > deadline:
+                lock.unlink(missing_ok=True)
+            time.sleep(0.02)
+
+    def _independent(self, commits: set[str]) -> tuple[str, ...]:
+        """Without those that others reach."""
+        if len(commits) < 2:
+            return tuple(commits)
+        return tuple(
+            sorted(self.repository.git.output("merge-base", "--independent", *sorted(commits)).decode().split())
+        )

@@ -1,0 +1,50 @@
+"""How an archived run stood."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archive import OVERVIEW, archived_file
+from gitswarm.ledger.last_tests import TestsTold
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import BudgetFields, LandedOn, OpenInterruption, RunOverview, SpokenAs
+from gitswarm.ledger.stored_json import ConcernFields
+from gitswarm.records.outcome import RunStatus
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+def archived_overview(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+    """How the run stood when it was archived: it does not change any more.
+
+    :raises NotFoundError: the run is not archived.
+    """
+    plain = json.loads(archived_file(repository, layout, OVERVIEW))
+    whole = _known(RunOverview, plain)
+    return RunOverview(
+        **{
+            **whole,
+            "state": RunStatus(whole["state"]),
+            "stack": tuple(OpenInterruption(**_known(OpenInterruption, each)) for each in whole["stack"]),
+            "open_concerns": tuple(ConcernFields(**_known(ConcernFields, each)) for each in whole["open_concerns"]),
+            "approved": _one(SpokenAs, whole["approved"]),
+            "rejected": _one(SpokenAs, whole["rejected"]),
+            "landed": _one(LandedOn, whole["landed"]),
+            "tests": _one(TestsTold, whole["tests"]),
+            "budget": _one(BudgetFields, whole["budget"]),
+            "worktree": None,
+        }
+    )
+
+
+def _one(kind: Any, plain: JsonValue) -> Any:
+    return kind(**_known(kind, plain)) if isinstance(plain, dict) else None
+
+
+def _known(kind: Any, plain: Any) -> dict[str, Any]:
+    """Without what a later version added."""
+    return {field.name: plain[field.name] for field in fields(kind) if field.name in plain}

@@ -199,6 +199,12 @@ ROOT = Group(
             "--tip= --json",
             words="run",
         ),
+        "export": Command(
+            "export:export",
+            "Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow.",
+            "--json",
+            words="run",
+        ),
         "engines": Command(
             "engines:engines",
             "Engines and their modes: whether each can be used here, and what it can do.",

@@ -64,6 +64,7 @@ WRITING = [
     "gc",
     "init",
     "schemas FOLDER",
+    "export RUN EXPORT",
 ]
 """In this order, one after the other."""
 
@@ -106,7 +107,11 @@ def test_a_process_says_what_is_said_in_the_process_of_the_tests(finished: Proje
 
 def test_a_run_from_its_start_to_its_end_by_processes(project: Project) -> None:
     project.commit({".swarm/flows/two.yaml": FLOW}, "the flow")
-    names = {"FOLDER": str(project.root.parent / "schemas"), "SCRIPT": project.script(SCRIPT)}
+    names = {
+        "FOLDER": str(project.root.parent / "schemas"),
+        "EXPORT": str(project.root.parent / "x"),
+        "SCRIPT": project.script(SCRIPT),
+    }
     for line in WRITING:
         if "RUN" in line:
             names["RUN"] = str(project.json("list")[0]["run_id"])

@@ -1,0 +1,112 @@
+"""`export`: a run as plain files, in the layout that other tools read."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from gitswarm.cli.arguments import Argument
+from gitswarm.cli.console import err, out, out_json, plural
+from gitswarm.cli.live_events import events_so_far
+from gitswarm.cli.opened import JsonFlag, Opened, open_run
+from gitswarm.errors import UsageError
+from gitswarm.git.object_reader import DIRECTORY
+from gitswarm.ledger.overview import overview
+from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_NO_NAMES = ("", ".", "..", ".git")
+_FILES = (0o100644, 0o100755)
+_LEFT_OUT = frozenset({".gitattributes", "specs", "events"})
+"""In RUN_BASE: what only git or a run needs."""
+_OF_FLOWS = "events"
+"""Below a flow: events of its executions, which are in `events.jsonl`."""
+
+
+def export(
+    run: Annotated[str, Argument(metavar="RUN", help="An id or a part of it.")],
+    folder: Annotated[str, Argument(metavar="DIR", help="A folder that is not there yet, or empty.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow."""
+    target = Path(folder)
+    if target.is_file() or target.is_symlink() or (target.is_dir() and any(target.iterdir())):
+        raise UsageError(
+            f"{folder} is there already, and not an empty folder", hint=f"git swarm export {run} NEW_DIR"
+        )
+    opened = open_run(run)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.parent / f".{target.name or 'export'}.{os.getpid()}"
+    try:
+        count, skipped = _write(opened, partial)
+        if target.is_dir():
+            target.rmdir()
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    for path in skipped:
+        err(f"left out   {path}: it is no plain file")
+    if as_json:
+        left_out: list[JsonValue] = list(skipped)
+        out_json({"run_id": opened.layout.run_id, "folder": str(target), "files": count, "left_out": left_out})
+    else:
+        out(f"{opened.layout.run_id}: {plural(count, 'file')} in {folder}")
+
+
+def _write(opened: Opened, folder: Path) -> tuple[int, list[str]]:
+    """The number of files, and what is none."""
+    events = events_so_far(opened)
+    files: dict[str, bytes] = {
+        "meta.json": json.dumps(_meta(opened, events), indent=2, ensure_ascii=False).encode() + b"\n",
+        "events.jsonl": b"".join(event.to_line() for event in events),
+    }
+    skipped = []
+    for path, content in _stored(opened):
+        if content is None:
+            skipped.append(path)
+        else:
+            files[path] = content
+    for path, content in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    return len(files), skipped
+
+
+def _meta(opened: Opened, events: list[LoggedEvent]) -> dict[str, JsonValue]:
+    """How the run stands, without what belongs to this machine."""
+    found = overview(opened.repository, opened.layout, opened.state).to_plain()
+    ended = next((event.ts for event in reversed(events) if event.kind in TERMINAL_KINDS), None)
+    flows: list[JsonValue] = list(dict.fromkeys(record.flow for record in opened.state.steps))
+    times = {"created_at": events[0].ts if events else None, "completed_at": ended}
+    return {
+        **{name: value for name, value in found.items() if name not in ("worktree", "hint")},
+        **times,
+        "flows": flows,
+    }
+
+
+def _stored(opened: Opened) -> Iterator[tuple[str, bytes | None]]:
+    """Files of RUN_BASE at the tip, by their path in it; None: no plain file, or a name that git refuses."""
+    objects, base = opened.repository.objects, opened.layout.base
+    top = objects.entry(opened.state.tip_tree, base)
+    waiting = [("", top)] if top is not None else []
+    while waiting:
+        folder, tree = waiting.pop()
+        for name, (object_id, mode) in sorted(objects.entries(tree).items()):
+            path = f"{folder}{name}"
+            if path in _LEFT_OUT or (name == _OF_FLOWS and folder.count("/") == 1):
+                continue
+            if name.lower() in _NO_NAMES or "/" in name:
+                yield path, None
+                continue
+            if mode == DIRECTORY:
+                waiting.append((f"{path}/", object_id))
+            else:
+                yield path, objects.file(opened.state.tip_tree, f"{base}/{path}") if mode in _FILES else None

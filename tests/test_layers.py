@@ -112,7 +112,9 @@ def test_the_installed_command_runs_without_the_checkout(installed: Path) -> Non
 def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         tops = {name.split("/")[0] for name in packed.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"gitswarm"}
+        data = [name.split("/", 1)[1] for name in packed.namelist() if ".data/" in name]
+    assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {"gitswarm"}
+    assert data == ["data/share/man/man1/git-swarm.1"]
 
 
 def test_the_wheel_has_the_licence(wheel: Path) -> None:

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from gitswarm.cli.arguments import plain_values
 from gitswarm.cli.console import complain
+from gitswarm.cli.help_pages import NEAR
 from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.terminal import paged, wished
 from gitswarm.cli.usage import HELP, NAME, help_text
@@ -48,6 +49,9 @@ def _choose(group: Group, name: str, line: list[str]) -> int:
         return 0 if line else USAGE
     if line[0] in group.entries:
         return _call(group, name, line[0], line[1:])
+    if group is ROOT and line[0] in NEAR:
+        complain(f"there is no command '{line[0]}'", NEAR[line[0]])
+        return USAGE
     from gitswarm.cli.tree import choose
 
     return choose(group, name, line, partial(_call, group, name))

@@ -11,7 +11,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from gitswarm.cli.arguments import Option, Parameter, parameters
+from gitswarm.cli.help_pages import EXAMPLES
 from gitswarm.cli.registry import Group
+from gitswarm.cli.usage import NAME
 
 _HELP = {"help_option_names": ["-h", "--help"]}
 _ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -24,7 +26,7 @@ def call(function: Callable[..., None], name: str, line: Sequence[str]) -> NoRet
     :raises SystemExit: always.
     """
     app = _app("")
-    app.command(context_settings=_HELP)(_Declared(function))
+    app.command(context_settings=_HELP, epilog=_examples(name))(_Declared(function))
     app(list(line), prog_name=name)
     raise SystemExit(0)
 
@@ -42,6 +44,12 @@ def choose(group: Group, name: str, line: Sequence[str], call_entry: Callable[[s
     app.callback()(lambda: None)
     app(list(line), prog_name=name)
     raise SystemExit(0)
+
+
+def _examples(name: str) -> str:
+    """Below the options, line by line."""
+    lines = EXAMPLES.get(name.removeprefix(f"{NAME} "), ())
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else ""
 
 
 def _app(text: str) -> typer.Typer:

@@ -1,28 +1,45 @@
-"""The help of the whole and of its groups, as typer lays it out, without typer. Imports nothing."""
+"""The help of the whole and of its groups, without the parser library. Imports next to nothing."""
 
 from __future__ import annotations
 
 import os
 
-from gitswarm.cli.registry import Group
+from gitswarm.cli.help_pages import GROUPS
+from gitswarm.cli.registry import ROOT, Group
 
 NAME = "git swarm"
 HELP = (["-h"], ["--help"])
-_WIDEST, _NARROWEST = 78, 50
+_WIDEST, _NARROWEST = 100, 40
+_INDENT = 3
 
 
 def help_text(group: Group, name: str) -> str:
-    """
+    """Commands in the order in which they are needed; every line is whole.
+
     :param name: what people call the group: `git swarm flows`.
     """
-    width = max(min(_terminal(), _WIDEST + 2) - 2, _NARROWEST)
-    longest = max(map(len, group.entries))
-    room = width - longest - 6
-    lines = [f"Usage: {name} [OPTIONS] COMMAND [ARGS]...", ""]
-    lines += [f"  {line}" for line in _wrapped(group.help, width - 2)]
-    lines += ["", "Options:", "  -h, --help  Show this message and exit.", "", "Commands:"]
-    lines += [f"  {entry:<{longest}}  {_shortened(found.help, room)}" for entry, found in group.entries.items()]
+    width = max(min(_terminal(), _WIDEST), _NARROWEST)
+    lines = [f"usage: {name} COMMAND [OPTIONS] [ARGUMENTS]", "", *_wrapped(group.help, width)]
+    for title, entries in sections(group).items():
+        lines += ["", title] if title else [""]
+        longest = max(map(len, group.entries))
+        room = width - _INDENT - longest - 2
+        for entry, text in entries.items():
+            first, *rest = _wrapped(text, room)
+            lines.append(f"{'':{_INDENT}}{entry:<{longest}}  {first}")
+            lines += [" " * (_INDENT + longest + 2) + line for line in rest]
+    longest = max(len(f"{name} COMMAND -h"), len("git help swarm"))
+    lines += ["", f"{f'{name} COMMAND -h':<{longest}}  options and examples"]
+    if group is ROOT:
+        lines += [f"{'git help swarm':<{longest}}  the manual", f"{f'{name} --version':<{longest}}  the version"]
     return "\n".join(lines) + "\n"
+
+
+def sections(group: Group) -> dict[str, dict[str, str]]:
+    """Title → command → what it is for."""
+    if group is not ROOT:
+        return {"": {name: entry.help.removesuffix(".") for name, entry in group.entries.items()}}
+    return GROUPS
 
 
 def _terminal() -> int:
@@ -45,16 +62,3 @@ def _wrapped(text: str, width: int) -> list[str]:
         else:
             lines.append(word)
     return lines
-
-
-def _shortened(text: str, room: int) -> str:
-    """Cut between words."""
-    if len(text) <= room:
-        return text
-    kept = ""
-    for word in text.split():
-        longer = f"{kept} {word}" if kept else word
-        if len(longer) + 3 > room:
-            break
-        kept = longer
-    return f"{kept}..."

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import io
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
+from functools import wraps
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from gitswarm.cli.app import command_function, run
 from gitswarm.cli.arguments import Option, parameters, plain_values
 from gitswarm.cli.registry import ROOT, Command, Group
-from gitswarm.cli.tree import call, choose
+from gitswarm.cli.tree import call
 from gitswarm.cli.usage import help_text
 
 
@@ -44,23 +43,6 @@ def test_the_registry_says_what_the_commands_declare() -> None:
         )
         found[name] = (set(entry.options.split()), entry.help.removesuffix("."))
     assert found == declared
-
-
-@pytest.mark.parametrize("columns", ["80", "200", "70", "60", "none"])
-def test_help_is_laid_out_as_the_parser_library_does(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", columns)
-    ours = {name: help_text(group, name) for name, group in GROUPS.items()}
-    assert ours == {name: output(partial(choose, group, name, ["-h"], not_called)) for name, group in GROUPS.items()}
-
-
-def not_called(name: str, line: list[str]) -> int:
-    raise AssertionError(name, line)
-
-
-def output(function: Callable[[], object]) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
-        function()
-    return out.getvalue()
 
 
 WORDS = st.one_of(

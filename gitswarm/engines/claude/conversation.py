@@ -38,6 +38,9 @@ _HOOK_FAILED = "PreToolUse:"
 
 _REASON_CHARS = 200
 
+_WRONG_KEY = 401
+"""HTTP status that the same key gets again. The CLI asks once more all the same, but not after a 403."""
+
 
 @dataclass(slots=True)
 class Conversation:
@@ -73,6 +76,8 @@ class Conversation:
                 self._end(said)
             case Refused():
                 self._refused[said.id] = said.reason
+            case Retrying() if said.status == _WRONG_KEY:
+                self.last = replace(self.last, refused=said.status)
             case Retrying():
                 self.emit(
                     retry_event(said.attempt, said.of, said.wait_s, f"{said.status or ''} {said.error}".strip())

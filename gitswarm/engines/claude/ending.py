@@ -37,7 +37,7 @@ _PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 class LastWords:
     """All that is known of how a session ended. `timeout_s`: it was ended after that time. `unjudged`: the tool of a
     call that was carried out although nobody had asked the policy. `over`: the limit of the budget
-    that it was ended at."""
+    that it was ended at. `refused`: the HTTP status of a refusal that the CLI was about to ask for again."""
 
     ended: Ended | None = None
     gone: Gone | None = None
@@ -46,6 +46,7 @@ class LastWords:
     timeout_s: float | None = None
     unjudged: str | None = None
     over: str | None = None
+    refused: int | None = None
 
 
 def outcome_of(last: LastWords) -> EngineOutcome:
@@ -54,6 +55,9 @@ def outcome_of(last: LastWords) -> EngineOutcome:
         return EngineOutcome(
             kind="killed", detail=f"{what}: settings of Claude Code on this machine switch hooks off"
         )
+    if last.refused is not None:
+        detail = f"Invalid API key ({_ADVICE['authentication_failed']})"
+        return EngineOutcome(kind="api_error", detail=detail, status=last.refused)
     if last.over is not None and last.ended is None:
         return EngineOutcome(kind="budget", detail=last.over)
     if last.gone is not None and last.gone.missing:

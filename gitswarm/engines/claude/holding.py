@@ -54,7 +54,7 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
                 talk.take(said)
                 if isinstance(said, Returned):  # between two requests: what was used is known
                     talk.last = replace(talk.last, over=_too_many(order, talk))
-                if talk.last.unjudged is not None or talk.last.over is not None:
+                if talk.last.unjudged is not None or talk.last.over is not None or talk.last.refused is not None:
                     break
         finally:
             is_over.set()

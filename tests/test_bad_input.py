@@ -207,10 +207,15 @@ def test_a_bad_script_is_refused_with_file_and_line(project: Project, text: str,
 
 
 def test_a_script_that_does_not_exist_is_refused(project: Project) -> None:
-    path = str(project.root / "none.yaml")
-    assert refused(project, "start", "build", "--script", path) == said(
-        f"{path}: cannot be read: [Errno 2] No such file or directory: '{path}'", f"ls -l {path}"
-    )
+    path = project.root / "none.yaml"
+    line = ("start", "build", "--script", str(path))
+    assert refused(project, *line) == said(f"there is no file {path}", "git swarm start build --script FILE")
+    path.with_suffix(".yml").touch()
+    near = f"there is no file {path} (did you mean '{path.with_suffix('.yml')}'?)"
+    assert refused(project, *line) == said(near, "git swarm start build --script FILE")
+    by_variable = Project(project.root, {**project.env, "SWARM_STUB_SCRIPT": "no/none.yaml"})
+    missing = said("there is no file no/none.yaml: its folder is not there", "unset SWARM_STUB_SCRIPT")
+    assert refused(by_variable, "start", "build") == missing
 
 
 def test_a_script_from_the_environment_is_checked_as_well(project: Project) -> None:
@@ -432,7 +437,7 @@ def test_a_file_beside_the_repository_is_no_obstacle(project: Project) -> None:
 
 def test_an_issue_that_does_not_exist_is_refused(project: Project) -> None:
     stderr = refused(project, "start", "build", "--issue", "none.md")
-    assert stderr == said("none.md: cannot be read: [Errno 2] No such file or directory: 'none.md'", "ls -l none.md")
+    assert stderr == said("there is no file none.md", "git swarm start FLOW --issue FILE")
 
 
 def test_a_task_that_is_not_utf_8_is_refused(project: Project) -> None:

@@ -176,6 +176,15 @@ def test_after_a_rollback_resume_decides_again_and_executes_the_rest(three: Proj
     assert (steps(three), three.tree(f"shadow/{run}")) == (["one@1", "two@1", "three@1"], tree)
 
 
+def test_what_a_person_says_after_a_rollback_is_taken_and_the_run_goes_on(three: Project) -> None:
+    run = three.start(SCRIPT, flow="three")
+    three.swarm("rollback", "one")
+    (three.root.parent / "said.md").write_text("- rename a.txt\n", encoding="utf-8")
+    three.swarm("resume", "--feedback", str(three.root.parent / "said.md"))
+    assert steps(three) == ["one@1", "feedback@1", "two@1", "three@1"]
+    assert (three.json("status")["state"], three.swarm("verify", run).returncode) == ("succeeded", 0)
+
+
 def test_a_run_can_be_rolled_back_to_before_its_first_step(three: Project) -> None:
     run = three.start(SCRIPT, flow="three")
     three.swarm("rollback", "0")

@@ -73,7 +73,7 @@ def feedback_of(path: str | None) -> Feedback | None:
     """
     :raises SwarmError: the file cannot be read, or is no feedback.
     """
-    return read_feedback(path, read_text(path)) if path is not None else None
+    return read_feedback(path, read_text(path, "git swarm resume --feedback FILE")) if path is not None else None
 
 
 def apply_durability(repository: Repository, config: Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from gitswarm.runner.observer import Observer
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import CONFIG_FILE, Config, engine_access, load_config, worktree_folder
 from gitswarm.specs.library import USER_FOLDERS, Library, load_library
+from gitswarm.specs.yaml_source import nearest
 from gitswarm.worktree.shadow import Placement
 
 
@@ -88,11 +90,23 @@ def problems_of(checks: Iterable[Callable[[], object]]) -> list[str]:
     return list(dict.fromkeys(problems))
 
 
-def read_text(path: str) -> str:
+def read_text(path: str, again: str = "") -> str:
     """
+    :param again: the command to type with another file; "": a look at the folder.
     :raises NotFoundError: the file cannot be read.
     """
     try:
         return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise NotFoundError(
+            _missing(Path(path)), hint=again or f"ls {shlex.quote(str(Path(path).parent))}"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(f"{path}: cannot be read: {error}", hint=f"ls -l {path}") from error
+
+
+def _missing(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"there is no file {path}: its folder is not there"
+    near = nearest(path.name, [each.name for each in path.parent.iterdir()])
+    return f"there is no file {path}" + (f" (did you mean '{path.with_name(near)}'?)" if near else "")

@@ -166,7 +166,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     library = load_library(bundled("flows"), user_files(repository, tree), config.commands.tests)
     _refuse_missing(library, asked.flows)
     specs = freeze(library, asked.flows)
-    script = parse_script(asked.script, read_text(asked.script), specs) if asked.script else None
+    script = parse_script(asked.script, _script_text(asked), specs) if asked.script else None
     moment = now()
     settings = freeze_settings(config, os.environ, asked.engines, scripted=script is not None)
     budget = BudgetRules.of(settings.budget.limits.over(asked.budget))
@@ -192,6 +192,15 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     new = NewRun(spec, whole, first_step=asked.first)
     refuse_run(repository, new, surroundings(config, NoticeObserver()))
     return new, config
+
+
+def _script_text(asked: Asked) -> str:
+    """
+    :raises NotFoundError: there is no such file; the variable may name it, and not the command line.
+    """
+    by_variable = asked.script == os.environ.get("SWARM_STUB_SCRIPT")
+    again = "unset SWARM_STUB_SCRIPT" if by_variable else f"git swarm start {' '.join(asked.flows)} --script FILE"
+    return read_text(asked.script or "", again)
 
 
 def _refuse_missing(library: Library, flows: tuple[str, ...]) -> None:
@@ -256,7 +265,7 @@ def _task(message: str | None, issue: str | None) -> str:
     if issue == "-":
         task = sys.stdin.buffer.read().decode(errors="surrogateescape")
     else:
-        task = message or "" if issue is None else read_text(issue)
+        task = message or "" if issue is None else read_text(issue, "git swarm start FLOW --issue FILE")
     if any("\ud800" <= letter <= "\udfff" for letter in task):
         raise NotFoundError(
             "the task is not UTF-8 text", hint="iconv -t utf-8, then: git swarm start FLOW --issue FILE"

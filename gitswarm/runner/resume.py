@@ -12,6 +12,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.containing import mention_sandbox
+from gitswarm.runner.control import Request
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.engines import refuse_impossible
 from gitswarm.runner.held import hold_run
@@ -20,7 +21,7 @@ from gitswarm.runner.landing.accepting import accept_concerns
 from gitswarm.runner.landing.allowing import allow_secrets
 from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
 from gitswarm.runner.operations.forge.handing_in import hand_in
-from gitswarm.runner.run import carry_on
+from gitswarm.runner.run import carry_on, end_run, ending_at
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.undo.partial import lay_out, standing_partial
@@ -82,13 +83,31 @@ def _told(session: Session, state: RunState, options: ResumeOptions) -> RunState
     """The run with what a person says to it beside an answer."""
     if options.budget:
         say_limits(session.repository, state, options.budget, session.around.clock())
+    if options.feedback is not None or options.accept or options.allow:
+        state = _at_an_end(session, state, adopt=options.adopt)
     if options.feedback is not None:
-        state = hand_in(session, settled(session, state), options.feedback)
+        state = hand_in(session, state, options.feedback)
     if options.accept:
         state = accept_concerns(session, settled(session, state), options.accept)
     if options.allow:
         state = allow_secrets(session, settled(session, state), options.allow)
     return state
+
+
+def _at_an_end(session: Session, state: RunState, *, adopt: bool) -> RunState:
+    """What a person says stands behind an end: a run that was cut off or rolled back stops first.
+
+    :raises SwarmError: it was, and its worktree holds edits that are to be adopted.
+    """
+    if adopt or state.end is not None or _ends_with_a_word(state):
+        return settled(session, state)
+    request = Request(wish="stop", reason="asked by hand")
+    return end_run(session, take_place(session, state), state, ending_at(session, state, request))
+
+
+def _ends_with_a_word(state: RunState) -> bool:
+    """Whether the newest commit is what a person said, and its end is missing."""
+    return bool(state.steps) and state.steps[-1].by_command and state.steps[-1].commit == state.tip
 
 
 def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:

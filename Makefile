@@ -40,7 +40,7 @@ soak_budgets := $(BUDGETS)
 soak_sessions := $(SESSIONS)
 soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS))
 
-.PHONY: demo test golden unit soak coverage mutants house bench check schemas format clean
+.PHONY: demo test golden unit soak coverage mutants house bench check docs picture schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -120,6 +120,17 @@ bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched  ## milliseconds against plain git 
 	$(BIN)/python -m benchmarks.sandbox_cost
 	$(BIN)/python -m benchmarks.watch_cost
 
+docs: $(VENV)/.docs-installed  ## the generated pages anew, and all pages as HTML in docs/_build; a broken link is an error
+	$(BIN)/python -m docs.generate
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+$(VENV)/.docs-installed: pyproject.toml $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
+
+picture: $(STAMP)  ## the terminal in README.md anew, from a run of the demo
+	$(BIN)/python -m docs.picture docs/images/session.svg
+
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas
 
@@ -128,4 +139,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage
+	rm -rf $(VENV) dist docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage

@@ -1,0 +1,71 @@
+"""README and docs: links lead somewhere, generated pages are current, the index has all pages, words are common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docs import generate
+from gitswarm.settings import CONFIG_FILE, load_config
+from tests.documents import ROOT, SHELL, Document, documents
+
+README = Document(ROOT / "README.md")
+DOCS = ROOT / "docs"
+PAGES = [README, *map(Document, (DOCS / "tutorial.md", DOCS / "runbook.md", *sorted((DOCS / "howto").glob("*.md"))))]
+"""Those whose shell examples are executed."""
+
+DOCUMENTS = documents()
+
+
+def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading() -> None:
+    broken = []
+    for page in DOCUMENTS:
+        for number, target in page.links():
+            name, _hash, anchor = target.partition("#")
+            found = (page.path.parent / name).resolve() if name else page.path
+            if not found.exists() or (anchor and found.suffix == ".md" and anchor not in Document(found).anchors()):
+                broken.append(f"{page.name}:{number}: {target}")
+    assert broken == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = Document(ROOT / "docs" / "index.md")
+    linked = {(index.path.parent / target.partition("#")[0]).resolve() for _line, target in index.links()}
+    assert [page.name for page in DOCUMENTS if page.path.parent.name != "decisions" and page.path not in linked] == [
+        "docs/index.md"
+    ]
+
+
+def test_the_readme_can_be_read_in_one_go() -> None:
+    assert len(README.text.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("name", generate.PAGES)
+def test_generated_pages_are_current(name: str) -> None:
+    """`make docs` writes them."""
+    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == generate.PAGES[name]()
+
+
+def test_the_documented_configuration_is_one() -> None:
+    """Of `docs/reference/config.yaml`: every key exists, every section is there."""
+    text = (ROOT / generate.SAMPLE).read_text(encoding="utf-8")
+    config = load_config(text, {})
+    assert set(yaml.safe_load(text)) <= set(type(config).model_fields), CONFIG_FILE
+
+
+def test_every_shell_example_is_executed_or_says_why_not() -> None:
+    unknown = [
+        f"{page.name}:{block.line}"
+        for page in PAGES
+        for block in page.blocks()
+        if block.language in SHELL and not block.notes.get("skip") and block.session < 0
+    ]
+    assert unknown == []
+
+
+def test_the_picture_is_a_terminal_of_a_run() -> None:
+    picture = (ROOT / "docs" / "images" / "session.svg").read_text(encoding="utf-8")
+    assert "git&#160;swarm&#160;" in picture
+    assert Path(ROOT / "docs" / "picture.py").is_file()

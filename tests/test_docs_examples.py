@@ -1,0 +1,160 @@
+"""The shell examples of README, tutorial, runbook and how-to pages, executed as they stand: some in the process of
+the test, all on a terminal of 80 columns with a clean home (soak). `DOCS=write` puts their output into the pages.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Project, environment
+from tests.documented import DocumentedShell, has_each_line, has_lines, perform, write_outputs
+from tests.documents import CodeBlock
+from tests.tables import table
+from tests.test_docs import PAGES
+from tests.test_real_projects import SDIST_FOLDER
+
+Session = tuple[str, int]
+BY_NAME = {page.name: page for page in PAGES}
+SESSIONS = [(page.name, number) for page in PAGES for number in {block.session for block in page.blocks()} - {-1}]
+QUICK = [("docs/howto/own-flow.md", 0)]
+"""Of the usual run."""
+
+
+def blocks_of(session: Session) -> list[CodeBlock]:
+    name, number = session
+    return [block for block in BY_NAME[name].blocks() if block.session == number]
+
+
+CALC = {
+    "calc.py": "def add(a, b):\n    return a + b\n",
+    "tests/test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+    ".gitignore": "__pycache__/\n.pytest_cache/\n",
+    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
+}
+"""The small project in which how-to pages begin, in a folder `calc`."""
+
+LOOP = """\
+steps:
+  implement: [{write: {calc.py: "def add(*summands):\\n    return sum(summands)\\n"}}, {run: ["true"]}]
+  critique_code: [{status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [thin]}, {status: VERIFIED}]
+"""
+TUTORIAL = ("docs/tutorial.md", 0)
+UPSTREAM = "https://github.com/pyparsing/pyparsing"
+
+
+def until_start(blocks: list[CodeBlock]) -> list[CodeBlock]:
+    return list(takewhile(lambda block: not any("git swarm start" in line for line in block.lines), blocks))
+
+
+def a_home(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Of a user with a name, an address and nothing else; GitHub is on this machine."""
+    home = folder / "ada"
+    env = environment(home)
+    text = "[user]\n\tname = Ada Lovelace\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
+    text += '[swarm "policy"]\n\tsandbox = off\n'
+    text += f'[url "file://{folder}/upstream"]\n\tinsteadOf = {UPSTREAM}\n[advice]\n\tdetachedHead = false\n'
+    (home / ".gitconfig").write_text(text, encoding="utf-8")
+    plain = {"PATH", "HOME", "LC_ALL", "TZ", "PYTHONPATH"}
+    kept = {name: value for name, value in env.items() if name in plain or name.startswith("COVERAGE_PROCESS_")}
+    return home, {**kept, "COLUMNS": "80", "GIT_PAGER": "cat", "PAGER": "cat", "SHELL": "/bin/bash"}
+
+
+def make_upstream(folder: Path, env: Mapping[str, str]) -> None:
+    """The repository of pyparsing, with the tag of the release: its sdist, with the .gitignore that is not in it."""
+    with tarfile.open(SDIST_FOLDER / "pyparsing-3.1.4.tar.gz") as packed:
+        packed.extractall(folder, filter="data")
+    made = Project(folder / "pyparsing-3.1.4", env)
+    made.git("init", "-q", "-b", "master")
+    made.commit({".gitignore": "__pycache__/\n.pytest_cache/\n"}, "pyparsing 3.1.4")
+    made.git("tag", "3.1.4")
+    made.git("clone", "-q", "--bare", str(made.root), str(folder / "upstream"))
+    shutil.rmtree(made.root)
+
+
+def begin(folder: Path, place: str, *, is_terminal: bool) -> DocumentedShell:
+    """A shell where a session begins.
+
+    :param place: `empty`; in the `project` calc; beside the `upstream` of pyparsing; in a `clone` of it, with what
+        the tutorial puts there before its run starts.
+    """
+    home, env = a_home(folder)
+    shell = DocumentedShell(home, env, is_terminal)
+    if place in ("upstream", "clone"):
+        make_upstream(folder, env)
+    if place == "clone":
+        assert list(perform(shell, until_start(blocks_of(TUTORIAL)))) == []
+    elif place == "project":
+        Project(home / "calc", env).write(CALC)
+        shell.enter(home / "calc")
+        assert shell.run("git init -q && git add . && git commit -qm 'calc'")[0] == 0
+    elif place not in ("upstream", "clone"):
+        assert place == "empty", place
+    return shell
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder whose name is about as long as /home: lines are broken where the pages show it."""
+    with tempfile.TemporaryDirectory(prefix="") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is printed in the process of the test is what a terminal would get."""
+    monkeypatch.setattr("gitswarm.cli.short_ids.is_screen", lambda: True)
+    for name in ("lines", "progress"):
+        monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)
+
+
+def test_the_five_commands_of_the_readme(short: Path) -> None:
+    """In a small project; in a clone of pyparsing: below, as the session of the README."""
+    shell = begin(short, "project", is_terminal=False)
+    (shell.home / "hex_color.yaml").write_text(LOOP, encoding="utf-8")
+    assert list(perform(shell, blocks_of(("README.md", 0)))) == []
+    assert shell.run("git show --format=%s --stat HEAD")[1].splitlines()[0] == "Add pyparsing_common.hex_color"
+
+
+@pytest.mark.usefixtures("on_screen")
+@pytest.mark.parametrize("session", QUICK, ids=str)
+def test_the_quick_sessions_do_what_the_page_shows(short: Path, session: Session) -> None:
+    blocks = blocks_of(session)
+    shell = begin(short, blocks[0].place, is_terminal=False)
+    for block, _behind, shown, printed in perform(shell, blocks):
+        assert has_each_line(shown, printed), f"{session[0]}:{block.line}:\n{printed}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("session", SESSIONS, ids=str)
+def test_every_session_does_on_a_terminal_what_the_page_shows(short: Path, session: Session) -> None:
+    blocks = blocks_of(session)
+    found = list(perform(begin(short, blocks[0].place, is_terminal=True), blocks))
+    if os.environ.get("DOCS") == "write":
+        write_outputs(BY_NAME[session[0]], found)
+        return
+    for block, _behind, shown, printed in found:
+        assert has_lines(shown, printed), f"{session[0]}:{block.line}:\n{printed}"
+
+
+@table(
+    ("shown", "printed", "is_it"),
+    [
+        (["a 1.2s b"], "a   3ms\nb", True),
+        (["dd6031b2 on shadow/run-20261122-183812-d8b4fd"], "0000aa11 on shadow/run-20260101-000000-d8b4ff", True),
+        (["9 passed"], "8 passed", False),
+        (["a", "…", "z"], "a\nb\nc\nz", True),
+        (["a", "…", "z"], "a\nb\nc\nz\nmore", False),
+        (["a", "…"], "b\na\nz", False),
+        (["decade"], "facade", False),
+    ],
+)
+def test_what_counts_as_the_same_output(shown: list[str], printed: str, is_it: object) -> None:
+    assert has_lines(shown, printed) is is_it

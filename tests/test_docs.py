@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ PAGES = [README, *map(Document, (DOCS / "tutorial.md", DOCS / "runbook.md", *sor
 """Those whose shell examples are executed."""
 
 DOCUMENTS = documents()
+NO_WORDS = re.compile(
+    r"\b(go(?:es|ing)? on|went on|take[sn]? back|took back|taking back|lies|play(?:ed|s)|comes? to|came to|papers?"
+    r"|said|told)\b",
+    re.IGNORECASE,
+)
+OTHERS = ("sandbox.md", "safety.md", "why.md", "report.md", "screens.md", "contracts.md", "SECURITY.md")
+"""With other words still."""
 
 
 def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading() -> None:
@@ -63,6 +71,18 @@ def test_every_shell_example_is_executed_or_says_why_not() -> None:
         if block.language in SHELL and not block.notes.get("skip") and block.session < 0
     ]
     assert unknown == []
+
+
+def test_docs_use_the_words_of_the_field() -> None:
+    """Resume, undo, next, kept: docs/glossary.md."""
+    found = [
+        f"{page.name}:{number}: {match[0]}"
+        for page in DOCUMENTS
+        if page.path.parent.name != "decisions" and page.path.name not in OTHERS
+        for number, line in enumerate(page.prose(), 1)
+        for match in NO_WORDS.finditer(line)
+    ]
+    assert found == []
 
 
 def test_the_picture_is_a_terminal_of_a_run() -> None:

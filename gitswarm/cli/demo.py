@@ -40,7 +40,7 @@ def demo(
     ] = None,
     *,
     every: Annotated[
-        bool, Option("--all", help="All flows, to a landed commit; then again with one step that lies.")
+        bool, Option("--all", help="All flows, to a landed commit; then again with one dishonest step.")
     ] = False,
 ) -> None:
     """Make a small Python project and run the flow `build` on it, scripted, so that no model is needed."""

@@ -47,9 +47,7 @@ AcceptOption = Annotated[
 ]
 FeedbackOption = Annotated[
     str | None,
-    Option(
-        "--feedback", metavar="FILE", help="What others said about the change, for Review: JSON, Markdown or text."
-    ),
+    Option("--feedback", metavar="FILE", help="Comments on the change, for Review: JSON, Markdown or text."),
 ]
 _ONCE_MORE_S = 0.01
 _ONE_KEYPRESS_S = 0.5

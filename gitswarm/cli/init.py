@@ -100,7 +100,7 @@ def _undo(repository: Repository) -> None:
     for path, reason in undone.left:
         out(f"left       {_name(repository, path)}: {reason}")
     if undone.left:
-        raise SwarmError("not everything could be taken back", hint="see the lines that begin with 'left'")
+        raise SwarmError("not everything could be undone", hint="see the lines that begin with 'left'")
 
 
 def _length(state: FileState) -> str:

@@ -119,7 +119,7 @@ ROOT = Group(
         ),
         "transcript": Command(
             "transcript:transcript",
-            "What was said and done in a step.",
+            "Every message and tool call of a step.",
             "--run= --follow -f --full --prompt --json",
             words="step",
             is_long=True,

@@ -31,7 +31,7 @@ JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdou
 
 def resume(
     run: Annotated[str | None, Argument(help="The run; else the one of this worktree, or the newest.")] = None,
-    message: Annotated[str, Option("-m", "--message", help="Your answer; the next step is told.")] = "",
+    message: Annotated[str, Option("-m", "--message", help="Your answer; the next step gets it.")] = "",
     adopt: Annotated[bool, Option("--adopt", help="Make your edits in the worktree a step of the run.")] = False,
     approve: Annotated[
         bool, Option("--approve", help="Carry out what the navigator proposed, then continue.")

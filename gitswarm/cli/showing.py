@@ -53,7 +53,7 @@ def show(
     envelope: Annotated[bool, Option("--envelope", help="The handoff, as stored.")] = False,
     receipt: Annotated[bool, Option("--receipt", help="The receipt, as stored.")] = False,
     evidence: Annotated[bool, Option("--evidence", help="What git and the tests prove, as stored.")] = False,
-    prompt: Annotated[bool, Option("--prompt", help="What the agent was told.")] = False,
+    prompt: Annotated[bool, Option("--prompt", help="The prompt that the agent got.")] = False,
     routing: Annotated[bool, Option("--routing", help="The decisions after the step.")] = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -52,5 +52,5 @@ def validate(
     chosen = names or library.station_ids
     problems = problems_of(partial(library.station, name) for name in chosen)
     if problems:
-        raise SpecError(problems, hint="mend the lines above, then: git swarm stations validate")
+        raise SpecError(problems, hint="correct the lines above, then: git swarm stations validate")
     out(f"{plural(len(chosen), 'station')} fine")

@@ -29,10 +29,10 @@ def transcript(
     run: RunOption = None,
     follow: Annotated[bool, Option("--follow", "-f", help="The step that executes now, and those after it.")] = False,
     full: Annotated[bool, Option("--full", help="Every line whole, with its time.")] = False,
-    prompt: Annotated[bool, Option("--prompt", help="Only what the agent was told.")] = False,
+    prompt: Annotated[bool, Option("--prompt", help="Only the prompt.")] = False,
     as_json: Annotated[bool, Option("--json", help="One JSON document; with --follow one per line.")] = False,
 ) -> None:
-    """What was said and done in a step."""
+    """Every message and tool call of a step."""
     opened = open_run(run)
     if prompt and (full or follow or as_json):
         raise UsageError(

@@ -17,7 +17,7 @@ class DeployOutcome(StrEnum):
 
 
 class DeployDecision(Record):
-    """`landed`: the commit that the target branch got, None if none; `revert`: what is to be taken back; `open`: what
+    """`landed`: the commit that the target branch got, None if none; `revert`: what is to be reverted; `open`: what
     has to be looked at, and by whom."""
 
     decision: DeployOutcome

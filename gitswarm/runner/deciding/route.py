@@ -91,7 +91,7 @@ def choice_by_hand(session: Session, state: RunState, decision: Decision) -> Cho
     record = state.last_step
     if decision.to_step is not None or record is None or end_of(decision) is RunStatus.SUCCEEDED:
         return decision
-    return _taken_on(session, record, decision, "a person goes on from here")
+    return _taken_on(session, record, decision, "a person continues from here")
 
 
 def decide_by_hand(session: Session, state: RunState, decision: Decision) -> Decision:

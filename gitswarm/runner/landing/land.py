@@ -61,9 +61,7 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
     operation = landing_operation(session, state, decided, told.append)
     after = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
     if not told:
-        raise SwarmError(
-            "the landing did not come to an end", hint=f"git swarm show {LAND} --run {after.layout.run_id}"
-        )
+        raise SwarmError("the landing did not end", hint=f"git swarm show {LAND} --run {after.layout.run_id}")
     outcome = told[-1]
     if isinstance(outcome.what, Refused):
         return outcome.what

@@ -115,7 +115,7 @@ def _failing(session: Session, tested: StepResult) -> Refused:
     return Refused(
         f"merged with the target the tests do not pass: {what}",
         f"git swarm start {' '.join(session.spec.flows)} -m '…'   "
-        f"(on today's target; or mend the target, then: git swarm land {run})",
+        f"(on today's target; or repair the target, then: git swarm land {run})",
         said=_tail(tested.report_text or tested.output),
     )
 
@@ -130,7 +130,7 @@ def _without_checkout(session: Session, shape: Shape) -> Made | Spoiled:
         sign = users.config("commit.gpgsign", "bool") == "true"
         return Made(users.commit_tree(shape.tree, shape.parents, shape.message, sign=sign))
     except GitFailedError as error:
-        hint = f"git swarm land {session.layout.run_id}   (when that is mended)"
+        hint = f"git swarm land {session.layout.run_id}   (when that is repaired)"
         return Spoiled(Refused("git could not make the commit in your name", hint, said=error.message))
 
 

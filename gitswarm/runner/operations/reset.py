@@ -101,7 +101,7 @@ class Rebase:
         run, folder = self.step.run, self.step.place.shadow.path
         handoff = Handoff(
             status=Status.BLOCKED,
-            summary=f"{names[0]}: a file that git ignores lies where upstream has one now",
+            summary=f"{names[0]}: a file that git ignores is where upstream has one now",
             blockers=(*names[:_MOST_NAMED], f"move it out of {folder}, then: git swarm resume {run}"),
         )
         report: dict[str, JsonValue] = {"conflicts": 0, "files": [], "in_the_way": [*names[:_MOST_NAMED]]}

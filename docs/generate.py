@@ -8,8 +8,9 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from gitswarm.cli.arguments import Argument, Parameter, parameters
 from gitswarm.cli.registry import ROOT, Command, Group
@@ -62,7 +63,7 @@ def _command(name: str, command: Command) -> Iterator[str]:
     if rows:
         yield ""
         yield from ("| | |", "|---|---|")
-        yield from (f"| `{shown}` | {_cell(each.marker.help)} |" for shown, each in rows)
+        yield from (f"| `{_cell(shown)}` | {_cell(each.marker.help)} |" for shown, each in rows)
 
 
 def _placeholder(parameter: Parameter) -> str:
@@ -77,7 +78,11 @@ def _option(parameter: Parameter) -> str:
 
 
 def _kind(parameter: Parameter) -> str:
-    return "NUMBER" if "int" in str(parameter.type) else "TEXT"
+    """What stands for a value that has no name of its own: the choices, if there are some."""
+    for kind in (parameter.type, *get_args(parameter.type)):
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return "|".join(str(each.value) for each in kind)
+    return "NUMBER" if int in (parameter.type, *get_args(parameter.type)) else "TEXT"
 
 
 def configuration() -> str:

@@ -26,7 +26,8 @@ _LONGEST_S = 90
 _VARYING = (
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x04"), ""),
     (re.compile(r"\brun-\d{8}-\d{6}-[0-9a-f]{6}\b"), "ID"),
-    (re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{6,64}\b|\b[0-9a-f]{40}\b"), "ID"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z"), "DATE"),
+    (re.compile(r"\b[0-9a-f]{6,64}\b"), "ID"),
     (re.compile(r"\b\d+h\d\dm|\b\d+m\d\ds|\b\d+(?:\.\d+)?m?s\b"), ""),
     (re.compile(r"\w{3} \w{3} +\d+ [\d:]{8} \d{4} [+-]\d{4}"), "DATE"),
     (re.compile(r"\s+"), ""),

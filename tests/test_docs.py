@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml
 
 from docs import generate
+from gitswarm.resources import bundled
 from gitswarm.settings import CONFIG_FILE, load_config
+from gitswarm.specs.library import load_library
 from tests.documents import ROOT, SHELL, Document, documents
 
 README = Document(ROOT / "README.md")
 DOCS = ROOT / "docs"
-PAGES = [README, *map(Document, (DOCS / "tutorial.md", DOCS / "runbook.md", *sorted((DOCS / "howto").glob("*.md"))))]
+PAGES = [
+    README,
+    *map(
+        Document,
+        (*(DOCS / f"{name}.md" for name in ("tutorial", "runbook", "flows")), *sorted((DOCS / "howto").glob("*.md"))),
+    ),
+]
 """Those whose shell examples are executed."""
 
 DOCUMENTS = documents()
@@ -71,6 +79,45 @@ def test_every_shell_example_is_executed_or_says_why_not() -> None:
         if block.language in SHELL and not block.notes.get("skip") and block.session < 0
     ]
     assert unknown == []
+
+
+def test_every_block_of_yaml_and_json_can_be_read() -> None:
+    broken = []
+    for page in DOCUMENTS:
+        for block in page.blocks():
+            try:
+                if block.language in ("yaml", "json"):
+                    yaml.safe_load("\n".join(block.lines))
+            except yaml.YAMLError as error:
+                broken.append(f"{page.name}:{block.line}: {error}")
+    assert broken == []
+
+
+def test_flows_and_stations_in_the_docs_are_valid() -> None:
+    """Without a run, so all of them: each page for itself, as its reader has them."""
+    checked = 0
+    for page in DOCUMENTS:
+        blocks = [block for block in page.blocks() if ".swarm/flows/" in block.notes.get("file", "")]
+        for session in {block.session for block in blocks}:
+            texts = {each.notes["file"]: "\n".join(each.lines) for each in blocks if each.session == session}
+            library = load_library(bundled("flows"), texts)
+            for path in map(PurePosixPath, texts):
+                checked += 1
+                if path.stem != "wrong":  # shows what a mistake looks like
+                    (library.station if path.parent.name == "stations" else library.flow)(path.stem)
+    assert checked > 10
+
+
+def test_every_file_of_an_example_has_a_visible_name() -> None:
+    """In its first line, or in the text before it: the comment that tests read is invisible."""
+    unnamed = []
+    for page in PAGES:
+        lines = page.text.splitlines()
+        for block in page.blocks():
+            name = block.notes.get("file", "")
+            if name not in block.lines[0] and name not in "\n".join(lines[max(block.line - 8, 0) : block.line - 4]):
+                unnamed.append(f"{page.name}:{block.line}: {name}")
+    assert unnamed == []
 
 
 def test_docs_use_the_words_of_the_field() -> None:

@@ -30,6 +30,7 @@ _VARYING = (
     (re.compile(r"\b[0-9a-f]{6,64}\b"), "ID"),
     (re.compile(r"\b\d+h\d\dm|\b\d+m\d\ds|\b\d+(?:\.\d+)?m?s\b"), ""),
     (re.compile(r"\w{3} \w{3} +\d+ [\d:]{8} \d{4} [+-]\d{4}"), "DATE"),
+    (re.compile(r"\bnow\b|\b\d+[mhd]\b|(?<=prompt, )\d+ lines"), ""),
     (re.compile(r"\s+"), ""),
 )
 _CLAUDE = re.compile(r"(?m)^  claude +/.*\n  for real .*\n  always .*$")

@@ -26,6 +26,7 @@ PAGES = [
 """Those whose shell examples are executed."""
 
 DOCUMENTS = documents()
+OF_EXAMPLES = ("docs/x.md", "tests/test_till.py", "tests/test_shop.py", "tests/test_a.py", "tests/test_x.py")
 NO_WORDS = re.compile(
     r"\b(go(?:es|ing)? on|went on|take[sn]? back|took back|taking back|lies|play(?:ed|s)|comes? to|came to|papers?"
     r"|said|told)\b",
@@ -44,6 +45,18 @@ def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading() -> None:
             if not found.exists() or (anchor and found.suffix == ".md" and anchor not in Document(found).anchors()):
                 broken.append(f"{page.name}:{number}: {target}")
     assert broken == []
+
+
+def test_every_file_of_ours_that_a_page_names_exists() -> None:
+    stale = [
+        f"{page.name}:{number}: {name}"
+        for page in DOCUMENTS
+        if page.path.parent.name != "decisions" and page.path.name != "changelog.md"
+        for number, line in enumerate(page.text.splitlines(), 1)
+        for name in re.findall(r"`((?:gitswarm|tests|docs|benchmarks|flows|hooks)/[\w/.-]+\w)`", line)
+        if not (ROOT / name).exists() and name not in OF_EXAMPLES
+    ]
+    assert stale == []
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from pathlib import Path
 
@@ -33,25 +33,28 @@ def blocks_of(session: Session) -> list[CodeBlock]:
     return [block for block in BY_NAME[name].blocks() if block.session == number]
 
 
-CALC = {
-    "calc.py": "def add(a, b):\n    return a + b\n",
-    "tests/test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
-    ".gitignore": "__pycache__/\n.pytest_cache/\n",
-    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
-}
-"""The small project in which how-to pages begin, in a folder `calc`."""
-
 LOOP = """\
 steps:
   implement: [{write: {calc.py: "def add(*summands):\\n    return sum(summands)\\n"}}, {run: ["true"]}]
   critique_code: [{status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [thin]}, {status: VERIFIED}]
 """
+EXAMPLE = ("docs/howto/daily.md", 0)
 TUTORIAL = ("docs/tutorial.md", 0)
 UPSTREAM = "https://github.com/pyparsing/pyparsing"
 
 
-def until_start(blocks: list[CodeBlock]) -> list[CodeBlock]:
-    return list(takewhile(lambda block: not any("git swarm start" in line for line in block.lines), blocks))
+def in_a_run(block: CodeBlock) -> bool:
+    """Whether it is about git-swarm, not yet about the project."""
+    return ".swarm/" in block.notes.get("file", "")
+
+
+def starts(block: CodeBlock) -> bool:
+    return any("git swarm start" in line for line in block.lines)
+
+
+def perform_all(shell: DocumentedShell, blocks: Iterable[CodeBlock]) -> None:
+    """Executes blocks without output."""
+    assert [shown for _block, _line, shown, _printed in perform(shell, blocks) if shown] == []
 
 
 def a_home(folder: Path) -> tuple[Path, dict[str, str]]:
@@ -82,19 +85,17 @@ def make_upstream(folder: Path, env: Mapping[str, str]) -> None:
 def begin(folder: Path, place: str, *, is_terminal: bool) -> DocumentedShell:
     """A shell where a session begins.
 
-    :param place: `empty`; in the `project` calc; beside the `upstream` of pyparsing; in a `clone` of it, with what
-        the tutorial puts there before its run starts.
+    :param place: `empty`; in the `project` calc of the how-to pages; beside the `upstream` of pyparsing; in a `clone`
+        of it, with what the tutorial puts there before its run starts.
     """
     home, env = a_home(folder)
     shell = DocumentedShell(home, env, is_terminal)
     if place in ("upstream", "clone"):
         make_upstream(folder, env)
     if place == "clone":
-        assert [shown for _block, _line, shown, _ in perform(shell, until_start(blocks_of(TUTORIAL))) if shown] == []
+        perform_all(shell, takewhile(lambda block: not starts(block), blocks_of(TUTORIAL)))
     elif place == "project":
-        Project(home / "calc", env).write(CALC)
-        shell.enter(home / "calc")
-        assert shell.run("git init -q && git add . && git commit -qm 'calc'")[0] == 0
+        perform_all(shell, takewhile(lambda block: not in_a_run(block), blocks_of(EXAMPLE)))
     elif place not in ("upstream", "clone"):
         assert place == "empty", place
     return shell
@@ -119,7 +120,7 @@ def test_the_five_commands_of_the_readme(short: Path) -> None:
     """In a small project; in a clone of pyparsing: below, as the session of the README."""
     shell = begin(short, "project", is_terminal=False)
     (shell.home / "hex_color.yaml").write_text(LOOP, encoding="utf-8")
-    assert [shown for _block, _line, shown, _printed in perform(shell, blocks_of(("README.md", 0))) if shown] == []
+    perform_all(shell, blocks_of(("README.md", 0)))
     assert shell.run("git show --format=%s --stat HEAD")[1].splitlines()[0] == "Add pyparsing_common.hex_color"
 
 

@@ -28,7 +28,7 @@ PAGES = [
 DOCUMENTS = documents()
 OF_EXAMPLES = ("docs/x.md", "tests/test_till.py", "tests/test_shop.py", "tests/test_a.py", "tests/test_x.py")
 NO_WORDS = re.compile(
-    r"\b(go(?:es|ing)? on|went on|take[sn]? back|took back|taking back|lies|play(?:ed|s)|comes? to|came to|papers?"
+    r"\b(go(?:es|ing)? on|went on|take[sn]? back|took back|taking back|lies?|play(?:ed|s)|comes? to|came to|papers?"
     r"|said|told)\b",
     re.IGNORECASE,
 )

@@ -120,6 +120,7 @@ def test_the_five_commands_of_the_readme(short: Path) -> None:
     """In a small project; in a clone of pyparsing: below, as the session of the README."""
     shell = begin(short, "project", is_terminal=False)
     (shell.home / "hex_color.yaml").write_text(LOOP, encoding="utf-8")
+    assert shell.run("git config swarm.commands.test 'python -c \"import calc\"'")[0] == 0
     perform_all(shell, blocks_of(("README.md", 0)))
     assert shell.run("git show --format=%s --stat HEAD")[1].splitlines()[0] == "Add pyparsing_common.hex_color"
 

@@ -21,6 +21,7 @@ class Outside(ThreadingHTTPServer):
     """Answers `reached` to everybody. As a proxy it takes every name for itself; `asked` are those names."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
@@ -44,6 +45,14 @@ class _Answer(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "7")
         self.end_headers()
         self.wfile.write(b"reached")
+
+    def do_POST(self) -> None:
+        """How many bytes came."""
+        counted = str(len(self.rfile.read(int(self.headers["Content-Length"])))).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(counted)))
+        self.end_headers()
+        self.wfile.write(counted)
 
     def do_CONNECT(self) -> None:
         """To ourselves, whatever the name: no resolver knows it."""

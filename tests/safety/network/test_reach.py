@@ -109,6 +109,29 @@ def test_a_port_of_this_machine(confined: Project, outside: Outside) -> None:
     assert json.loads(ask(confined, "show", "try", "--receipt").stdout)["network"] == [f"localhost:{outside.port}"]
 
 
+MANY = """\
+python3 - <<'END'
+import collections, os, threading, urllib.request
+came = collections.Counter()
+def send(proxies):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
+    try:
+        came[opener.open("URL", b"x" * 1_000_000, timeout=60).read()] += 1
+    except OSError as error:
+        came[repr(error)] += 1
+through = {"http": os.environ["http_proxy"]}
+threads = [threading.Thread(target=send, args=(through if number % 2 else {},)) for number in range(60)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(dict(came))
+END
+"""
+
+
+def test_many_connections_at_once_lose_nothing(confined: Project, outside: Outside) -> None:
+    script = MANY.replace("URL", outside.url)
+    assert "{b'1000000': 60}" in tried(confined, script, f"{{allow_hosts: ['127.0.0.1:{outside.port}']}}")
+
+
 WAYS_OUT = """\
 import os, socket, sys
 port = int(sys.argv[1])

@@ -20,7 +20,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Choice, Decision, RoutingMode
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
-from gitswarm.routing.loops import Executed
+from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.situation import Progress, Rules, Situation
 from gitswarm.runner.specs import checked_flow, checked_sidequest
 from gitswarm.specs.library import load_library
@@ -105,7 +105,7 @@ def _rules() -> Rules:
 
 def _situation(kind: Kind, rules: Rules, executions: int) -> Situation:
     flow = rules.flows[FLOW]
-    history = [*_history(executions - 1), Executed(kind.step, Result.SUCCEEDED)]
+    history = [*_history(executions - 1), UncommittedExecution(kind.step, Result.SUCCEEDED)]
     found = Situation(
         flow=flow,
         step_id=kind.step,
@@ -120,11 +120,11 @@ def _situation(kind: Kind, rules: Rules, executions: int) -> Situation:
     return replace(found, progress=replace(found.progress, iteration=executions // 5))
 
 
-def _history(executions: int) -> Iterator[Executed]:
+def _history(executions: int) -> Iterator[UncommittedExecution]:
     """Rounds of the inner and the outer loop, as long as they last."""
     names = ("author_tests", "critique_tests", "implement", "critique_code", "run_tests")
     for number in range(executions):
-        yield Executed(names[number % len(names)], Result.SUCCEEDED)
+        yield UncommittedExecution(names[number % len(names)], Result.SUCCEEDED)
 
 
 def _context(kind: Kind, executions: int) -> dict[str, JsonValue]:

@@ -16,7 +16,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.policy import Allow, Deny, Verdict
 from gitswarm.safety.policy.classes import CLASSES
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.scope import Ground, Role, Scope, make_scope
+from gitswarm.safety.policy.scope import RunScope, Scope, StationRights, make_scope
 from gitswarm.settings import CONFIG_FILE, load_config
 from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.flow import SDLC_FLOWS
@@ -60,18 +60,18 @@ def _scope(station: str | None) -> Scope:
     file = repository.checkout / CONFIG_FILE
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
     config = load_config(text, repository.config("swarm."))
-    ground = Ground(repository.checkout, _ANY_RUN, repository.config("alias."), os.environ)
+    ground = RunScope(repository.checkout, _ANY_RUN, repository.config("alias."), os.environ)
     return make_scope(ground, _role(station), config.policy)
 
 
-def _role(name: str | None) -> Role:
+def _role(name: str | None) -> StationRights:
     """A station may stand in any flow, so its artifacts are those of all of them."""
     if name is None:
-        return Role(frozenset(), writes_code=True, tools=())
+        return StationRights(frozenset(), writes_code=True, tools=())
     station = library_here().station(name).station
     promised = [parse_artifact(each, flow) for each in station.io.outputs for flow in SDLC_FLOWS]
     artifacts = frozenset(f"{_ANY_RUN}/{each.path}" for each in promised if isinstance(each, RunArtifact))
-    return Role(artifacts, station.writes_code, station.tools)
+    return StationRights(artifacts, station.writes_code, station.tools)
 
 
 def _as_json(verdict: Verdict) -> dict[str, JsonValue]:

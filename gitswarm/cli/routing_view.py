@@ -16,7 +16,6 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.routing import (
     Action,
-    Asked,
     Candidate,
     Continuation,
     Decision,
@@ -24,6 +23,7 @@ from gitswarm.records.routing import (
     Fork,
     Frame,
     JoinOutcome,
+    NavigatorUse,
     Proposal,
     SkipJustification,
     StallState,
@@ -167,7 +167,7 @@ def _stall(stall: StallState | None) -> list[str]:
     return labelled("stall", f"{said}: {passes} with {same}, {stall.window} are a stall ({stall.signature})")
 
 
-def _navigator(asked: Asked | None, reason: str) -> list[str]:
+def _navigator(asked: NavigatorUse | None, reason: str) -> list[str]:
     if asked is None:
         return []
     none = "chose none of the ways" if asked.problem else "proposed steps of its own"

@@ -15,8 +15,8 @@ from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.red_tests import is_excused_whole, judge_failures, judge_nothing, report_failures
 from gitswarm.evidence.suite_run import (
     ComparisonIndex,
-    Proof,
     SuiteRun,
+    SuiteRuns,
     declaration_of,
     declared_name,
     finding,
@@ -132,7 +132,7 @@ def needs_old_on_new(changes: TestChanges) -> bool:
     return changes.calls_for_base
 
 
-def compare(proof: Proof) -> Comparison:
+def compare(proof: SuiteRuns) -> Comparison:
     """All findings of the end of a run, in the order of their table in docs/evidence.md."""
     changes = read_changes(proof.changes)
     own = tuple(each for each in proof.changes if each.path in proof.harness)

@@ -62,7 +62,7 @@ class SuiteRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class SuiteRuns:
     """What is known when a run is judged.
 
     :ivar final: on the final tree; None: it was skipped, or never made.
@@ -98,7 +98,7 @@ def is_whole_file(case: CaseResult) -> bool:
 class ComparisonIndex:
     """A proof with its lookups. `base` None: there is none."""
 
-    proof: Proof
+    proof: SuiteRuns
     changes: TestChanges
     final: SuiteRun
     base: SuiteRun | None = field(init=False)

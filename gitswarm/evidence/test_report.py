@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gitswarm.evidence.formats import cargo, go, jest, junit, nextest, pytest_text, tap
-from gitswarm.evidence.formats.reading import Plain, Tally, plain
+from gitswarm.evidence.formats.reading import CountedCases, Plain, plain
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import TestReport
 
 FILE_BYTES = 50_000_000
 """Report files larger than this are not read."""
 
-Reader = Callable[[Plain], Tally | None]
+Reader = Callable[[Plain], CountedCases | None]
 
 _MACHINE: tuple[Reader, ...] = (junit.read, jest.read_json, go.read_json, cargo.read_json)
 _TERMINAL: tuple[Reader, ...] = (
@@ -80,7 +80,7 @@ def read_run(
     return TestRun(report, _relative(results, roots))
 
 
-def _executed(tally: Tally) -> int:
+def _executed(tally: CountedCases) -> int:
     return tally.passed + tally.failed
 
 
@@ -101,14 +101,14 @@ def _below(case: CaseResult, starts: tuple[str, ...]) -> CaseResult:
     return CaseResult(case.name.removeprefix(start), case.outcome, (case.file or "").removeprefix(start))
 
 
-def _file(content: bytes) -> Tally | None:
+def _file(content: bytes) -> CountedCases | None:
     if len(content) > FILE_BYTES:
         return None
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return _tally(content.decode(encoding, errors="replace"))
 
 
-def _tally(text: str) -> Tally | None:
+def _tally(text: str) -> CountedCases | None:
     prepared = plain(text)
     for readers in (_MACHINE, _TERMINAL):
         found = [tally for read in readers if (tally := read(prepared))]

@@ -28,7 +28,7 @@ _QUOTED_COLUMNS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CommandCheck:
     """What a command step found; `report` None when its output is of no known test tool."""
 
     outcome: CheckOutcome
@@ -58,8 +58,8 @@ class Facts:
 
     diff: DiffSummary
     cases: CaseCounts = field(default_factory=CaseCounts)
-    check: Check | None = None
-    previous: Check | None = None
+    check: CommandCheck | None = None
+    previous: CommandCheck | None = None
     written: frozenset[str] = frozenset()
     artifacts: frozenset[str] | None = None
 
@@ -234,15 +234,15 @@ def _comparable(facts: Facts) -> bool:
     return bool(now and then and now.source == then.source and not now.partial and not then.partial)
 
 
-def _executed(check: Check | None) -> int | None:
+def _executed(check: CommandCheck | None) -> int | None:
     return check.report.passed + check.report.failed if check is not None and check.report is not None else None
 
 
-def _coverage(check: Check | None) -> float | None:
+def _coverage(check: CommandCheck | None) -> float | None:
     return check.report.coverage_percent if check is not None and check.report is not None else None
 
 
-def _failure(check: Check) -> str:
+def _failure(check: CommandCheck) -> str:
     report = check.report
     if report is not None and report.failed:
         names = f": {listed(report.failing)}" if report.failing else ""

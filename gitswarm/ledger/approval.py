@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
 
 
-class Word(StrEnum):
+class ApprovalKind(StrEnum):
     """Trailers that speak about code; each is a commit's own."""
 
     APPROVES = "Swarm-Approves"
@@ -34,7 +34,7 @@ class Spoken:
     """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
 
     commit: str
-    word: Word
+    word: ApprovalKind
     about: str
     code: str
     by: str
@@ -66,7 +66,7 @@ def last_word(repository: RepositoryReader, state: RunState) -> Spoken | None:
 def standing_approval(repository: RepositoryReader, state: RunState) -> Spoken | None:
     """The approval of exactly the code that the run has now."""
     spoken = last_word(repository, state)
-    if spoken is None or spoken.word is not Word.APPROVES:
+    if spoken is None or spoken.word is not ApprovalKind.APPROVES:
         return None
     return spoken if is_code(repository, spoken.code, state.tip_tree) else None
 
@@ -88,7 +88,7 @@ def last_landing(repository: RepositoryReader, state: RunState) -> LandedAs | No
 def follow_approval(repository: Repository, state: RunState) -> None:
     """Makes the ref what the chain says; it is a view, and whoever killed us or moved it does not count."""
     spoken = last_word(repository, state)
-    wanted = spoken.commit if spoken is not None and spoken.word is Word.APPROVES else None
+    wanted = spoken.commit if spoken is not None and spoken.word is ApprovalKind.APPROVES else None
     name = state.layout.approval_ref
     found = repository.refs.read(name)
     if found != wanted:
@@ -106,9 +106,9 @@ def _trailers(repository: RepositoryReader, record: StepRecord) -> dict[str, str
 
 def _spoken(repository: RepositoryReader, record: StepRecord) -> Spoken | None:
     said = _trailers(repository, record)
-    for word in Word:
+    for word in ApprovalKind:
         about, _blank, code = said.get(word, "").partition(" ")
-        if about and (word is Word.VOIDS or about == record.parent) and _is_ours(repository, record):
+        if about and (word is ApprovalKind.VOIDS or about == record.parent) and _is_ours(repository, record):
             return Spoken(record.commit, word, about, code, record.execution.agent)
     return None
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from gitswarm.git.commits import NewCommit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.message import Message
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.spent import Payments, cut_off_events, payments
 from gitswarm.ledger.state import RunState
-from gitswarm.records.budget import OPTIONS, UNLIMITED, Limits, Use
+from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits, Use
 
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
@@ -63,7 +63,7 @@ def _use(name: str, flow: str, events: bytes, *, cut_off: bool = False) -> Use:
         flow=flow,
         tokens=0,
         cost_usd=0.0,
-        allowed=Limits.of(allowed) if isinstance(allowed, dict) else UNLIMITED,
+        allowed=BudgetLimits.of(allowed) if isinstance(allowed, dict) else UNLIMITED,
         in_flight=cut_off and said.get("mode") != "stub" and said.get("engine") not in _NO_MODEL,
         begun=min(times, default=0.0),
         ended=max(times, default=0.0),
@@ -106,7 +106,7 @@ def say_limits(repository: Repository, state: RunState, said: Mapping[str, float
     before = repository.refs.read(name)
     whole = said_limits(repository, state.layout) | dict(said)
     words = " ".join(f"{key}={'none' if value is None else value}" for key, value in whole.items())
-    message = Message(f"budget: {words}", "", {"Swarm-Run": state.layout.run_id, SAID: words}).render()
+    message = CommitMessage(f"budget: {words}", "", {"Swarm-Run": state.layout.run_id, SAID: words}).render()
     person = repository.committer()
     parents = (before,) if before is not None else ()
     new = NewCommit(state.tip_tree, parents, message, person, person, when)

@@ -31,19 +31,19 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class CommitMessage:
     subject: str
     body: str
     trailers: Mapping[str, str]
 
-    def scrubbed(self, scrubber: Scrubber) -> Message:
+    def scrubbed(self, scrubber: Scrubber) -> CommitMessage:
         """Before it is rendered: a subject that was cut could show a part of a secret."""
         said: list[JsonValue] = [self.subject, self.body, *self.trailers.values()]
         clean = scrubber.scrub_json(said)
         if clean is said or not isinstance(clean, list):
             return self
         subject, body, *values = (str(text) for text in clean)
-        return Message(subject, body, dict(zip(self.trailers, values, strict=True)))
+        return CommitMessage(subject, body, dict(zip(self.trailers, values, strict=True)))
 
     def render(self) -> str:
         lines = [f"{name}: {_one_line(value)}" for name, value in self.trailers.items() if _one_line(value)]
@@ -53,7 +53,7 @@ class Message:
         return whole.replace("\0", "").encode(errors="replace").decode() + "\n"
 
 
-def parse_message(text: str) -> Message | None:
+def parse_message(text: str) -> CommitMessage | None:
     """A message that we wrote, or None: its last paragraph has our trailers."""
     paragraphs = text.rstrip().split("\n\n")
     trailers: dict[str, str] = {}
@@ -63,7 +63,7 @@ def parse_message(text: str) -> Message | None:
             trailers[name] = value
     if len(paragraphs) < 2 or trailers.get("Swarm-Format") is None:
         return None
-    return Message(paragraphs[0], "\n\n".join(paragraphs[1:-1]), trailers)
+    return CommitMessage(paragraphs[0], "\n\n".join(paragraphs[1:-1]), trailers)
 
 
 def _one_line(value: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.owners import owner_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.approval import Word, is_code, last_landing, last_word, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, is_code, last_landing, last_word, standing_approval
 from gitswarm.ledger.budget import said_limits, uses
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
@@ -153,8 +153,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         last_error=_last_error(repository, state),
         hint=way_home(repository, state) if status is RunStatus.SUCCEEDED else onward,
         stack=tuple(map(_interruption, coming.stack)),
-        approved=_spoken(repository, state, Word.APPROVES),
-        rejected=_spoken(repository, state, Word.REJECTS),
+        approved=_spoken(repository, state, ApprovalKind.APPROVES),
+        rejected=_spoken(repository, state, ApprovalKind.REJECTS),
         landed=_landed(repository, state),
         question=question,
         open_concerns=concern_fields(repository, state),
@@ -191,7 +191,7 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
     run = state.layout.run_id
     if never_lands(spec_fields(repository, state), state):
         return f"git swarm diff {run}"
-    rejected = _spoken(repository, state, Word.REJECTS)
+    rejected = _spoken(repository, state, ApprovalKind.REJECTS)
     if rejected is not None and rejected.valid:
         return f"git swarm diff {run}"
     if is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree):
@@ -220,7 +220,7 @@ def _is_home(repository: RepositoryReader, state: RunState) -> bool:
     return is_code(repository, record.tree, state.tip_tree)
 
 
-def _spoken(repository: RepositoryReader, state: RunState, wanted: Word) -> SpokenAs | None:
+def _spoken(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> SpokenAs | None:
     word = last_word(repository, state)
     if word is None or word.word is not wanted:
         return None

@@ -9,7 +9,7 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
+from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.rebase import REBASED_FROM, RunBase
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
@@ -84,7 +84,7 @@ class RunState:
         """Of the steps on the branch; None as soon as one step's cost is unknown: an unknown cost is not 0."""
         return self.tally.cost_usd
 
-    def with_commit(self, commit: Commit, message: Message) -> RunState:
+    def with_commit(self, commit: Commit, message: CommitMessage) -> RunState:
         """The state after one more commit on the branch."""
         kind = Kind(message.trailers["Swarm-Kind"])
         common = replace(self, tip=commit.id, tip_tree=commit.tree, end=None)
@@ -151,7 +151,7 @@ def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:
     raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
 
 
-def _is_whole(layout: RunLayout, commit: Commit, message: Message) -> bool:
+def _is_whole(layout: RunLayout, commit: Commit, message: CommitMessage) -> bool:
     """Whether it is a commit of this run with everything in its trailers that a replay asks for."""
     trailers = message.trailers
     if trailers.get("Swarm-Run") != layout.run_id or not commit.parents:
@@ -167,7 +167,7 @@ def _is_whole(layout: RunLayout, commit: Commit, message: Message) -> bool:
     return True
 
 
-_Chain = list[tuple[Commit, Message]]
+_Chain = list[tuple[Commit, CommitMessage]]
 
 
 def _own_chain(repository: RepositoryReader, layout: RunLayout, start: str) -> tuple[_Chain, Commit, str | None]:
@@ -200,7 +200,7 @@ def _shared_history(
     return other.steps, other.ground
 
 
-def step_record(layout: RunLayout, number: int, commit: Commit, message: Message) -> StepRecord:
+def step_record(layout: RunLayout, number: int, commit: Commit, message: CommitMessage) -> StepRecord:
     """A step as its commit says.
 
     :raises KeyError: a trailer is missing.

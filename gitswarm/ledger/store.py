@@ -9,7 +9,7 @@ from gitswarm.git.commits import NewCommit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
-from gitswarm.ledger.message import FORMAT, Kind, Message, parse_message
+from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.routing_note import Entry, parse, render
 from gitswarm.ledger.scrubbed import scrubbed, scrubbed_record
 from gitswarm.ledger.state import RunState, replay
@@ -25,7 +25,7 @@ class StagedCommit:
     into RUN_BASE: path → blob id, None: the file goes. `contents`: of those that the worktree lacks, or has with a
     secret: path → content. `make`: makes the object in place of the store, for one that is signed; its id."""
 
-    message: Message
+    message: CommitMessage
     author: str
     code_tree: str
     files: Mapping[str, str | None]
@@ -152,7 +152,7 @@ class RunStore:
         blob_id = self._objects.write_blob(note)
         self._routing_notes.write(commit_id, blob_id, by=self._committer, when=self._clock())
 
-    def stage(self, message: Message, code_tree: str, files: Mapping[str, bytes]) -> StagedCommit:
+    def stage(self, message: CommitMessage, code_tree: str, files: Mapping[str, bytes]) -> StagedCommit:
         """A commit of git-swarm itself; `files` go into RUN_BASE."""
         contents = self.scrubbed(files)
         return StagedCommit(message, KERNEL, code_tree, self.write_blobs(contents), contents)
@@ -168,7 +168,7 @@ class RunStore:
     def set_aside(self, state: RunState, tree: str, title: str, trailers: Mapping[str, str]) -> str:
         """Keeps work that is about to be undone: `rollback/<n>` with parents [tip, notes tips]. Returns the ref."""
         notes = [tip for tip in (self._events_notes.tip, self._routing_notes.tip) if tip]
-        plain = Message(title, "", {"Swarm-Run": self.layout.run_id, **trailers})
+        plain = CommitMessage(title, "", {"Swarm-Run": self.layout.run_id, **trailers})
         message = plain.scrubbed(self._scrubber).render()
         when = self._clock()
         new = NewCommit(tree, (state.tip, *notes), message, self._committer, self._committer, when)
@@ -234,12 +234,12 @@ class RunStore:
         clean = staged.message.scrubbed(self._scrubber)
         before = self._prev_notes(parent)
         trailers = {"Swarm-Format": self._format(clean, parent), **clean.trailers, "Swarm-Prev-Notes": before}
-        message = Message(clean.subject, clean.body, trailers).render()
+        message = CommitMessage(clean.subject, clean.body, trailers).render()
         author = agent_identity(staged.author)
         new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
         return staged.make(new) if staged.make is not None else self._objects.write_commit(new)
 
-    def _format(self, message: Message, parent: str) -> str:
+    def _format(self, message: CommitMessage, parent: str) -> str:
         """A run's own, which a fork takes over from the run that it comes from."""
         said = parse_message(self._objects.commit(parent).message)
         begins = message.trailers.get("Swarm-Kind") == Kind.RUN and "Swarm-Forked-From" not in message.trailers

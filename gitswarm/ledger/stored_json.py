@@ -13,7 +13,7 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.budget import OPTIONS, UNLIMITED, Limits
+from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits
 from gitswarm.records.outcome import Status
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class SpecFields:
     scripted: bool
     allow_stub: bool
     task: str
-    budget: Limits = UNLIMITED
+    budget: BudgetLimits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +111,9 @@ def _spec(content: bytes) -> SpecFields:
     raise ValueError("no spec of a run")
 
 
-def _budget(said: JsonValue) -> Limits:
+def _budget(said: JsonValue) -> BudgetLimits:
     fields = said if isinstance(said, dict) else {}
-    return Limits.of({name: fields.get(f"max_{name.removesuffix('_s')}") for name in OPTIONS})
+    return BudgetLimits.of({name: fields.get(f"max_{name.removesuffix('_s')}") for name in OPTIONS})
 
 
 def timing(content: bytes) -> Timing:

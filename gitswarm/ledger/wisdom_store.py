@@ -9,7 +9,7 @@ from gitswarm.errors import NotFoundError, RefMovedError
 from gitswarm.git.commits import NewCommit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
-from gitswarm.ledger.message import Message
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.scrubbed import scrubbed_record
 from gitswarm.ledger.wisdom import WISDOM_REF, read_entry, wisdom_file
 from gitswarm.records.base import Clock
@@ -96,7 +96,7 @@ class WisdomStore:
         before = objects.commit(tip).tree if tip is not None else None
         tree = objects.with_files(before, {wisdom_file(entry.run_id): objects.write_blob(entry.to_json())})
         tree = objects.with_files(tree, dict.fromkeys(_expired(objects.entries(tree))))
-        message = Message(subject, "", {}).render()
+        message = CommitMessage(subject, "", {}).render()
         author, committer = agent_identity(by), self.repository.committer()
         parents = (tip,) if tip is not None else ()
         return objects.write_commit(NewCommit(tree, parents, message, author, committer, self.clock()))

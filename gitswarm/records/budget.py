@@ -14,7 +14,7 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 
 OPTIONS = {"cost_usd": "--max-cost", "tokens": "--max-tokens", "time_s": "--max-time"}
-"""By the name of a limit in `Limits`."""
+"""By the name of a limit in `BudgetLimits`."""
 
 _REACHED, _GO_ON = "budget: ", "; go on with: git swarm resume "
 
@@ -39,7 +39,7 @@ def time_words(given: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BudgetLimits:
     """US dollars, tokens, seconds; None: no limit."""
 
     cost_usd: float | None = None
@@ -47,10 +47,10 @@ class Limits:
     time_s: float | None = None
 
     def __bool__(self) -> bool:
-        return self != Limits()
+        return self != BudgetLimits()
 
     @classmethod
-    def of(cls, said: Mapping[str, object]) -> Limits:
+    def of(cls, said: Mapping[str, object]) -> BudgetLimits:
         """As stored: what is no number is no limit."""
         cost, tokens, time_s = (said.get(each.name) for each in fields(cls))
         return cls(
@@ -64,24 +64,24 @@ class Limits:
         """Those that there are, by name."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
-    def within(self, other: Limits) -> Limits:
+    def within(self, other: BudgetLimits) -> BudgetLimits:
         """The stricter of each."""
-        return Limits.of({**other.plain, **{k: min(v, other.plain.get(k, v)) for k, v in self.plain.items()}})
+        return BudgetLimits.of({**other.plain, **{k: min(v, other.plain.get(k, v)) for k, v in self.plain.items()}})
 
-    def over(self, said: Mapping[str, float | None]) -> Limits:
+    def over(self, said: Mapping[str, float | None]) -> BudgetLimits:
         """These with what a person said over them; None there takes a limit away."""
-        return Limits.of({**self.plain, **said})
+        return BudgetLimits.of({**self.plain, **said})
 
-    def without(self, names: Iterable[str]) -> Limits:
+    def without(self, names: Iterable[str]) -> BudgetLimits:
         return self.over(dict.fromkeys(names))
 
-    def shared_by(self, count: int) -> Limits:
+    def shared_by(self, count: int) -> BudgetLimits:
         """What each of `count` executions at the same time may use; time they have at the same time."""
         cost = None if self.cost_usd is None else math.floor(self.cost_usd / count * 1e6) / 1e6
         return replace(self, cost_usd=cost, tokens=None if self.tokens is None else self.tokens // count)
 
 
-UNLIMITED = Limits()
+UNLIMITED = BudgetLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Use:
     flow: str
     tokens: int
     cost_usd: float | None
-    allowed: Limits = UNLIMITED
+    allowed: BudgetLimits = UNLIMITED
     in_flight: bool = False
     begun: float = 0.0
     ended: float = 0.0
@@ -165,10 +165,10 @@ def _covered(uses: Iterable[Use]) -> float:
     return round(covered, 3)
 
 
-def left(limits: Limits, used: Total) -> Limits:
+def left(limits: BudgetLimits, used: Total) -> BudgetLimits:
     """Never below 0."""
     counted = used.counted
-    return Limits.of({name: max(0.0, round(limit - counted[name], 6)) for name, limit in limits.plain.items()})
+    return BudgetLimits.of({name: max(0.0, round(limit - counted[name], 6)) for name, limit in limits.plain.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def option_in(reason: str) -> str:
     return reason.partition(_GO_ON)[2] if reason.startswith(_REACHED) else ""
 
 
-def reached(limits: Limits, used: Total, whose: str, *, whole: Total | None = None) -> Reached | None:
+def reached(limits: BudgetLimits, used: Total, whose: str, *, whole: Total | None = None) -> Reached | None:
     """
     :param whose: `the run`, or `the flow build`.
     :param whole: what the run used, where `used` is a part of that: what the option says is about the run.
@@ -237,6 +237,6 @@ def limit_words(name: str, limit: float) -> str:
     return f"{int(limit):,} tokens" if name == "tokens" else time_words(limit)
 
 
-def spent_words(limits: Limits, used: Total) -> str:
+def spent_words(limits: BudgetLimits, used: Total) -> str:
     """`spent $1.20 of $5.00, took 3m of 4h`."""
     return ", ".join(f"{_spent(name, limit, used)}{_why(name, used)}" for name, limit in limits.plain.items())

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from gitswarm.records.base import Record
-from gitswarm.records.budget import Limits, seconds
+from gitswarm.records.budget import BudgetLimits, seconds
 
 
 def _seconds(said: object) -> object:
@@ -32,11 +32,11 @@ class BudgetRules(Record):
     max_time: Annotated[_Amount | None, BeforeValidator(_seconds, float | str | None)] = None
 
     @property
-    def limits(self) -> Limits:
-        return Limits(self.max_cost_usd, self.max_tokens, self.max_time)
+    def limits(self) -> BudgetLimits:
+        return BudgetLimits(self.max_cost_usd, self.max_tokens, self.max_time)
 
     @classmethod
-    def of(cls, limits: Limits) -> BudgetRules:
+    def of(cls, limits: BudgetLimits) -> BudgetRules:
         return cls(max_cost_usd=limits.cost_usd, max_tokens=limits.tokens, max_time=limits.time_s)
 
     @classmethod

@@ -68,7 +68,7 @@ class Elimination(Record):
     reason: str
 
 
-class Asked(Record):
+class NavigatorUse(Record):
     """What became of a question to the navigator. `problem` None: its answer was taken. `cost_usd` in US dollars,
     None: unknown."""
 
@@ -98,7 +98,7 @@ class Explanation(Record):
     conditions: tuple[ConditionTrace, ...] = ()
     eliminated: tuple[Elimination, ...] = ()
     stall: StallState | None = None
-    navigator: Asked | None = None
+    navigator: NavigatorUse | None = None
 
 
 class LoopState(Record):

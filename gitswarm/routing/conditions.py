@@ -32,7 +32,7 @@ _FUNCTIONS = frozenset(
 )
 
 
-class Program(Protocol):
+class CompiledCondition(Protocol):
     def execute(self, context: dict[str, Any]) -> Any: ...
     def variables(self) -> list[str]: ...
     def functions(self) -> list[str]: ...
@@ -102,12 +102,12 @@ def _chains(expression: str) -> tuple[tuple[str, ...], ...]:
 
 
 @cache
-def _compile(expression: str) -> Program:
+def _compile(expression: str) -> CompiledCondition:
     return _compiler()(expression)
 
 
 @cache
-def _compiler() -> Callable[[str], Program]:
+def _compiler() -> Callable[[str], CompiledCondition]:
     """The library's Rust extension without its package, which would import a whole CLI (137 ms against 20)."""
     package = importlib.util.find_spec("cel")
     for folder in (package.submodule_search_locations or ()) if package else ():
@@ -117,7 +117,7 @@ def _compiler() -> Callable[[str], Program]:
             if spec and spec.loader:
                 module = importlib.util.module_from_spec(spec)
                 spec.loader.exec_module(module)
-                return cast("Callable[[str], Program]", module.compile)
+                return cast("Callable[[str], CompiledCondition]", module.compile)
     import cel  # noqa: PLC0415
 
-    return cast("Callable[[str], Program]", cel.compile)
+    return cast("Callable[[str], CompiledCondition]", cel.compile)

@@ -10,13 +10,13 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status, reset_words
 from gitswarm.records.routing import (
     Action,
-    Asked,
     Candidate,
     Choice,
     Continuation,
     Decision,
     Frame,
     HumanPolicy,
+    NavigatorUse,
     RoutingMode,
     RoutingSignal,
     RoutingSource,
@@ -292,7 +292,7 @@ class _Chosen:
     """`confidence`: of the navigator or the agent whose word it is; None: it said none, or the rules chose."""
 
     choice: Choice
-    asked: Asked | None
+    asked: NavigatorUse | None
     rejected: tuple[Event, ...]
     confidence: Confidence | None = None
 
@@ -338,7 +338,7 @@ def _by_default(transitions: Transitions, default: Candidate) -> Choice:
 
 
 def _chosen(
-    verdict: navigator.Verdict, transitions: Transitions, default: Candidate, source: RoutingSource
+    verdict: navigator.NavigatorAnswer, transitions: Transitions, default: Candidate, source: RoutingSource
 ) -> Choice:
     """What a navigator or an agent wanted, with its own reasons in place of ours."""
     option, signal = verdict.option, verdict.signal or RoutingSignal()
@@ -365,7 +365,7 @@ def _chosen(
     )
 
 
-def _wish(situation: Situation, transitions: Transitions) -> navigator.Verdict | None:
+def _wish(situation: Situation, transitions: Transitions) -> navigator.NavigatorAnswer | None:
     """Where the agent itself would go on, as its envelope says."""
     envelope = situation.context.get("envelope")
     said = envelope.get("routing") if isinstance(envelope, dict) else None
@@ -374,7 +374,7 @@ def _wish(situation: Situation, transitions: Transitions) -> navigator.Verdict |
     return navigator.judge(RoutingSignal.model_validate(said), situation, transitions)
 
 
-def _rejection(who: str, verdict: navigator.Verdict) -> Event:
+def _rejection(who: str, verdict: navigator.NavigatorAnswer) -> Event:
     chosen = verdict.signal.chosen_candidate_id if verdict.signal else None
     return Event(
         kind=EventKind.ROUTING_REJECTED, payload={"from": who, "candidate_id": chosen, "problem": verdict.problem}

@@ -8,7 +8,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Candidate, Continuation, Fork, JoinOutcome
 from gitswarm.routing.joins import is_complete, is_over, judge, lacking
 from gitswarm.routing.options import Transitions, advance, end, escalate, pause
-from gitswarm.routing.situation import Branch, Situation
+from gitswarm.routing.situation import ForkBranch, Situation
 from gitswarm.routing.stack import on_failure
 from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow
@@ -39,7 +39,7 @@ def after_branch(situation: Situation) -> Transitions:
     return _together(situation, fork, judge(join, there), lacking(join, there))
 
 
-def _rest(situation: Situation, fork: Fork, there: Mapping[str, Branch]) -> tuple[str, ...]:
+def _rest(situation: Situation, fork: Fork, there: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The targets that are still to come."""
     rest = tuple(target for target in fork.pending if target not in there)
     if is_over(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
@@ -57,7 +57,7 @@ def once_more(situation: Situation, steps: tuple[str, ...]) -> Fork | None:
     return _taken_back(fork, situation.progress.branches, steps)
 
 
-def _taken_back(fork: Fork, branches: Mapping[str, Branch], steps: tuple[str, ...]) -> Fork:
+def _taken_back(fork: Fork, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> Fork:
     commits = (branches[name].commit for name in steps if name in branches)
     return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
 
@@ -75,7 +75,7 @@ def join_at(flow: Flow, step: str) -> specs.Join:
     return routing
 
 
-def standing_branches(fork: Fork, branches: Mapping[str, Branch]) -> dict[str, Branch]:
+def standing_branches(fork: Fork, branches: Mapping[str, ForkBranch]) -> dict[str, ForkBranch]:
     """Those of the branches that nobody took back."""
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 

@@ -7,7 +7,7 @@ from functools import reduce
 
 from gitswarm.records.outcome import Result, Status, worse
 from gitswarm.records.routing import JoinOutcome
-from gitswarm.routing.situation import Branch
+from gitswarm.routing.situation import ForkBranch
 from gitswarm.specs.flow import Fork, Join
 
 _CAPPING = ("all_complete", "all_verified")
@@ -15,29 +15,29 @@ NOT_EXECUTED = "not executed"
 """What is said of a branch that was ended before it was through."""
 
 
-def is_verified(branch: Branch) -> bool:
+def is_verified(branch: ForkBranch) -> bool:
     """Or waived: who skips a branch by hand decides that the run goes on without it."""
     return branch.waived or (branch.result is Result.SUCCEEDED and branch.status is Status.VERIFIED)
 
 
-def is_complete(branch: Branch) -> bool:
+def is_complete(branch: ForkBranch) -> bool:
     """Neither failed nor BLOCKED. One that was skipped is complete."""
     return branch.result is not Result.FAILED and branch.status is not Status.BLOCKED
 
 
-def wins(branch: Branch) -> bool:
+def wins(branch: ForkBranch) -> bool:
     """Whether `first_complete` is met by it: it did its work. One that was skipped did none."""
     return branch.result is Result.SUCCEEDED and is_complete(branch)
 
 
-def is_over(fork: Fork, join: Join, branches: Mapping[str, Branch]) -> bool:
+def is_over(fork: Fork, join: Join, branches: Mapping[str, ForkBranch]) -> bool:
     """Whether those that are still executed are to be ended: one has won, or has failed and takes the rest along."""
     if join.join_strategy == "first_complete" and any(wins(branch) for branch in branches.values()):
         return True
     return fork.on_failure == "cancel" and any(branch.result is Result.FAILED for branch in branches.values())
 
 
-def judge(join: Join, branches: Mapping[str, Branch]) -> JoinOutcome:
+def judge(join: Join, branches: Mapping[str, ForkBranch]) -> JoinOutcome:
     """
     :param branches: those of `join_from` that were executed to their end.
     """
@@ -52,7 +52,7 @@ def judge(join: Join, branches: Mapping[str, Branch]) -> JoinOutcome:
     )
 
 
-def lacking(join: Join, branches: Mapping[str, Branch]) -> tuple[str, ...]:
+def lacking(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The branches that keep the strategy from being met: missing, failed, or not good enough."""
     strategy = join.join_strategy
     good = {"all_complete": is_complete, "first_complete": wins}.get(strategy, is_verified)
@@ -69,25 +69,25 @@ def cap_of(join: Join, outcome: JoinOutcome) -> Status | None:
     return Status.PARTIAL if outcome.worst is Status.BLOCKED else outcome.worst
 
 
-def worst_of(branches: Iterable[Branch]) -> Status:
+def worst_of(branches: Iterable[ForkBranch]) -> Status:
     """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED."""
     return reduce(worse, map(_standing, branches), Status.VERIFIED)
 
 
-def said(branch: Branch | None) -> str:
+def said(branch: ForkBranch | None) -> str:
     """How a branch ended, in one word for people."""
     if branch is None:
         return NOT_EXECUTED
     return branch.status.value if branch.result is Result.SUCCEEDED else branch.result.value
 
 
-def _standing(branch: Branch) -> Status:
+def _standing(branch: ForkBranch) -> Status:
     if branch.result is Result.FAILED:
         return Status.BLOCKED
     return worse(branch.status, Status.UNVERIFIED) if branch.result is Result.SKIPPED else branch.status
 
 
-def _strategy(join: Join, branches: Mapping[str, Branch]) -> tuple[bool, str]:
+def _strategy(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[bool, str]:
     total = len(join.join_from)
     verified = sum(is_verified(branch) for branch in branches.values())
     if join.join_strategy == "all_complete":

@@ -30,7 +30,7 @@ class ExecutedStep(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
+class UncommittedExecution:
     """An execution that is not committed yet. `repeat` 0: no finding called for it."""
 
     step: str

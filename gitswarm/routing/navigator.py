@@ -13,10 +13,10 @@ from gitswarm.records.envelope import Confidence
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import (
     Action,
-    Asked,
     Candidate,
     Continuation,
     HumanPolicy,
+    NavigatorUse,
     Node,
     Proposal,
     RoutingMode,
@@ -43,7 +43,7 @@ _NOTHING = RouteAnswer()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NavigatorAnswer:
     """Whether a signal counts. `option` None: it does not, and `problem` says why. `rule`: what the charter allows it
     by."""
 
@@ -60,7 +60,7 @@ class Verdict:
         return self.signal.confidence if self.signal else None
 
 
-def ask(situation: Situation, transitions: Transitions) -> Verdict | None:
+def ask(situation: Situation, transitions: Transitions) -> NavigatorAnswer | None:
     """Asks the navigator; None when it has nothing to say.
 
     Whatever comes back that cannot be used is a verdict with a problem, never an error: the run goes on without it.
@@ -72,12 +72,14 @@ def ask(situation: Situation, transitions: Transitions) -> Verdict | None:
         answer = situation.ask(question)
     except TimeoutError:
         unknown = RouteAnswer(cost_usd=None)
-        return Verdict(None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s", answer=unknown)
+        return NavigatorAnswer(
+            None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s", answer=unknown
+        )
     verdict = _understood(answer.value, situation, transitions)
     return None if verdict is None else replace(verdict, answer=answer)
 
 
-def _understood(answer: JsonValue, situation: Situation, transitions: Transitions) -> Verdict | None:
+def _understood(answer: JsonValue, situation: Situation, transitions: Transitions) -> NavigatorAnswer | None:
     if answer is None:
         return None
     if isinstance(answer, str):
@@ -85,17 +87,17 @@ def _understood(answer: JsonValue, situation: Situation, transitions: Transition
         try:
             answer = json.loads(text)
         except ValueError:
-            return Verdict(None, problem=f"the answer is not JSON: {text[:60]!r}")
+            return NavigatorAnswer(None, problem=f"the answer is not JSON: {text[:60]!r}")
     try:
         signal = RoutingSignal.model_validate(answer)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "answer"
-        return Verdict(None, problem=f"the answer does not keep its schema: {place}: {first['msg']}")
+        return NavigatorAnswer(None, problem=f"the answer does not keep its schema: {place}: {first['msg']}")
     return judge(signal, situation, transitions)
 
 
-def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> Verdict:
+def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> NavigatorAnswer:
     """Whether what a navigator or an agent wants is one of the candidates, with the reasons that it needs, and within
     the charter."""
     verdict = _judge(signal, situation, transitions)
@@ -103,43 +105,45 @@ def judge(signal: RoutingSignal, situation: Situation, transitions: Transitions)
         return verdict
     problem = offroad_problem(situation.flow, signal.offroad_rule)
     if problem is not None:
-        return Verdict(None, signal, problem)
+        return NavigatorAnswer(None, signal, problem)
     return replace(verdict, rule=invoked_rule(situation.flow, signal.offroad_rule))
 
 
-def _judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> Verdict:
+def _judge(signal: RoutingSignal, situation: Situation, transitions: Transitions) -> NavigatorAnswer:
     nodes = signal.extend_graph or signal.inject_nodes
     if nodes:
         return _judge_nodes(signal, nodes, situation, transitions)
     if signal.chosen_candidate_id is None:
-        return Verdict(None, signal, "no candidate was chosen")
+        return NavigatorAnswer(None, signal, "no candidate was chosen")
     option = next(
         (option for option in transitions.options if option.candidate_id == signal.chosen_candidate_id), None
     )
     if option is None:
-        return Verdict(None, signal, f"'{signal.chosen_candidate_id}' is none of the candidates")
+        return NavigatorAnswer(None, signal, f"'{signal.chosen_candidate_id}' is none of the candidates")
     if option.action in _NEEDS_WHY_NOW and signal.why_now is None:
-        return Verdict(None, signal, f"{option.candidate_id} needs why_now (trigger, relevance_to_charter)")
+        return NavigatorAnswer(None, signal, f"{option.candidate_id} needs why_now (trigger, relevance_to_charter)")
     if option.action is Action.SKIP and signal.skip_justification is None:
-        return Verdict(None, signal, f"{option.candidate_id} needs skip_justification")
-    return Verdict(option, signal)
+        return NavigatorAnswer(None, signal, f"{option.candidate_id} needs skip_justification")
+    return NavigatorAnswer(option, signal)
 
 
 def _judge_nodes(
     signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, transitions: Transitions
-) -> Verdict:
+) -> NavigatorAnswer:
     """New nodes are executed at once where the navigator has authority, else only when a person approves."""
     if signal.why_now is None:
-        return Verdict(None, signal, "new nodes need why_now (trigger, relevance_to_charter)")
+        return NavigatorAnswer(None, signal, "new nodes need why_now (trigger, relevance_to_charter)")
     problem = _nodes_problem(nodes, situation, transitions)
     if problem is not None:
-        return Verdict(None, signal, problem)
+        return NavigatorAnswer(None, signal, problem)
     proposal = _proposal(signal, nodes, situation, signal.why_now) if signal.extend_graph else None
     if situation.rules.mode is RoutingMode.AUTHORITATIVE:
-        return Verdict(inject_nodes(situation, nodes, transitions.default, signal.why_now), signal, proposal=proposal)
+        return NavigatorAnswer(
+            inject_nodes(situation, nodes, transitions.default, signal.why_now), signal, proposal=proposal
+        )
     proposal = proposal or _proposal(signal, nodes, situation, signal.why_now)
     if situation.rules.human is HumanPolicy.AUTOPILOT:
-        return Verdict(None, signal, "proposed, not executed: nobody is there to approve", proposal)
+        return NavigatorAnswer(None, signal, "proposed, not executed: nobody is there to approve", proposal)
     way: Continuation = continuation_of(transitions.default, situation)
     names = ", ".join(node.id for node in nodes)
     waiting = pause(
@@ -148,7 +152,7 @@ def _judge_nodes(
         f"routing/proposals/{proposal.id}.json",
         resume_at=way,
     )
-    return Verdict(waiting, signal, proposal=proposal)
+    return NavigatorAnswer(waiting, signal, proposal=proposal)
 
 
 def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, transitions: Transitions) -> str | None:
@@ -177,10 +181,10 @@ def _proposal(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situati
     )
 
 
-def asked(verdict: Verdict) -> Asked:
+def asked(verdict: NavigatorAnswer) -> NavigatorUse:
     """What the record of the decision says about the question."""
     signal = verdict.signal
-    return Asked(
+    return NavigatorUse(
         chosen=signal.chosen_candidate_id if signal else None,
         reasoning=signal.reasoning if signal else "",
         problem=verdict.problem,

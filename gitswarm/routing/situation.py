@@ -44,7 +44,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class ForkBranch:
     """A target of a fork that has been executed. `commit`: its own, made beside its siblings; or, where it has none,
     that on the branch. `waived`: a person skipped it; that is their word for it."""
 
@@ -75,14 +75,14 @@ class Progress:
     journey: tuple[str, ...] = ()
     stall: StallState | None = None
     fork: Fork | None = None
-    branches: Mapping[str, Branch] = field(default_factory=dict)
+    branches: Mapping[str, ForkBranch] = field(default_factory=dict)
     finished: frozenset[str] = frozenset()
     verdict: GateVerdict | None = None
     clarified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Unproven:
+class BlockingFindings:
     """Blocking findings that the step that just ended has of its own, or the branches of its fork have. `ids` of the
     concerns; `reason`: the first, with its fact. `may_repeat`: executing `steps` again could help, and was not tried
     too often."""
@@ -116,7 +116,7 @@ class Situation:
     progress: Progress = field(default_factory=Progress)
     ask: Ask | None = None
     limited_until: str | None = None
-    unproven: Unproven | None = None
+    unproven: BlockingFindings | None = None
     untested: Callable[[Flow], str | None] = field(default=lambda _flow: None, compare=False)
     diverged: Callable[[], str | None] = field(default=lambda: None, compare=False)
 

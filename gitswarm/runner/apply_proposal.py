@@ -16,7 +16,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.objects import EXECUTABLE, FILE
 from gitswarm.git.repository import Repository
 from gitswarm.git.worktrees import pointer
-from gitswarm.ledger.message import SUBJECT_WIDTH, Message
+from gitswarm.ledger.message import SUBJECT_WIDTH, CommitMessage
 from gitswarm.ledger.wisdom import Offer
 from gitswarm.ledger.wisdom_edits import EditedFile, Misfit, edited_files
 from gitswarm.records.run_id import BRANCH_PREFIX
@@ -139,7 +139,7 @@ def _tree(repository: Repository, base: str, files: Sequence[EditedFile]) -> str
 def _message(offer: Offer, key: str) -> str:
     proposal = offer.proposal
     whole = "" if shorten(proposal.title, SUBJECT_WIDTH) == proposal.title else f"{proposal.title}\n\n"
-    return Message(proposal.title, f"{whole}{proposal.why}", {TRAILER: key}).render()
+    return CommitMessage(proposal.title, f"{whole}{proposal.why}", {TRAILER: key}).render()
 
 
 @dataclass(frozen=True, slots=True)

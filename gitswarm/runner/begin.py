@@ -11,7 +11,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.layout import STORED_AS_THEY_ARE, RunLayout
-from gitswarm.ledger.message import Kind, Message
+from gitswarm.ledger.message import CommitMessage, Kind
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import RunStore
@@ -127,7 +127,7 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
         trailers["Swarm-Forked-From"] = f"{origin} {forked_at.commit}"
         subject = f"run {flows}, forked after {forked_at.flow}/{forked_at.step} of {origin}"
     parent = forked_at.commit if forked_at is not None else spec.base
-    message = Message(subject, spec.task, trailers)
+    message = CommitMessage(subject, spec.task, trailers)
     session.store.create(parent, session.store.stage(message, objects.commit(parent).tree, files))
     return replay(session.repository, layout), events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gitswarm.errors import RunInterruptedError
-from gitswarm.ledger.message import Message
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
 from gitswarm.records.base import timestamp
@@ -68,22 +68,22 @@ def carry_on(
     return _end_now(session, place, reached, decision)
 
 
-def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> Ending | None:
+def _end_here(session: Session, state: RunState, decision: Decision, *, executed: bool) -> RunOutcome | None:
     """Whether the run ends at this boundary: by its decision, because a person asked, because of `--until`."""
     if decision.to_step is None:
-        return Ending(end_of(decision), decision)
+        return RunOutcome(end_of(decision), decision)
     if session.around.stop_requested():
-        return Ending(RunStatus.STOPPED, decision, asked="Ctrl-C")
+        return RunOutcome(RunStatus.STOPPED, decision, asked="Ctrl-C")
     request = session.requests.read()
     if request is not None:
-        return Ending(STATUS[request.wish], decision, asked=request.reason)
+        return RunOutcome(STATUS[request.wish], decision, asked=request.reason)
     last = state.last_step
     again = decision.fork.pending if decision.fork is not None else (decision.to_step,)
     if decision.findings and last is not None and last.step in again:
         return None  # the step is not over: what was found in its work sends it back
     until = session.around.until
     if executed and last is not None and until in (last.step, f"{last.flow}/{last.step}"):
-        return Ending(RunStatus.STOPPED, decision, asked=f"--until {until}")
+        return RunOutcome(RunStatus.STOPPED, decision, asked=f"--until {until}")
     return None
 
 
@@ -100,7 +100,7 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
     else:
         partial = keep_partial(session, place, finished)
     request = _request(session)
-    return end_run(session, place, finished, Ending(STATUS[request.wish], decision, partial, request.reason))
+    return end_run(session, place, finished, RunOutcome(STATUS[request.wish], decision, partial, request.reason))
 
 
 def _request(session: Session) -> Request:
@@ -109,7 +109,7 @@ def _request(session: Session) -> Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class RunOutcome:
     """How a run ends, before which decision, and what an interrupted step left. `asked`: what somebody did to have it
     end; None: it ends by itself."""
 
@@ -119,16 +119,16 @@ class Ending:
     asked: str | None = None
 
 
-def ending_at(session: Session, state: RunState, request: Request) -> Ending:
+def ending_at(session: Session, state: RunState, request: Request) -> RunOutcome:
     """The end at a boundary, as a person wishes. With nothing left to execute a run ends as it would by itself:
     after another end `resume` would execute its last step again."""
     decision = decide_next(session, state)
     if decision.to_step is None:
-        return Ending(end_of(decision), decision)
-    return Ending(STATUS[request.wish], decision, asked=request.reason)
+        return RunOutcome(end_of(decision), decision)
+    return RunOutcome(STATUS[request.wish], decision, asked=request.reason)
 
 
-def end_run(session: Session, place: Workplace, state: RunState, ending: Ending) -> RunState:
+def end_run(session: Session, place: Workplace, state: RunState, ending: RunOutcome) -> RunState:
     """The `end` commit: last decision and terminal event; it seals the notes of the step before it."""
     ending = replace(ending, status=_proven(state, ending.status))
     status = ending.status
@@ -141,7 +141,9 @@ def end_run(session: Session, place: Workplace, state: RunState, ending: Ending)
     if ending.partial is not None:
         content[partial_path(session, ending.partial.flow_key)] = ending.partial.to_json()
     reason = _reason(state, ending)
-    message = Message(f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events)))
+    message = CommitMessage(
+        f"run {status}: {reason}", reason, end_trailers(session.layout, status, number, len(events))
+    )
     staged = session.store.stage(message, state.tip_tree, content)
     place.folder.write(staged.contents)
     after = session.store.commit(state, staged)
@@ -160,7 +162,7 @@ def _proven(state: RunState, status: RunStatus) -> RunStatus:
     return RunStatus.UNPROVEN if state.blocking else RunStatus.SUCCEEDED
 
 
-def _end_events(session: Session, state: RunState, ending: Ending) -> list[LoggedEvent]:
+def _end_events(session: Session, state: RunState, ending: RunOutcome) -> list[LoggedEvent]:
     status, decision = ending.status, ending.decision
     succeeded = {(record.flow, record.step) for record in state.steps if record.result is not Result.FAILED}
     counts = {"steps_completed": len(succeeded), "total_steps_executed": len(state.steps)}
@@ -188,7 +190,7 @@ def _end_events(session: Session, state: RunState, ending: Ending) -> list[Logge
     ]
 
 
-def _reason(state: RunState, ending: Ending) -> str:
+def _reason(state: RunState, ending: RunOutcome) -> str:
     status, decision = ending.status, ending.decision
     record = state.last_step
     if ending.partial is not None:

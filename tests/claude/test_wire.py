@@ -14,10 +14,10 @@ from gitswarm.engines.claude.said import (
     AnswerUsage,
     Began,
     Called,
+    CallRefused,
     Ended,
     Faulted,
     Limited,
-    Refused,
     Retrying,
     Returned,
     Said,
@@ -124,7 +124,7 @@ LINES: dict[str, tuple[str, list[Said]]] = {
             '{"type": "system", "subtype": "permission_denied", "tool_name": "Write", "tool_use_id": "toolu_1", '
             f'"decision_reason_type": "mode", "message": "Permission to use Write has been denied", {SESSION}}}'
         ),
-        [Refused("toolu_1", "Permission to use Write has been denied")],
+        [CallRefused("toolu_1", "Permission to use Write has been denied")],
     ),
     "a request that is made again": (
         (

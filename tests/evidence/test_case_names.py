@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitswarm.evidence.formats.reading import Tally
+from gitswarm.evidence.formats.reading import CountedCases
 from gitswarm.evidence.test_report import read_run
 from gitswarm.records.case_results import MOST_CASES, CaseResult, CaseResults
 from tests.evidence.recordings import recorded
@@ -215,4 +215,4 @@ def test_a_long_name_is_cut_and_stays_its_own() -> None:
 
 
 def test_a_report_that_counts_more_than_it_names_is_not_complete() -> None:
-    assert not Tally("go", passed=2, cases=(CaseResult("a", "passed"),)).results().complete
+    assert not CountedCases("go", passed=2, cases=(CaseResult("a", "passed"),)).results().complete

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from gitswarm.evidence.comparison import Comparison, compare, needs_base, needs_old_on_new
-from gitswarm.evidence.suite_run import Proof, SuiteRun
+from gitswarm.evidence.suite_run import SuiteRun, SuiteRuns
 from gitswarm.evidence.test_changes import read_changes
 from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.proof import RemovedTest
@@ -41,9 +41,9 @@ def flags(found: Comparison) -> list[str]:
     return [f"{each.flag}!" if each.blocking else each.flag for each in found.findings]
 
 
-DISHONEST: dict[str, tuple[Proof, list[str]]] = {
+DISHONEST: dict[str, tuple[SuiteRuns, list[str]]] = {
     "the test file is deleted": (
-        Proof(
+        SuiteRuns(
             ran({f"{B}::test_b": "."}),
             ran({f"{A}::test_one": ".", f"{B}::test_b": "."}),
             OLD_GREEN,
@@ -52,11 +52,11 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "one test is deleted": (
-        Proof(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, ONE), SRC]),
+        SuiteRuns(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, ONE), SRC]),
         ["tests_deleted!"],
     ),
     "a failing test is deleted": (
-        Proof(
+        SuiteRuns(
             ONLY_ONE,
             ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
             OLD_GREEN,
@@ -65,7 +65,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "a test is skipped": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{A}::test_two": "s"}),
             GREEN,
             OLD_GREEN,
@@ -74,11 +74,11 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_weakened!"],
     ),
     "a skip at run time, from product code": (
-        Proof(ran({f"{A}::test_one": ".", f"{A}::test_two": "s"}), GREEN, "not needed", changes=[SRC]),
+        SuiteRuns(ran({f"{A}::test_one": ".", f"{A}::test_two": "s"}), GREEN, "not needed", changes=[SRC]),
         ["tests_weakened!"],
     ),
     "a module is skipped as a whole": (
-        Proof(
+        SuiteRuns(
             ran({f"{B}::test_b": ".", A: "s"}),
             ran({f"{A}::test_one": ".", f"{B}::test_b": "."}),
             OLD_GREEN,
@@ -87,7 +87,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_weakened!"],
     ),
     "xfail": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{A}::test_two": "x"}),
             GREEN,
             OLD_GREEN,
@@ -96,19 +96,19 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_weakened!"],
     ),
     "xfail on a test that passes": (
-        Proof(GREEN, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, f"{ONE}\n@pytest.mark.xfail\n{TWO}")]),
+        SuiteRuns(GREEN, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, f"{ONE}\n@pytest.mark.xfail\n{TWO}")]),
         ["tests_weakened!"],
     ),
     "assert True": (
-        Proof(GREEN, GREEN, OLD_RED, changes=[TextChange(A, BOTH, BOTH.replace("one() == 1", "True"))]),
+        SuiteRuns(GREEN, GREEN, OLD_RED, changes=[TextChange(A, BOTH, BOTH.replace("one() == 1", "True"))]),
         ["tests_weakened!"],
     ),
     "emptied": (
-        Proof(ran({f"{A}::test_two": "."}), GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, TWO)]),
+        SuiteRuns(ran({f"{A}::test_two": "."}), GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, TWO)]),
         ["tests_deleted!"],
     ),
     "moved out of collection": (
-        Proof(
+        SuiteRuns(
             ran({f"{B}::test_b": "."}),
             ran({f"{A}::test_one": ".", f"{B}::test_b": "."}),
             OLD_GREEN,
@@ -117,15 +117,17 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "renamed so that it is not collected": (
-        Proof(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, BOTH.replace("test_two", "_test_two"))]),
+        SuiteRuns(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange(A, BOTH, BOTH.replace("test_two", "_test_two"))]),
         ["tests_deleted!"],
     ),
     "a conftest that deselects": (
-        Proof(ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange("conftest.py", None, "collect_ignore = ['a']\n"), SRC]),
+        SuiteRuns(
+            ONLY_ONE, GREEN, OLD_GREEN, changes=[TextChange("conftest.py", None, "collect_ignore = ['a']\n"), SRC]
+        ),
         ["tests_deleted!"],
     ),
     "a conftest that deselects parameters": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_all[1]": "."}),
             ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
             results({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
@@ -134,7 +136,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "addopts that deselect": (
-        Proof(
+        SuiteRuns(
             ONLY_ONE,
             GREEN,
             OLD_GREEN,
@@ -143,7 +145,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!", "harness_changed"],
     ),
     "exit 0 in the test script": (
-        Proof(
+        SuiteRuns(
             ran(failed=False),
             ran({"a.test.js > adds": "."}, source="jest"),
             "not possible",
@@ -152,7 +154,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["harness_changed", "not_compared!", "not_compared"],
     ),
     "a script that runs nothing": (
-        Proof(
+        SuiteRuns(
             ran({}, failed=False),
             GREEN,
             "no time",
@@ -161,7 +163,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!", "harness_changed", "tests_not_run!", "not_compared!"],
     ),
     "another test is put in its place": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{A}::test_easy": "."}),
             GREEN,
             results({f"{A}::test_two": "F", f"{A}::test_one": "."}),
@@ -170,7 +172,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "declared as removed, and what it tests stays": (
-        Proof(
+        SuiteRuns(
             ONLY_ONE,
             GREEN,
             OLD_GREEN,
@@ -180,11 +182,11 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "a new test that is never run": (
-        Proof(ran({f"{A}::test_one": "."}), ONLY_ONE, "not needed", changes=[TextChange(B, None, TWO)]),
+        SuiteRuns(ran({f"{A}::test_one": "."}), ONLY_ONE, "not needed", changes=[TextChange(B, None, TWO)]),
         ["new_tests_not_run!"],
     ),
     "the changed test fails, and was red before": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": "F"}),
             ran({f"{A}::test_one": "F"}),
             results({f"{A}::test_one": "F"}),
@@ -193,7 +195,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_red!"],
     ),
     "an added test fails only sometimes": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{B}::test_two": "F"}),
             ONLY_ONE,
             alone=results({f"{B}::test_two": "."}),
@@ -202,7 +204,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_red!"],
     ),
     "a test of a criterion fails as before": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": "F"}),
             ran({f"{A}::test_one": "F"}),
             changes=[SRC],
@@ -211,15 +213,15 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_red!"],
     ),
     "red, and nothing was changed": (
-        Proof(ran({f"{A}::test_one": "F"}), ran({f"{A}::test_one": "F"})),
+        SuiteRuns(ran({f"{A}::test_one": "F"}), ran({f"{A}::test_one": "F"})),
         ["tests_red!"],
     ),
     "a file that loads no more": (
-        Proof(ran({A: "E"}), ONLY_ONE, changes=[SRC]),
+        SuiteRuns(ran({A: "E"}), ONLY_ONE, changes=[SRC]),
         ["tests_red!"],
     ),
     "the names are taken out of the report": (
-        Proof(
+        SuiteRuns(
             ran(executed=2, failed=False),
             GREEN,
             OLD_GREEN,
@@ -228,7 +230,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["harness_changed", "not_compared!"],
     ),
     "renamed, with another result": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_uno": "."}),
             ONLY_ONE,
             results({f"{A}::test_one": "F"}),
@@ -237,7 +239,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "called by what was there before": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_two": "."}),
             ONLY_ONE,
             results({f"{A}::test_one": "F"}),
@@ -246,7 +248,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_deleted!"],
     ),
     "merged, behind a return": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_all": "."}),
             GREEN,
             results({f"{A}::test_one": "F", f"{A}::test_two": "F"}),
@@ -254,9 +256,9 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ),
         ["tests_deleted!"],
     ),
-    "skipped by a person": (Proof(None), ["tests_not_run!"]),
+    "skipped by a person": (SuiteRuns(None), ["tests_not_run!"]),
     "it.skip": (
-        Proof(
+        SuiteRuns(
             ran({"a.test.js > till > adds": "s"}, source="jest"),
             ran({"a.test.js > till > adds": "."}, source="jest"),
             results({"a.test.js > till > adds": "."}),
@@ -265,7 +267,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_weakened!", "tests_not_run!"],
     ),
     "expect(true)": (
-        Proof(
+        SuiteRuns(
             ran({"a.test.js > till > adds": "."}, source="jest"),
             ran({"a.test.js > till > adds": "."}, source="jest"),
             results({"a.test.js > till > adds": "F"}),
@@ -274,7 +276,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_weakened!"],
     ),
     "a Go test that compares nothing": (
-        Proof(
+        SuiteRuns(
             ran({"example.test/shop.TestAdd": "."}, source="go"),
             ran({"example.test/shop.TestAdd": "."}, source="go"),
             results({"example.test/shop.TestAdd": "F"}),
@@ -283,7 +285,7 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
         ["tests_weakened!"],
     ),
     "a Rust test that is ignored": (
-        Proof(
+        SuiteRuns(
             ran({"shop tests::adds": "s"}, source="cargo"),
             ran({"shop tests::adds": "."}, source="cargo"),
             "not possible",
@@ -293,9 +295,9 @@ DISHONEST: dict[str, tuple[Proof, list[str]]] = {
     ),
 }
 
-HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
+HONEST: dict[str, tuple[SuiteRuns, list[str], bool | None]] = {
     "a function is renamed with its test": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_uno": "."}),
             ONLY_ONE,
             results({f"{A}::test_one": "F"}),
@@ -305,7 +307,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a function is renamed, its test calls it so": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": "."}),
             ONLY_ONE,
             results({f"{A}::test_one": "F"}),
@@ -315,7 +317,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "two tests become one": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_all": "."}),
             GREEN,
             OLD_GREEN,
@@ -325,17 +327,17 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "TDD": (
-        Proof(ran({f"{A}::test_one": ".", f"{B}::test_two": "."}), changes=[TextChange(B, None, TWO), SRC]),
+        SuiteRuns(ran({f"{A}::test_one": ".", f"{B}::test_two": "."}), changes=[TextChange(B, None, TWO), SRC]),
         [],
         True,
     ),
     "tests are added to a file": (
-        Proof(GREEN, changes=[TextChange(A, ONE, BOTH), SRC]),
+        SuiteRuns(GREEN, changes=[TextChange(A, ONE, BOTH), SRC]),
         [],
         True,
     ),
     "a module is renamed with its test module": (
-        Proof(
+        SuiteRuns(
             ran({f"{B}::test_one": "."}),
             ONLY_ONE,
             results({f"{A}::test_one": "E"}),
@@ -348,7 +350,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a test module is split": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{B}::test_two": "."}),
             GREEN,
             OLD_GREEN,
@@ -358,7 +360,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a test is renamed": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_uno": ".", f"{A}::test_two": "."}),
             GREEN,
             OLD_GREEN,
@@ -368,7 +370,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a parametrized test is renamed": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_every[1]": ".", f"{A}::test_every[2]": "."}),
             ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
             OLD_GREEN,
@@ -378,7 +380,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a table of tests is merged": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_all[1]": ".", f"{A}::test_all[2]": "."}),
             GREEN,
             OLD_GREEN,
@@ -388,7 +390,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "tables are merged into a new file": (
-        Proof(
+        SuiteRuns(
             ran({f"{B}::test_all[1]": ".", f"{B}::test_all[2]": "."}),
             GREEN,
             OLD_GREEN,
@@ -398,12 +400,12 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "an expectation changes, as the task says": (
-        Proof(GREEN, GREEN, OLD_RED, changes=[TextChange(A, BOTH, BOTH.replace("== 1", "== 3")), SRC]),
+        SuiteRuns(GREEN, GREEN, OLD_RED, changes=[TextChange(A, BOTH, BOTH.replace("== 1", "== 3")), SRC]),
         ["expectation_changed"],
         True,
     ),
     "a flaky test": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
             GREEN,
             alone=results({f"{A}::test_two": "."}),
@@ -413,7 +415,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a suite that was red before": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
             ran({f"{A}::test_one": "F", f"{A}::test_two": "F"}),
             changes=[SRC],
@@ -422,12 +424,12 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a file that could not be loaded before": (
-        Proof(ran({f"{A}::test_one": ".", B: "E"}), ran({f"{A}::test_one": ".", B: "E"}), changes=[SRC]),
+        SuiteRuns(ran({f"{A}::test_one": ".", B: "E"}), ran({f"{A}::test_one": ".", B: "E"}), changes=[SRC]),
         ["red_before"],
         True,
     ),
     "a command that was red before and names nothing": (
-        Proof(
+        SuiteRuns(
             replace(ran(executed=3, output="boom"), failed=True),
             replace(ran(executed=3, output="boom"), failed=True),
             changes=[SRC],
@@ -436,18 +438,18 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a suite that cannot run here": (
-        Proof(ran(failed=True, output="no docker"), ran(failed=True, output="no docker"), changes=[SRC]),
+        SuiteRuns(ran(failed=True, output="no docker"), ran(failed=True, output="no docker"), changes=[SRC]),
         ["tests_cannot_run"],
         None,
     ),
-    "docs only": (Proof(GREEN, changes=[TextChange("README.md", "a", "b")]), [], True),
+    "docs only": (SuiteRuns(GREEN, changes=[TextChange("README.md", "a", "b")]), [], True),
     "lock files and generated code": (
-        Proof(GREEN, changes=[TextChange("uv.lock", "a", "b"), TextChange("api/shop_pb2.py", "a = 1", "a = 2")]),
+        SuiteRuns(GREEN, changes=[TextChange("uv.lock", "a", "b"), TextChange("api/shop_pb2.py", "a = 1", "a = 2")]),
         [],
         True,
     ),
     "a feature is removed with its tests": (
-        Proof(
+        SuiteRuns(
             ONLY_ONE,
             GREEN,
             results({f"{A}::test_one": ".", f"{A}::test_two": "F"}),
@@ -461,7 +463,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a feature is removed with its file": (
-        Proof(
+        SuiteRuns(
             ran({f"{B}::test_b": "."}),
             ran({f"{A}::test_two": ".", f"{B}::test_b": "."}),
             results({A: "E"}),
@@ -472,32 +474,32 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a project without tests": (
-        Proof(ran({}, failed=False), changes=[SRC], has_base_tests=False),
+        SuiteRuns(ran({}, failed=False), changes=[SRC], has_base_tests=False),
         ["no_tests"],
         None,
     ),
     "a project without tests, with the first one": (
-        Proof(ONLY_ONE, ran({}, failed=False), changes=[TextChange(A, None, ONE), SRC]),
+        SuiteRuns(ONLY_ONE, ran({}, failed=False), changes=[TextChange(A, None, ONE), SRC]),
         [],
         True,
     ),
     "end-to-end tests that the command does not run": (
-        Proof(ONLY_ONE, changes=[TextChange("e2e/test_login.py", None, TWO)]),
+        SuiteRuns(ONLY_ONE, changes=[TextChange("e2e/test_login.py", None, TWO)]),
         ["new_tests_not_run"],
         True,
     ),
     "a helper that is called as a test is": (
-        Proof(ONLY_ONE, changes=[TextChange("tests/factories.py", None, "def test_client(): return Client()\n")]),
+        SuiteRuns(ONLY_ONE, changes=[TextChange("tests/factories.py", None, "def test_client(): return Client()\n")]),
         ["new_tests_not_run"],
         True,
     ),
     "one new test is left to another platform": (
-        Proof(ran({f"{A}::test_one": ".", f"{B}::test_one": "."}), changes=[TextChange(B, None, BOTH)]),
+        SuiteRuns(ran({f"{A}::test_one": ".", f"{B}::test_one": "."}), changes=[TextChange(B, None, BOTH)]),
         ["new_tests_not_run"],
         True,
     ),
     "a new test that is skipped here": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_one": ".", f"{B}::test_two": "s"}),
             changes=[TextChange(B, None, f"@pytest.mark.skipif(x)\n{TWO}")],
         ),
@@ -505,7 +507,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "an xfail is fixed": (
-        Proof(
+        SuiteRuns(
             GREEN,
             ran({f"{A}::test_one": ".", f"{A}::test_two": "x"}),
             results({f"{A}::test_two": "X"}),
@@ -515,19 +517,19 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "names with addresses": (
-        Proof(ran({f"{A}::test_all[<x at 0x2>]": "."}), ran({f"{A}::test_all[<x at 0x1>]": "."}), changes=[SRC]),
+        SuiteRuns(ran({f"{A}::test_all[<x at 0x2>]": "."}), ran({f"{A}::test_all[<x at 0x1>]": "."}), changes=[SRC]),
         [],
         True,
     ),
     "a parameter that the product makes goes": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::test_all[a]": "."}), ran({f"{A}::test_all[a]": ".", f"{A}::test_all[b]": "."}), changes=[SRC]
         ),
         ["tests_reshaped"],
         True,
     ),
     "a test base in a class": (
-        Proof(
+        SuiteRuns(
             ran({f"{A}::TestSub::test_x": "."}),
             changes=[TextChange(A, None, "class Base:\n  def test_x(self): assert x\nclass TestSub(Base): ...\n")],
         ),
@@ -535,22 +537,22 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "the test tool names nothing": (
-        Proof(ran(executed=5), changes=[SRC]),
+        SuiteRuns(ran(executed=5), changes=[SRC]),
         [],
         True,
     ),
     "the old tests cannot be run alone": (
-        Proof(GREEN, GREEN, "not possible", changes=[TextChange(A, BOTH, BOTH.replace("== 1", "== 3"))]),
+        SuiteRuns(GREEN, GREEN, "not possible", changes=[TextChange(A, BOTH, BOTH.replace("== 1", "== 3"))]),
         ["not_compared"],
         True,
     ),
     "a conftest gets a fixture": (
-        Proof(GREEN, GREEN, OLD_GREEN, changes=[TextChange("conftest.py", "a = 1", "a = 1\nb = 2")]),
+        SuiteRuns(GREEN, GREEN, OLD_GREEN, changes=[TextChange("conftest.py", "a = 1", "a = 1\nb = 2")]),
         [],
         True,
     ),
     "a Node project": (
-        Proof(
+        SuiteRuns(
             ran({"a.test.js > till > sums": "."}, source="jest"),
             ran({"a.test.js > till > adds": "."}, source="jest"),
             results({"a.test.js > till > adds": "."}),
@@ -560,7 +562,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a table in a Node project": (
-        Proof(
+        SuiteRuns(
             ran({"a.test.js > adds 1": ".", "a.test.js > adds 2": "."}, source="jest"),
             changes=[TextChange("a.test.js", None, "it.each([1, 2])('adds %i', (n) => { expect(f(n)).toBe(n) })\n")],
         ),
@@ -568,7 +570,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a Go project": (
-        Proof(
+        SuiteRuns(
             ran({"example.test/shop.TestAdd/a": ".", "example.test/shop.TestNew": "."}, source="go"),
             changes=[TextChange("shop_test.go", None, GO_OLD + "func TestNew(t *testing.T) { t.Fatal() }\n")],
         ),
@@ -576,7 +578,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a Go test is renamed": (
-        Proof(
+        SuiteRuns(
             ran({"example.test/shop.TestSum": "."}, source="go"),
             ran({"example.test/shop.TestAdd": "."}, source="go"),
             results({"example.test/shop.TestAdd": "."}, source="go"),
@@ -586,7 +588,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a Rust project": (
-        Proof(
+        SuiteRuns(
             ran({"shop tests::adds": ".", "tests/shop.rs whole": "."}, source="cargo"),
             changes=[
                 TextChange("src/lib.rs", RUST_OLD, RUST_OLD.replace("{ 1 }", "{ 2 - 1 }")),
@@ -597,7 +599,7 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
         True,
     ),
     "a Rust test is renamed": (
-        Proof(
+        SuiteRuns(
             ran({"shop tests::sums": "."}, source="cargo"),
             ran({"shop tests::adds": "."}, source="cargo"),
             "not possible",
@@ -610,12 +612,12 @@ HONEST: dict[str, tuple[Proof, list[str], bool | None]] = {
 
 
 @table(("proof", "expected"), list(DISHONEST.values()), ids=list(DISHONEST))
-def test_dishonest_runs_are_held_back(proof: Proof, expected: list[str]) -> None:
+def test_dishonest_runs_are_held_back(proof: SuiteRuns, expected: list[str]) -> None:
     assert flags(compare(proof)) == expected
 
 
 @table(("proof", "expected", "passed"), list(HONEST.values()), ids=list(HONEST))
-def test_honest_runs_are_left_alone(proof: Proof, expected: list[str], passed: bool | None) -> None:  # noqa: FBT001
+def test_honest_runs_are_left_alone(proof: SuiteRuns, expected: list[str], passed: bool | None) -> None:  # noqa: FBT001
     found = compare(proof)
     assert flags(found) == expected
     assert not any(each.blocking for each in found.findings)
@@ -707,7 +709,7 @@ def test_excused_and_flaky_names_are_told() -> None:
     base = ran({f"{A}::test_one": "F", f"{A}::test_two": ".", f"{B}::test_b": "."})
     final = ran({f"{A}::test_one": "F", f"{A}::test_two": "F", f"{B}::test_b": "F"})
     alone = results({f"{A}::test_two": ".", f"{B}::test_b": "F"})
-    found = compare(Proof(final, base, alone=alone, changes=[SRC]))
+    found = compare(SuiteRuns(final, base, alone=alone, changes=[SRC]))
     assert (found.excused, found.flaky, found.passed) == ((f"{A}::test_one",), (f"{A}::test_two",), False)
     assert flags(found) == ["red_before", "flaky", "tests_red!"]
 
@@ -722,7 +724,7 @@ def test_twenty_thousand_names_are_compared_in_seconds() -> None:
     started = time.process_time()
     kept = [name for name in names if int(name.rpartition("_")[2]) < 10_000]
     found = compare(
-        Proof(ran(dict.fromkeys(kept, ".")), ran(dict.fromkeys(names, ".")), results({}), changes=changes)
+        SuiteRuns(ran(dict.fromkeys(kept, ".")), ran(dict.fromkeys(names, ".")), results({}), changes=changes)
     )
     assert [len(each.names) for each in found.findings] == [10_000]
     assert time.process_time() - started < 30

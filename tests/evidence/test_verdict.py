@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gitswarm.evidence.claims import read_claims
 from gitswarm.evidence.test_count import CaseCount, CaseCounts
-from gitswarm.evidence.verdict import Check, Facts, judge
+from gitswarm.evidence.verdict import CommandCheck, Facts, judge
 from gitswarm.records import evidence as records
 from gitswarm.records.envelope import FileChange, Handoff
 from gitswarm.records.evidence import ChangedFile, CheckOutcome, DiffSummary, Flag
@@ -36,10 +36,10 @@ def report(
     )
 
 
-def ran(told: records.TestReport | None, *, exit_code: int | None = None) -> Check:
+def ran(told: records.TestReport | None, *, exit_code: int | None = None) -> CommandCheck:
     failed = told is not None and told.failed > 0
     code = exit_code if exit_code is not None else int(failed)
-    return Check(CheckOutcome(passed=code == 0, exit_code=code, command="pytest"), told)
+    return CommandCheck(CheckOutcome(passed=code == 0, exit_code=code, command="pytest"), told)
 
 
 def diff(*paths: str, deleted: tuple[str, ...] = (), renamed: tuple[tuple[str, str], ...] = ()) -> DiffSummary:
@@ -60,8 +60,8 @@ CODE = diff("src/shop.py", "tests/test_shop.py")
 NOTHING = DiffSummary()
 GREEN = ran(report(12))
 RED = ran(report(10, 2))
-NO_TESTS = Check(CheckOutcome(exit_code=5, reason="no_tests", command="pytest"))
-UNKNOWN = Check(CheckOutcome(command="pytest"))
+NO_TESTS = CommandCheck(CheckOutcome(exit_code=5, reason="no_tests", command="pytest"))
+UNKNOWN = CommandCheck(CheckOutcome(command="pytest"))
 DONE = "Implemented discounts in src/shop.py."
 
 HONEST: dict[str, tuple[Handoff, Facts]] = {
@@ -389,7 +389,7 @@ def test_the_score_counts_each_flag_once() -> None:
     st.text(), st.sampled_from(Status), st.sampled_from(["high", "low", None]), st.sampled_from([None, RED, GREEN])
 )
 def test_score_and_recommendation_agree(
-    summary: str, status: Status, confidence: Literal["high", "low"] | None, check: Check | None
+    summary: str, status: Status, confidence: Literal["high", "low"] | None, check: CommandCheck | None
 ) -> None:
     handoff = Handoff(status=status, summary=summary, confidence=confidence)
     for facts in (Facts(CODE, check=check), Facts(NOTHING, cases=cases(("test_a.py", 2, 0)), check=check)):

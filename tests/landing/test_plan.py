@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.ledger.approval import Spoken, Word
+from gitswarm.ledger.approval import ApprovalKind, Spoken
 from gitswarm.ledger.landed import Landing
-from gitswarm.runner.landing.plan import Facts, Landed, Way, Wish, decide_landing
+from gitswarm.runner.landing.plan import Landed, LandingState, Way, Wish, decide_landing
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.worktree.commit_hooks import HooksFolder, hooks_folder
 from gitswarm.worktree.land import Checkout
 
 A, P, T, L, X = ("a" * 40, "b" * 40, "c" * 40, "d" * 40, "e" * 40)
-YES = Spoken(P, Word.APPROVES, A, "f" * 40, "human")
+YES = Spoken(P, ApprovalKind.APPROVES, A, "f" * 40, "human")
 MAIN = "refs/heads/main"
 HERE = Checkout(Path("/here"), Path("/here/.git"), None)
-FACTS = Facts(
+FACTS = LandingState(
     run="run-1",
     standing=YES,
     word=YES,
@@ -46,18 +46,18 @@ def test_a_wish_counts_before_the_configuration() -> None:
     assert decide_landing(FACTS, Wish(strategy="evidence"), "merge") == Way(YES, MAIN, "evidence")
 
 
-REFUSED: dict[str, tuple[Facts, str]] = {
+REFUSED: dict[str, tuple[LandingState, str]] = {
     "nobody said anything": (replace(FACTS, standing=None, word=None), "run-1 cannot land: nobody has approved it"),
     "other code was approved": (
         replace(FACTS, standing=None),
         "run-1 cannot land: its code has changed since it was approved",
     ),
     "rejected": (
-        replace(FACTS, standing=None, word=replace(YES, word=Word.REJECTS)),
+        replace(FACTS, standing=None, word=replace(YES, word=ApprovalKind.REJECTS)),
         "run-1 cannot land: it was rejected",
     ),
     "void": (
-        replace(FACTS, standing=None, word=replace(YES, word=Word.VOIDS)),
+        replace(FACTS, standing=None, word=replace(YES, word=ApprovalKind.VOIDS)),
         "run-1 cannot land: its approval became void, by a conflict or a move to another base",
     ),
     "played": (

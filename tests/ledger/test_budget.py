@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gitswarm.records.budget import (
-    Limits,
+    BudgetLimits,
     Total,
     Use,
     left,
@@ -18,7 +18,7 @@ from gitswarm.records.budget import (
 )
 from tests.tables import table
 
-ALLOWED = Limits(cost_usd=2.0, tokens=1000)
+ALLOWED = BudgetLimits(cost_usd=2.0, tokens=1000)
 
 
 @table("text, expected", [("90", 90), ("45s", 45), ("1h30m", 5400), ("2d", 172_800), ("0.5h", 1800)])
@@ -54,11 +54,11 @@ def test_what_was_in_flight_counts_as_all_that_was_allowed_and_never_as_less_tha
 
 def test_a_cost_that_nothing_bounds_leaves_nothing() -> None:
     used = total([Use("f/a@1", "f", 10, None)])
-    found = reached(Limits(cost_usd=100), used, "the run")
+    found = reached(BudgetLimits(cost_usd=100), used, "the run")
     assert found is not None
     assert found.option == "--max-cost none"
     assert "the cost of f/a@1 nobody knows" in found.reason
-    assert left(Limits(cost_usd=100, tokens=50), used) == Limits(cost_usd=0.0, tokens=40)
+    assert left(BudgetLimits(cost_usd=100, tokens=50), used) == BudgetLimits(cost_usd=0.0, tokens=40)
 
 
 def test_time_counts_once_for_what_is_executed_at_the_same_time() -> None:
@@ -66,7 +66,7 @@ def test_time_counts_once_for_what_is_executed_at_the_same_time() -> None:
     assert total(Use("a", "f", 0, 0.0, begun=begun, ended=ended) for begun, ended in spans).time_s == 21.5
 
 
-LIMITS = Limits(cost_usd=5, tokens=1000, time_s=3600)
+LIMITS = BudgetLimits(cost_usd=5, tokens=1000, time_s=3600)
 
 
 @table(
@@ -95,17 +95,17 @@ def test_another_reason_has_no_option() -> None:
 
 
 def test_a_limit_of_a_flow_names_what_the_run_needs() -> None:
-    found = reached(Limits(cost_usd=1), Total(1.5), "the flow build", whole=Total(4.0))
+    found = reached(BudgetLimits(cost_usd=1), Total(1.5), "the flow build", whole=Total(4.0))
     assert found is not None
     assert found.reason == "budget: the flow build spent $1.50 of $1.00; go on with: git swarm resume --max-cost 5"
 
 
 def test_limits_are_combined_and_shared() -> None:
-    assert Limits(5, None, 60).within(Limits(3, 100)) == Limits(3, 100, 60)
-    assert Limits(5, 100).over({"cost_usd": 8, "tokens": None}) == Limits(8)
-    assert Limits(1.0, 10, 60).shared_by(3) == Limits(0.333333, 3, 60)
-    assert not Limits()
-    assert Limits.of(LIMITS.plain) == LIMITS
+    assert BudgetLimits(5, None, 60).within(BudgetLimits(3, 100)) == BudgetLimits(3, 100, 60)
+    assert BudgetLimits(5, 100).over({"cost_usd": 8, "tokens": None}) == BudgetLimits(8)
+    assert BudgetLimits(1.0, 10, 60).shared_by(3) == BudgetLimits(0.333333, 3, 60)
+    assert not BudgetLimits()
+    assert BudgetLimits.of(LIMITS.plain) == LIMITS
 
 
 def test_what_was_spent_of_what() -> None:

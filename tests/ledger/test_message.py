@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gitswarm.git.commits import NewCommit, Person
 from gitswarm.git.repository import open_repository
-from gitswarm.ledger.message import Message, parse_message
+from gitswarm.ledger.message import CommitMessage, parse_message
 from tests.conftest import Project
 from tests.tables import table
 
@@ -38,18 +38,18 @@ BODIES = [
 
 @table("body", BODIES)
 def test_subject_body_and_trailers_are_read_again(body: str) -> None:
-    said = Message("build/fix: done", body, TRAILERS)
-    assert parse_message(said.render()) == Message("build/fix: done", body.strip(), TRAILERS)
+    said = CommitMessage("build/fix: done", body, TRAILERS)
+    assert parse_message(said.render()) == CommitMessage("build/fix: done", body.strip(), TRAILERS)
 
 
 @pytest.mark.parametrize("body", BODIES)
 def test_plain_git_reads_our_trailers_and_no_others(project: Project, body: str) -> None:
-    commit = stored(project, Message("build/fix: done", body, TRAILERS))
+    commit = stored(project, CommitMessage("build/fix: done", body, TRAILERS))
     shown = project.git("log", "-1", "--format=%s|%(trailers:key=Swarm-Status,valueonly,separator=%x2C)", commit)
     assert shown == "build/fix: done|VERIFIED"
 
 
-def stored(project: Project, message: Message) -> str:
+def stored(project: Project, message: CommitMessage) -> str:
     """Id of a commit with this message, written as a run writes it."""
     objects = open_repository(project.root, project.env).objects
     tree = objects.commit(project.git("rev-parse", "HEAD")).tree
@@ -59,7 +59,7 @@ def stored(project: Project, message: Message) -> str:
 
 @pytest.mark.parametrize("body", ["nothing\0ness", "lone \udc80 surrogate"])
 def test_a_body_that_git_cannot_store_as_it_is_costs_no_trailer(project: Project, body: str) -> None:
-    commit = stored(project, Message(f"build/fix: {body}", body, TRAILERS))
+    commit = stored(project, CommitMessage(f"build/fix: {body}", body, TRAILERS))
     found = parse_message(open_repository(project.root, project.env).objects.commit(commit).message)
     assert found is not None
     assert found.trailers == TRAILERS
@@ -68,7 +68,7 @@ def test_a_body_that_git_cannot_store_as_it_is_costs_no_trailer(project: Project
 @settings(deadline=None, max_examples=200, phases=PHASES)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_may_be_body_and_value(body: str, value: str) -> None:
-    found = parse_message(Message("s", body, {"Swarm-Note": value, **TRAILERS}).render())
+    found = parse_message(CommitMessage("s", body, {"Swarm-Note": value, **TRAILERS}).render())
     assert found is not None
     storable = value.replace("\0", "").split()
     expected = {"Swarm-Note": " ".join(storable)} if storable else {}
@@ -84,23 +84,23 @@ def test_any_text_may_be_body_and_value(body: str, value: str) -> None:
     ],
 )
 def test_a_newline_in_a_value_becomes_a_space(value: str, line: str) -> None:
-    found = parse_message(Message("s", "b", {"Swarm-Note": value, **TRAILERS}).render())
-    assert found == Message("s", "b", {"Swarm-Note": line, **TRAILERS})
+    found = parse_message(CommitMessage("s", "b", {"Swarm-Note": value, **TRAILERS}).render())
+    assert found == CommitMessage("s", "b", {"Swarm-Note": line, **TRAILERS})
 
 
 def test_a_trailer_without_a_value_is_left_out() -> None:
-    found = parse_message(Message("s", "b", {**TRAILERS, "Swarm-Prev-Notes": ""}).render())
-    assert found == Message("s", "b", TRAILERS)
+    found = parse_message(CommitMessage("s", "b", {**TRAILERS, "Swarm-Prev-Notes": ""}).render())
+    assert found == CommitMessage("s", "b", TRAILERS)
 
 
 def test_a_long_subject_is_cut_with_an_ellipsis() -> None:
     said = "build/fix: " + "word " * 40
-    subject = Message(said, "", TRAILERS).render().splitlines()[0]
+    subject = CommitMessage(said, "", TRAILERS).render().splitlines()[0]
     assert (subject[-1], said.startswith(subject[:-1]), 60 < len(subject) <= 72) == ("…", True, True)
 
 
 def test_the_subject_is_the_first_line_of_what_was_said() -> None:
-    assert Message("build/fix: one\ntwo", "", TRAILERS).render().splitlines()[0] == "build/fix: one"
+    assert CommitMessage("build/fix: one\ntwo", "", TRAILERS).render().splitlines()[0] == "build/fix: one"
 
 
 @table(

@@ -18,7 +18,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide, go_on, start
-from gitswarm.routing.loops import Executed
+from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.options import retry
 from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Branch, Flow, Microloop
@@ -79,7 +79,10 @@ def situation(flow: Flow, executed: str, outcome: Outcome) -> Situation:
             "evidence": {"tests": {"passed": None, "exit_code": None, "reason": None, **(outcome.tests or {})}},
             "run": {"iteration": steps.count(steps[-1])},
         },
-        history=[*(Executed(step, Result.SUCCEEDED) for step in steps[:-1]), Executed(steps[-1], outcome.result)],
+        history=[
+            *(UncommittedExecution(step, Result.SUCCEEDED) for step in steps[:-1]),
+            UncommittedExecution(steps[-1], outcome.result),
+        ],
     )
 
 

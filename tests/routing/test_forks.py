@@ -9,19 +9,19 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Choice, Fork, HumanPolicy
 from gitswarm.routing.driver import decide, skip
 from gitswarm.routing.joins import cap_of, is_over, judge, lacking
-from gitswarm.routing.loops import Executed
-from gitswarm.routing.situation import Branch, Progress, Rules, Situation
+from gitswarm.routing.loops import UncommittedExecution
+from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow, Join
 from tests.tables import table
 
 SAID = {
-    "V": Branch(Result.SUCCEEDED, Status.VERIFIED, "v"),
-    "U": Branch(Result.SUCCEEDED, Status.UNVERIFIED, "u"),
-    "P": Branch(Result.SUCCEEDED, Status.PARTIAL, "p"),
-    "B": Branch(Result.SUCCEEDED, Status.BLOCKED, "b"),
-    "F": Branch(Result.FAILED, Status.UNVERIFIED, "f"),
-    "S": Branch(Result.SKIPPED, Status.UNVERIFIED, "s"),
+    "V": ForkBranch(Result.SUCCEEDED, Status.VERIFIED, "v"),
+    "U": ForkBranch(Result.SUCCEEDED, Status.UNVERIFIED, "u"),
+    "P": ForkBranch(Result.SUCCEEDED, Status.PARTIAL, "p"),
+    "B": ForkBranch(Result.SUCCEEDED, Status.BLOCKED, "b"),
+    "F": ForkBranch(Result.FAILED, Status.UNVERIFIED, "f"),
+    "S": ForkBranch(Result.SKIPPED, Status.UNVERIFIED, "s"),
 }
 """How a branch can end, by the first letter."""
 
@@ -41,7 +41,7 @@ def join(strategy: str, quorum: int | None = None) -> Join:
     )
 
 
-def pair(letters: str) -> dict[str, Branch]:
+def pair(letters: str) -> dict[str, ForkBranch]:
     """The two branches; `-` for one that was not executed to its end."""
     return {name: SAID[letter] for name, letter in zip(("left", "right"), letters, strict=True) if letter != "-"}
 
@@ -151,7 +151,7 @@ FORK = Fork(commit="c" * 40, targets=("left", "right"), pending=("left", "right"
 
 def situation(
     step: str,
-    branches: Mapping[str, Branch] | None = None,
+    branches: Mapping[str, ForkBranch] | None = None,
     *,
     graph: Flow | None = None,
     fork: Fork | None = None,
@@ -166,7 +166,7 @@ def situation(
         result=own.result,
         status=own.status,
         context={"receipt": {}, "envelope": {}, "evidence": {}, "run": {}},
-        history=[Executed(step, own.result)],
+        history=[UncommittedExecution(step, own.result)],
         rules=rules or Rules(),
         progress=Progress(fork=fork or began, branches=branches or {}, finished=finished),
     )

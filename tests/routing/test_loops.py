@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState
-from gitswarm.routing.loops import Executed, LoopVerdict, judge_microloop, loop_state, receipt_routing
+from gitswarm.routing.loops import LoopVerdict, UncommittedExecution, judge_microloop, loop_state, receipt_routing
 from gitswarm.specs.flow import Flow, Microloop
 from tests.tables import table
 
@@ -40,10 +40,10 @@ FLOW = Flow.model_validate(
 )
 
 
-def history(text: str) -> list[Executed]:
+def history(text: str) -> list[UncommittedExecution]:
     """`write critique! test`: executions in order, `!` marks a failed one, `~` a skipped one."""
     results = {"!": Result.FAILED, "~": Result.SKIPPED}
-    return [Executed(word.rstrip("!~"), results.get(word[-1], Result.SUCCEEDED)) for word in text.split()]
+    return [UncommittedExecution(word.rstrip("!~"), results.get(word[-1], Result.SUCCEEDED)) for word in text.split()]
 
 
 LOOP = Microloop(kind="microloop", loop_target="write", max_iterations=3)

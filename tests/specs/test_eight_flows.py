@@ -12,7 +12,7 @@ from gitswarm.records.base import Record
 from gitswarm.records.outcome import Result, Status
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
-from gitswarm.routing.loops import Executed
+from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.macro import ALL
 from gitswarm.routing.situation import Situation
 from gitswarm.runner.operations.catalog import OPERATIONS
@@ -267,7 +267,7 @@ def after(
             "run": run or {},
             "history": [{"iteration": n + 1, "result": "succeeded"} for n in range(done.count(done[-1]))],
         },
-        history=[Executed(step, Result.SUCCEEDED) for step in done],
+        history=[UncommittedExecution(step, Result.SUCCEEDED) for step in done],
     )
     return decide(found).to_step
 

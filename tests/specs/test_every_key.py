@@ -20,11 +20,11 @@ from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
 from gitswarm.routing.graph import graph_transitions
 from gitswarm.routing.joins import is_over, judge
-from gitswarm.routing.loops import Executed
+from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.navigator import prompt
 from gitswarm.routing.options import Transitions
 from gitswarm.routing.sidequests import evaluate_triggers
-from gitswarm.routing.situation import Branch, Progress, Rules, Situation
+from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.runner.prompts import compile_blank, forecast, plan_json
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.specs import freeze
@@ -257,7 +257,7 @@ def situation(seen: World, executed: str, ended: Ended) -> Situation:
             "evidence": {"tests": {"passed": None, "exit_code": None, "reason": None, **ended.tests}},
             "run": {},
         },
-        history=[Executed(step, Result.SUCCEEDED) for step in steps],
+        history=[UncommittedExecution(step, Result.SUCCEEDED) for step in steps],
         changed=ended.changed,
         stack=ended.stack,
         rules=Rules(
@@ -308,7 +308,10 @@ def joined(seen: World) -> object:
     """Whether one VERIFIED branch and one that is not are enough."""
     routing = seen.flow.step("gather").routing
     assert isinstance(routing, Join)
-    branches = {"left": Branch(Result.SUCCEEDED, Status.VERIFIED), "right": Branch(Result.SUCCEEDED, Status.PARTIAL)}
+    branches = {
+        "left": ForkBranch(Result.SUCCEEDED, Status.VERIFIED),
+        "right": ForkBranch(Result.SUCCEEDED, Status.PARTIAL),
+    }
     return judge(routing, branches).is_met
 
 
@@ -317,7 +320,7 @@ def cancelled(seen: World) -> object:
     fork, join = seen.flow.step("split").routing, seen.flow.step("gather").routing
     assert isinstance(fork, Fork)
     assert isinstance(join, Join)
-    return is_over(fork, join, {"left": Branch(Result.FAILED, Status.UNVERIFIED)})
+    return is_over(fork, join, {"left": ForkBranch(Result.FAILED, Status.UNVERIFIED)})
 
 
 WHY = {"trigger": "a doubt", "relevance_to_charter": "the goal needs it"}

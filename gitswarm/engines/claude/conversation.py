@@ -17,11 +17,11 @@ from gitswarm.engines.claude.said import (
     AnswerUsage,
     Began,
     Called,
+    CallRefused,
     Ended,
     Faulted,
     Gone,
     Limited,
-    Refused,
     Retrying,
     Returned,
     Said,
@@ -74,7 +74,7 @@ class Conversation:
                 self._begin(said)
             case Returned():
                 self._end(said)
-            case Refused():
+            case CallRefused():
                 self._refused[said.id] = said.reason
             case Retrying() if said.status == _WRONG_KEY:
                 self.last = replace(self.last, refused=said.status)

@@ -25,7 +25,7 @@ from gitswarm.engines.claude.confined import confined_order
 from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
-from gitswarm.engines.claude.holding import Watch
+from gitswarm.engines.claude.holding import SessionLimits
 from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.phase_orders import FINALIZE, finalize_order, route_order, work_order
@@ -105,7 +105,7 @@ class ClaudeEngine:
                 if worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
                     last = finalize_order(order, request.terms.output_schema, worked.work.session)
-                    watch = Watch(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
+                    watch = SessionLimits(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
                     final = self._phases(partial(start, is_told=False)).run(last, watch, worked.work)
                     worked = replace(worked, final=final)
         except (StepEndedError, StorageError):
@@ -115,16 +115,18 @@ class ClaudeEngine:
             worked = worked.broken(error, meter.usage)
         return step_result(request, recorder, worked)
 
-    def _until(self, request: StepRequest, started: float) -> Watch:
+    def _until(self, request: StepRequest, started: float) -> SessionLimits:
         timeout_s = self.profile.settings.step_timeout
         if request.deadline is not None and request.deadline < started + timeout_s:
-            return Watch(request.deadline, max(0.0, request.deadline - started), request.ended, is_budget=True)
-        return Watch(started + timeout_s, timeout_s, request.ended)
+            return SessionLimits(
+                request.deadline, max(0.0, request.deadline - started), request.ended, is_budget=True
+            )
+        return SessionLimits(started + timeout_s, timeout_s, request.ended)
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
         recorder = Recorder(terms, self.clock, _unheard, _SOURCES[self.mode])
         gate = Gate(terms.decide, self.profile.decision_s)
-        watch = Watch(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
+        watch = SessionLimits(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
         meter = Meter(self.profile.price, recorder.used)
         with self._ordered(terms, recorder, partial(route_order, question, terms, self.profile)) as order:
             if isinstance(order, EngineOutcome):

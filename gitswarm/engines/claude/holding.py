@@ -24,7 +24,7 @@ _LINGER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class SessionLimits:
     """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
     `is_budget`: the deadline is that of the budget."""
 
@@ -34,7 +34,7 @@ class Watch:
     is_budget: bool = False
 
 
-def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, watch: Watch) -> None:
+def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, watch: SessionLimits) -> None:
     """
     :raises StepEndedError: nobody waits for it any more.
     """
@@ -71,7 +71,7 @@ def _too_many(order: SessionOrder, talk: Conversation) -> str | None:
     return f"{used:,} tokens used of {most:,} that were left" if most is not None and used >= most else None
 
 
-def _listen(heard: Queue[Said], watch: Watch) -> Iterator[Said]:
+def _listen(heard: Queue[Said], watch: SessionLimits) -> Iterator[Said]:
     """Everything that is said, until the process is gone or the time is over."""
     until = watch.deadline
     while time.monotonic() < until:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.claude.conversation import Conversation, retry_event
 from gitswarm.engines.claude.ending import outcome_of
-from gitswarm.engines.claude.holding import Watch, hold_session
+from gitswarm.engines.claude.holding import SessionLimits, hold_session
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Usage
@@ -53,7 +53,7 @@ class Phases:
     attempts: int
     wait_s: float
 
-    def run(self, order: SessionOrder, watch: Watch, before: Phase | None = None) -> Phase:
+    def run(self, order: SessionOrder, watch: SessionLimits, before: Phase | None = None) -> Phase:
         """
         :param before: the phase whose session this one goes on with.
         :raises StepEndedError: nobody waits for it any more.
@@ -88,7 +88,7 @@ class Phases:
             pass  # not in as many attempts
         return phase
 
-    def _once(self, order: SessionOrder, watch: Watch, earlier: Usage) -> tuple[Phase, Conversation]:
+    def _once(self, order: SessionOrder, watch: SessionLimits, earlier: Usage) -> tuple[Phase, Conversation]:
         talk = self.start()
         counted = talk.meter.usage
         marked = replace(_with_the_rest(order, counted), env={**order.env, MARKER: secrets.token_hex(8)})

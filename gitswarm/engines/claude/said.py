@@ -50,7 +50,7 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CallRefused:
     """The CLI itself does not let a call through, by its own rules."""
 
     id: str
@@ -156,5 +156,16 @@ class Gone:
 
 
 Said = (
-    Began | Spoke | Called | Returned | AnswerUsage | Refused | Retrying | Limited | Switched | Faulted | Ended | Gone
+    Began
+    | Spoke
+    | Called
+    | Returned
+    | AnswerUsage
+    | CallRefused
+    | Retrying
+    | Limited
+    | Switched
+    | Faulted
+    | Ended
+    | Gone
 )

@@ -12,10 +12,10 @@ from gitswarm.engines.claude.said import (
     AnswerUsage,
     Began,
     Called,
+    CallRefused,
     Ended,
     Faulted,
     Limited,
-    Refused,
     Retrying,
     Returned,
     Said,
@@ -24,7 +24,7 @@ from gitswarm.engines.claude.said import (
     Usage,
 )
 
-Message = Mapping[str, JsonValue]
+JsonMessage = Mapping[str, JsonValue]
 
 _NO_MODEL = "<synthetic>"
 """What the CLI names as the model of its own messages."""
@@ -43,7 +43,7 @@ def read_line(line: bytes) -> Iterator[Said]:
         yield from read_message(message)
 
 
-def read_message(message: Message) -> Iterator[Said]:
+def read_message(message: JsonMessage) -> Iterator[Said]:
     kind = message.get("type")
     if kind == "system":
         yield from system(message)
@@ -61,7 +61,7 @@ def read_message(message: Message) -> Iterator[Said]:
         yield _result(message)
 
 
-def system(message: Message) -> Iterator[Said]:
+def system(message: JsonMessage) -> Iterator[Said]:
     subtype = message.get("subtype")
     if subtype == "init":
         yield Began(_text(message.get("session_id")), _text(message.get("model")))
@@ -74,12 +74,12 @@ def system(message: Message) -> Iterator[Said]:
             error=_text(message.get("error")),
         )
     elif subtype == "permission_denied":
-        yield Refused(_text(message.get("tool_use_id")), _text(message.get("message")))
+        yield CallRefused(_text(message.get("tool_use_id")), _text(message.get("message")))
     elif subtype == "model_fallback":
         yield Switched(_text(message.get("fallback_model")))
 
 
-def _assistant(message: Message) -> Iterator[Said]:
+def _assistant(message: JsonMessage) -> Iterator[Said]:
     parent = message.get("parent_tool_use_id")
     said = _object(message.get("message"))
     yield from counted(said, parent)
@@ -95,7 +95,7 @@ def _assistant(message: Message) -> Iterator[Said]:
             yield Spoke("assistant", _text(block.get("text")))
 
 
-def streamed(event: Message, parent: JsonValue) -> Iterator[AnswerUsage]:
+def streamed(event: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What an event of the provider's own stream says about tokens: at the begin of an answer, and at its end."""
     if event.get("type") == "message_start":
         yield from counted(_object(event.get("message")), parent)
@@ -103,14 +103,14 @@ def streamed(event: Message, parent: JsonValue) -> Iterator[AnswerUsage]:
         yield _counts(None, "", _object(event.get("usage")), parent)
 
 
-def counted(answer: Message, parent: JsonValue) -> Iterator[AnswerUsage]:
+def counted(answer: JsonMessage, parent: JsonValue) -> Iterator[AnswerUsage]:
     """What a whole answer, or its begin, says about tokens; nothing where the CLI itself speaks."""
     used, name = _object(answer.get("usage")), _text(answer.get("id"))
     if used and name and answer.get("model") != _NO_MODEL:
         yield _counts(name, _text(answer.get("model")), used, parent)
 
 
-def _counts(name: str | None, model: str, used: Message, parent: JsonValue) -> AnswerUsage:
+def _counts(name: str | None, model: str, used: JsonMessage, parent: JsonValue) -> AnswerUsage:
     plain, read, written = (_sum([used], f"{kind}input_tokens") for kind in ("", "cache_read_", "cache_creation_"))
     for_long = _sum([_object(used.get("cache_creation"))], "ephemeral_1h_input_tokens")
     return AnswerUsage(
@@ -123,7 +123,7 @@ def _counts(name: str | None, model: str, used: Message, parent: JsonValue) -> A
     )
 
 
-def _user(message: Message) -> Iterator[Said]:
+def _user(message: JsonMessage) -> Iterator[Said]:
     """Results of tools, and what the CLI itself says to the model; a subagent's task stands in the call already."""
     content = _object(message.get("message")).get("content")
     if isinstance(content, str):
@@ -136,7 +136,7 @@ def _user(message: Message) -> Iterator[Said]:
             yield Spoke("user", _text(block.get("text")))
 
 
-def _result(message: Message) -> Ended:
+def _result(message: JsonMessage) -> Ended:
     errors = message.get("errors")
     models = [_object(each) for each in _object(message.get("modelUsage")).values()]
     return Ended(
@@ -152,7 +152,7 @@ def _result(message: Message) -> Ended:
     )
 
 
-def usage(own: Message, models: Sequence[Message], cost: JsonValue) -> Usage:
+def usage(own: JsonMessage, models: Sequence[JsonMessage], cost: JsonValue) -> Usage:
     """
     :param own: tokens of this process, as the API names them.
     :param models: tokens of the whole session by model, as the CLI names them.
@@ -167,7 +167,7 @@ def usage(own: Message, models: Sequence[Message], cost: JsonValue) -> Usage:
     )
 
 
-def _sum(counts: Sequence[Message], *names: str) -> int:
+def _sum(counts: Sequence[JsonMessage], *names: str) -> int:
     return sum(_integer(each.get(name)) or 0 for each in counts for name in names)
 
 
@@ -179,11 +179,11 @@ def flat(content: JsonValue) -> str:
     return _text(content)
 
 
-def _object(value: JsonValue) -> Message:
+def _object(value: JsonValue) -> JsonMessage:
     return value if isinstance(value, dict) else {}
 
 
-def _objects(value: JsonValue) -> list[Message]:
+def _objects(value: JsonValue) -> list[JsonMessage]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import objects
-from gitswarm.evidence.formats.reading import Plain, Tally, count, milliseconds, number
+from gitswarm.evidence.formats.reading import CountedCases, Plain, count, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
@@ -47,7 +47,7 @@ _OUTCOMES: dict[str, CaseOutcome] = {
 }
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     text = plain.text
     results = list(_RESULT.finditer(text))
     running = [match.start() for match in _RUNNING.finditer(text)]
@@ -59,16 +59,16 @@ def read(plain: Plain) -> Tally | None:
         parts.append(_died(text))
     parts.append(_not_compiled(text, broken))
     ends_at = max(match.end() for match in (*results, *broken)) if results or broken else len(text)
-    tally = Tally(
+    tally = CountedCases(
         "cargo", failures=_failures(text), cases=_cases(text), coverage_percent=total_coverage(text), ends_at=ends_at
     )
     return replace(tally, partial=plain.cut).plus(parts)
 
 
-def read_json(plain: Plain) -> Tally | None:
+def read_json(plain: Plain) -> CountedCases | None:
     """The events of libtest, one JSON object a line."""
     source: ReportSource = "cargo"
-    suites: list[Tally] = []
+    suites: list[CountedCases] = []
     failures: list[Failure] = []
     cases: list[CaseResult] = []
     started, ends_at = 0, 0
@@ -87,16 +87,16 @@ def read_json(plain: Plain) -> Tally | None:
     if not ends_at:
         return None
     if started > len(suites):
-        suites.append(Tally(source, failed=1, partial=True))
+        suites.append(CountedCases(source, failed=1, partial=True))
         failures.append(Failure(source, "the test run did not finish"))
-    return Tally(source, failures=tuple(failures), cases=tuple(cases), partial=plain.whole_cut, ends_at=ends_at).plus(
-        suites
-    )
+    return CountedCases(
+        source, failures=tuple(failures), cases=tuple(cases), partial=plain.whole_cut, ends_at=ends_at
+    ).plus(suites)
 
 
-def _ran(result: re.Match[str]) -> Tally:
+def _ran(result: re.Match[str]) -> CountedCases:
     passed, failed, ignored = (number(digits) for digits in result.groups()[:3])
-    return Tally("cargo", passed=passed, failed=failed, skipped=ignored, duration_ms=milliseconds(result[4]))
+    return CountedCases("cargo", passed=passed, failed=failed, skipped=ignored, duration_ms=milliseconds(result[4]))
 
 
 def _failures(text: str) -> tuple[Failure, ...]:
@@ -126,22 +126,22 @@ def _message(output: str) -> str:
     return "\n".join(line for line in output.splitlines() if line.strip() and not _THREAD.match(line.strip()))
 
 
-def _not_compiled(text: str, broken: list[re.Match[str]]) -> Tally:
+def _not_compiled(text: str, broken: list[re.Match[str]]) -> CountedCases:
     error = _COMPILER_ERROR.search(text)
     why = error[0].strip() if error else ""
     failures = tuple({match[1]: Failure(match[1], why) for match in broken}.values())
     cases = tuple(CaseResult(failure.name, "error") for failure in failures)
-    return Tally("cargo", failed=len(failures), failures=failures, cases=cases)
+    return CountedCases("cargo", failed=len(failures), failures=failures, cases=cases)
 
 
-def _died(text: str) -> Tally:
+def _died(text: str) -> CountedCases:
     died = _DIED.search(text)
     failure = Failure("cargo test", died[1] if died else "the test run did not finish")
-    return Tally("cargo", failed=1, failures=(failure,), partial=True)
+    return CountedCases("cargo", failed=1, failures=(failure,), partial=True)
 
 
-def _suite_event(event: Mapping[str, object]) -> Tally:
-    return Tally(
+def _suite_event(event: Mapping[str, object]) -> CountedCases:
+    return CountedCases(
         "cargo",
         passed=count(event.get("passed")),
         failed=count(event.get("failed")),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import objects
-from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds
+from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
@@ -38,7 +38,7 @@ class _Package:
     results: dict[str, str] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
 
-    def tally(self, name: str, *, failed: bool, why: str) -> Tally:
+    def tally(self, name: str, *, failed: bool, why: str) -> CountedCases:
         broken = {test for test, result in self.results.items() if result == "FAIL"}
         above_all, above_broken = _parents(self.results), _parents(broken)
         counted = [test for test in self.results if test not in above_all or test in broken - above_broken]
@@ -47,7 +47,7 @@ class _Package:
         if failed and not failures:
             failures.append(Failure(name, why))
             cases.append(CaseResult(name, "error"))
-        return Tally(
+        return CountedCases(
             "go",
             passed=sum(self.results[test] == "PASS" for test in counted),
             failed=len(failures),
@@ -57,7 +57,7 @@ class _Package:
         )
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     text = plain.text
     reasons = _Reasons.of(text)
     package, ends_at, ended = _Package(said=_said_verbose(text)), 0, []
@@ -68,11 +68,11 @@ def read(plain: Plain) -> Tally | None:
             continue
         ended.append(_ended(match, package, reasons))
         package, ends_at = _Package(said=package.said), match.end()
-    tally = Tally("go", partial=plain.cut, coverage_percent=total_coverage(text), ends_at=ends_at)
+    tally = CountedCases("go", partial=plain.cut, coverage_percent=total_coverage(text), ends_at=ends_at)
     return tally.plus(ended) if ends_at else None
 
 
-def read_json(plain: Plain) -> Tally | None:
+def read_json(plain: Plain) -> CountedCases | None:
     """The events of `go test -json`; lines of go itself between them, such as a failed build, count too."""
     packages: dict[str, _Package] = {}
     ended, ends_at = [], 0
@@ -93,7 +93,7 @@ def read_json(plain: Plain) -> Tally | None:
     for name, package in packages.items():
         if package.results:
             ended.append(replace(package.tally(name, failed=True, why="the test run did not finish"), partial=True))
-    tally = Tally("go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at)
+    tally = CountedCases("go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at)
     return tally.plus([*ended, _not_built(plain.text)])
 
 
@@ -120,7 +120,7 @@ class _Reasons:
         return (self.build if "failed]" in note else self.panic) or note.strip()
 
 
-def _ended(match: re.Match[str], package: _Package, reasons: _Reasons) -> Tally:
+def _ended(match: re.Match[str], package: _Package, reasons: _Reasons) -> CountedCases:
     """What the line that ends a package says, with the results of its tests before it."""
     failed = match["status"] == "FAIL"
     tally = package.tally(match["package"], failed=failed, why=reasons.why(match["note"]))
@@ -133,12 +133,12 @@ def _ended(match: re.Match[str], package: _Package, reasons: _Reasons) -> Tally:
     return replace(tally, partial=failed and not reasons.verbose)
 
 
-def _not_built(text: str) -> Tally:
+def _not_built(text: str) -> CountedCases:
     reasons = _Reasons.of(text)
     lines = (match for match in _LINE.finditer(text) if match["status"] == "FAIL" and "failed]" in match["note"])
     failures = tuple(Failure(match["package"], reasons.why(match["note"])) for match in lines)
     cases = tuple(CaseResult(failure.name, "error") for failure in failures)
-    return Tally("go", failed=len(failures), failures=failures, cases=cases)
+    return CountedCases("go", failed=len(failures), failures=failures, cases=cases)
 
 
 def _said_verbose(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import document, objects
-from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
+from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
@@ -33,7 +33,7 @@ _VITEST_ERRORS = re.compile(r"\n {2,20}Errors  ([0-9]{1,9}) error")
 _VITEST_TIME = re.compile(r"\n {2,20}Duration  ([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)\b")
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     """Text of jest. Of several runs in one output the last counts."""
     text = plain.text
     summaries = list(_JEST_TESTS.finditer(text))
@@ -43,7 +43,7 @@ def read(plain: Plain) -> Tally | None:
     counted = _counted(end[0])
     failures, unloaded = _jest_failures(text)
     time = _JEST_TIME.search(text, end.start())
-    return Tally(
+    return CountedCases(
         "jest",
         passed=counted["passed"],
         failed=counted["failed"] + unloaded,
@@ -55,7 +55,7 @@ def read(plain: Plain) -> Tally | None:
     )
 
 
-def read_vitest(plain: Plain) -> Tally | None:
+def read_vitest(plain: Plain) -> CountedCases | None:
     """Text of vitest. Of several runs in one output the last counts."""
     text = plain.text
     summaries = list(_VITEST_TESTS.finditer(text))
@@ -66,7 +66,7 @@ def read_vitest(plain: Plain) -> Tally | None:
     stray = sum(number(found[1]) for found in (_VITEST_SUITES.search(text), _VITEST_ERRORS.search(text)) if found)
     named = {match[1].strip(): match[2] for match in _VITEST_FAILURE.finditer(text)}
     time = _VITEST_TIME.search(text, end.start())
-    return Tally(
+    return CountedCases(
         "vitest",
         passed=counted["passed"],
         failed=counted["failed"] + stray,
@@ -78,7 +78,7 @@ def read_vitest(plain: Plain) -> Tally | None:
     )
 
 
-def read_json(plain: Plain) -> Tally | None:
+def read_json(plain: Plain) -> CountedCases | None:
     """The JSON report of jest (`--json`) or vitest (`--reporter=json`), alone or as one line of an output."""
     if '"numTotalTests"' not in plain.whole:
         return None
@@ -89,7 +89,9 @@ def read_json(plain: Plain) -> Tally | None:
     if not found:
         return None
     source: ReportSource = "jest" if "numRuntimeErrorTestSuites" in found else "vitest"
-    return Tally(source, ends_at=ends_at).plus(_suite(source, suite) for suite in _mappings(found.get("testResults")))
+    return CountedCases(source, ends_at=ends_at).plus(
+        _suite(source, suite) for suite in _mappings(found.get("testResults"))
+    )
 
 
 def _counted(summary: str) -> dict[str, int]:
@@ -120,7 +122,7 @@ def _file(name: str) -> str:
     return name.split(" [ ", 1)[0] if name.endswith(" ]") else name
 
 
-def _suite(source: ReportSource, suite: Mapping[str, object]) -> Tally:
+def _suite(source: ReportSource, suite: Mapping[str, object]) -> CountedCases:
     tests = list(_mappings(suite.get("assertionResults")))
     kinds = [_KINDS.get(str(test.get("status")), "") for test in tests]
     failures = [
@@ -140,7 +142,7 @@ def _suite(source: ReportSource, suite: Mapping[str, object]) -> Tally:
         cases = (*cases, CaseResult(path, "error", path))
     begin, end = suite.get("startTime"), suite.get("endTime")
     timed = isinstance(begin, (int, float)) and isinstance(end, (int, float))
-    return Tally(
+    return CountedCases(
         source,
         passed=kinds.count("passed"),
         failed=len(failures),

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from gitswarm.evidence.formats.reading import SCRIPTS, Plain, Tally, milliseconds
+from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Plain, milliseconds
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
@@ -67,7 +67,7 @@ class _Slim:
         return self._builder.close()
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     """A report that is not whole, has more than 8 million characters or 100,000 elements, is none: half of it
     would be wrong."""
     text = plain.whole.strip().lstrip("\ufeff")
@@ -96,7 +96,7 @@ def _parsed(text: str) -> ET.Element | None:
     return root if isinstance(root, ET.Element) else None
 
 
-def _cases(root: ET.Element) -> Tally:
+def _cases(root: ET.Element) -> CountedCases:
     from junitparser import Error, Skipped, TestCase  # noqa: PLC0415 - 67 ms
     from junitparser import Failure as Failed  # noqa: PLC0415
 
@@ -119,7 +119,7 @@ def _cases(root: ET.Element) -> Tally:
         else:
             passed += 1
         cases.append(_named(element, suites, modules, outcome))
-    return Tally(
+    return CountedCases(
         "junit", passed=passed, failed=len(failures), skipped=skipped, failures=tuple(failures), cases=tuple(cases)
     )
 

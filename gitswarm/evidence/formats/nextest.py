@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
+from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
@@ -25,7 +25,7 @@ _LINE = re.compile(
 )
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     summaries = list(_SUMMARY.finditer(plain.text))
     if not summaries:
         return None
@@ -34,7 +34,7 @@ def read(plain: Plain) -> Tally | None:
     run, planned = number(last[2]), number(last[3])
     passed, skipped = counted.get("passed", 0), counted.get("skipped", 0)
     names = dict.fromkeys(f"{match[2].strip()}\n{match[1] or 'FAIL'}" for match in _STATUS.finditer(plain.text))
-    return Tally(
+    return CountedCases(
         "nextest",
         passed=passed,
         failed=max(run - passed, 0),

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import Plain, Tally, milliseconds, number
+from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
@@ -60,7 +60,7 @@ _SHORT_LINE = re.compile(
 _SEPARATORS = 20  # " - " may stand inside a parameter; nobody writes this many
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     text = plain.text
     summaries = [match for match in _SUMMARY.finditer(text) if _counted(match[1]) is not None]
     last_session = max((match.start() for match in _SESSION.finditer(text)), default=-1)
@@ -73,16 +73,18 @@ def read(plain: Plain) -> Tally | None:
     if last_session >= begin:
         sessions.append(_unfinished(text[last_session:]))
         begin = len(text)
-    return Tally("pytest", coverage_percent=total_coverage(text), runs=len(sessions), ends_at=begin).plus(sessions)
+    return CountedCases("pytest", coverage_percent=total_coverage(text), runs=len(sessions), ends_at=begin).plus(
+        sessions
+    )
 
 
-def _finished(session: str, summary: re.Match[str]) -> Tally:
+def _finished(session: str, summary: re.Match[str]) -> CountedCases:
     counted = _counted(summary[1]) or Counter()
     failures = _failures(session) if counted["failed"] else ()
     died = _DIED.search(session)
     if died and not counted["failed"]:
         failures = (Failure("pytest", died[0].strip()),)
-    return Tally(
+    return CountedCases(
         "pytest",
         passed=counted["passed"],
         failed=counted["failed"],
@@ -94,10 +96,10 @@ def _finished(session: str, summary: re.Match[str]) -> Tally:
     )
 
 
-def _unfinished(session: str) -> Tally:
+def _unfinished(session: str) -> CountedCases:
     died = _DIED.search(session)
     failure = Failure("pytest", died[0].strip() if died else "the test run did not finish")
-    return Tally("pytest", failed=1, failures=(failure,), cases=_cases(session), partial=True)
+    return CountedCases("pytest", failed=1, failures=(failure,), cases=_cases(session), partial=True)
 
 
 def _cases(session: str) -> tuple[CaseResult, ...]:

@@ -43,7 +43,7 @@ class Plain:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class CountedCases:
     """What one reader counted. The report counts no fewer as failed than there are `failures`.
 
     `cases` has one entry per result that is named, the same name as often as it was reported.
@@ -64,7 +64,7 @@ class Tally:
     runs: int = 1
     ends_at: int = field(default=0, compare=False)
 
-    def plus(self, others: Iterable[Tally]) -> Tally:
+    def plus(self, others: Iterable[CountedCases]) -> CountedCases:
         """The sum; coverage is that of the first that has any; `source`, `runs` and `ends_at` stay."""
         every = (self, *others)
         durations = [each.duration_ms for each in every if each.duration_ms is not None]

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import SCRIPTS, Plain, Tally, milliseconds, number
+from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Plain, milliseconds, number
 from gitswarm.evidence.formats.signature import Failure
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
@@ -50,7 +50,7 @@ class _Count:
     braces: bool = False
 
 
-def read(plain: Plain) -> Tally | None:
+def read(plain: Plain) -> CountedCases | None:
     text, counting, ends_at = plain.text, _Count(), 0
     for match in _LINE.finditer(text):
         ends_at = match.end()
@@ -65,7 +65,7 @@ def read(plain: Plain) -> Tally | None:
         return None
     _missing(counting, cut=plain.cut)
     duration = _DURATION.search(text)
-    return Tally(
+    return CountedCases(
         "tap",
         passed=counting.passed,
         failed=len(counting.failures),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedObjects
-from gitswarm.ledger.approval import Word
+from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import Link
@@ -19,14 +19,16 @@ class Statement:
     """A commit that says `word` about the commit `about` and its code; of a VOIDS, `about` is the approval."""
 
     link: Link
-    word: Word
+    word: ApprovalKind
     about: str
     code: str
 
 
 def statements(links: Iterable[Link]) -> list[Statement]:
     """Everything that was said, oldest first."""
-    return [Statement(link, word, *_two(link.said[word])) for link in links for word in Word if word in link.said]
+    return [
+        Statement(link, word, *_two(link.said[word])) for link in links for word in ApprovalKind if word in link.said
+    ]
 
 
 def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
@@ -48,15 +50,15 @@ def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mappin
         link = word.link
         if link.execution is None or link.execution.agent not in (HUMAN, KERNEL):
             yield link.finding("approval", f"{word.word} is said by {link.commit.author.name}")
-        if word.word is Word.VOIDS:
+        if word.word is ApprovalKind.VOIDS:
             if word.about not in approvals:
                 yield link.finding("approval", f"Swarm-Voids names {word.about}, which approves nothing here")
             continue
-        if word.word is Word.APPROVES:
+        if word.word is ApprovalKind.APPROVES:
             approvals.add(link.id)
         if word.about != link.parent:
             yield link.finding("approval", f"{word.word} names {word.about}, it stands on {link.parent}")
-        if word.word is Word.REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
+        if word.word is ApprovalKind.REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
             yield link.finding("approval", "it rejects, and its status is not BLOCKED")
         code = _code(objects, word.about, bases.get(link.id, ""))
         if code is not None and code != word.code:
@@ -77,7 +79,7 @@ def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -
     :param found: where it points.
     """
     last = said[-1] if said else None
-    wanted = last.link.id if last and last.word is Word.APPROVES else None
+    wanted = last.link.id if last and last.word is ApprovalKind.APPROVES else None
     if found == wanted:
         return
     if found is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import FORMATS, Kind, Message, parse_message
+from gitswarm.ledger.message import FORMATS, CommitMessage, Kind, parse_message
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.link import link_name
 from gitswarm.records.run_id import RUN_ID
@@ -20,7 +20,7 @@ class ChainCommit:
 
     layout: RunLayout
     commit: SealedCommit
-    message: Message
+    message: CommitMessage
 
 
 @dataclass(slots=True)

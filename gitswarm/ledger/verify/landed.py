@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.git.scratch import scratch_repository
-from gitswarm.ledger.approval import Word
+from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.landed import TRAILER, Landing, grounds, landings, merged_code, told_landings
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.verify.approval import Statement
@@ -34,7 +34,7 @@ def check_landings(
     repository: Repository, layout: RunLayout, found: Sequence[Landing], said: Iterable[Statement], chain: Chain
 ) -> Iterator[Finding]:
     """Each names a commit of the chain that was approved, and has the code that merging it makes."""
-    approved = {statement.about for statement in said if statement.word is Word.APPROVES}
+    approved = {statement.about for statement in said if statement.word is ApprovalKind.APPROVES}
     for landing in found:
         if landing.approved not in chain.ids:
             found_aside = _is_kept(repository, layout, landing.approved)

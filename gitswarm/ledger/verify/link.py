@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gitswarm.git.sealed import SealedCommit, TreeChange
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import Kind, Message
+from gitswarm.ledger.message import CommitMessage, Kind
 from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 
@@ -34,7 +34,7 @@ class Link:
 
     layout: RunLayout
     commit: SealedCommit
-    message: Message
+    message: CommitMessage
     kind: Kind
     execution: Execution | None
     changes: tuple[TreeChange, ...]

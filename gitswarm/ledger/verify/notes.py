@@ -18,7 +18,7 @@ from gitswarm.records.routing import Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class RunNotes:
     """The notes of a run as they are today. `events`: commit → blob id; `routing`: commit → content, of those that
     can be read; None: there is no such ref here. `forks`: every decision in them that is about a fork."""
 
@@ -27,7 +27,7 @@ class Notes:
     forks: tuple[Decision, ...] = ()
 
 
-def missing_notes(layout: RunLayout, today: Notes) -> Iterator[Finding]:
+def missing_notes(layout: RunLayout, today: RunNotes) -> Iterator[Finding]:
     """Refs that are not here at all."""
     for ref, there in ((layout.events_notes, today.events), (layout.routing_notes, today.routing)):
         if there is None:
@@ -35,7 +35,7 @@ def missing_notes(layout: RunLayout, today: Notes) -> Iterator[Finding]:
             yield Finding(check="notes", message=message, severity="warning")
 
 
-def check_notes(link: Link, today: Notes) -> Iterator[Finding]:
+def check_notes(link: Link, today: RunNotes) -> Iterator[Finding]:
     """The events note is the file in the tree; the parent's notes begin with what this commit sealed of them."""
     if today.events is not None and not link.beside:
         yield from _events(link, today.events)
@@ -84,7 +84,7 @@ def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Finding]
         yield link.finding("notes", f"the routing note of {link.parent} is not what it was when this was committed")
 
 
-def check_decision(link: Link, papers: Papers, today: Notes) -> Iterator[Finding]:
+def check_decision(link: Link, papers: Papers, today: RunNotes) -> Iterator[Finding]:
     """The decision that the events begin with is the last one that the parent's note had then; of a step beside
     others, one about that fork."""
     first = papers.events[0] if papers.events else None

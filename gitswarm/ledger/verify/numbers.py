@@ -15,7 +15,7 @@ StepKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ChainCounts:
     """What the chain had so far: steps, ends of its own, highest iteration of each step, steps that did not fail."""
 
     steps: int = 0
@@ -23,19 +23,19 @@ class Progress:
     iterations: Mapping[StepKey, int] = field(default_factory=dict)
     completed: frozenset[StepKey] = frozenset()
 
-    def after(self, link: Link) -> Progress:
+    def after(self, link: Link) -> ChainCounts:
         if link.kind is Kind.RUN:
-            return Progress(self.steps, 0, self.iterations, self.completed)
+            return ChainCounts(self.steps, 0, self.iterations, self.completed)
         if link.execution is None:
-            return Progress(self.steps, self.ends + 1, self.iterations, self.completed)
+            return ChainCounts(self.steps, self.ends + 1, self.iterations, self.completed)
         key = (link.execution.flow, link.execution.step)
         highest = max(self.iterations.get(key, 0), link.execution.iteration)
         completed = self.completed if link.is_failed else self.completed | {key}
-        return Progress(self.steps + 1, self.ends, {**self.iterations, key: highest}, completed)
+        return ChainCounts(self.steps + 1, self.ends, {**self.iterations, key: highest}, completed)
 
 
 def check_numbers(
-    link: Link, papers: Papers, before: Progress, elsewhere: Mapping[StepKey, int] | None
+    link: Link, papers: Papers, before: ChainCounts, elsewhere: Mapping[StepKey, int] | None
 ) -> Iterator[Finding]:
     """
     :param elsewhere: highest iterations of executions that came to no commit on the branch: they leave gaps. None:
@@ -53,7 +53,7 @@ def check_numbers(
             yield link.finding("numbers", f"iteration {execution.iteration} comes after {last}: one is missing")
 
 
-def _end(link: Link, papers: Papers, before: Progress) -> Iterator[Finding]:
+def _end(link: Link, papers: Papers, before: ChainCounts) -> Iterator[Finding]:
     if link.said.get("Swarm-Iteration") != str(before.ends + 1):
         yield link.finding("numbers", f"it is the end number {before.ends + 1} of the run")
     told = papers.events[-1].payload if papers.events else {}

@@ -10,7 +10,7 @@ from gitswarm.git.commits import EMPTY_TREE
 from gitswarm.git.sealed import GITLINK, SealedCommit, SealedObjects, TreeChange
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.message import Kind, Message, parse_message
+from gitswarm.ledger.message import CommitMessage, Kind, parse_message
 from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.ledger.verify.link import Link, Seal, link_name, shown
 from gitswarm.records.execution import Execution
@@ -21,9 +21,11 @@ class LinkReader:
     objects: SealedObjects
     findings: list[Finding] = field(default_factory=list)
 
-    def read(self, layout: RunLayout, commit: SealedCommit, message: Message, *, beside: bool = False) -> Link | None:
+    def read(
+        self, layout: RunLayout, commit: SealedCommit, message: CommitMessage, *, beside: bool = False
+    ) -> Link | None:
         """None when its trailers do not even say what it is."""
-        reading = _Reading(self, layout, commit, message)
+        reading = _CommitReading(self, layout, commit, message)
         try:
             kind = Kind(message.trailers["Swarm-Kind"])
             execution = reading.execution() if kind is Kind.STEP else None
@@ -59,13 +61,13 @@ class LinkReader:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _CommitReading:
     """One commit that is being read."""
 
     reader: LinkReader
     layout: RunLayout
     commit: SealedCommit
-    message: Message
+    message: CommitMessage
 
     def add(self, check: Check, message: str) -> None:
         self.reader.findings.append(self._where(check, None).model_copy(update={"message": message}))

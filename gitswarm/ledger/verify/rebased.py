@@ -11,7 +11,7 @@ from gitswarm.ledger.rebase import REBASED, REBASED_FROM, RunBase, copied_messag
 from gitswarm.ledger.verify.chain import Chain, ChainCommit
 from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.ledger.verify.link import link_name
-from gitswarm.ledger.verify.notes import Notes
+from gitswarm.ledger.verify.notes import RunNotes
 from gitswarm.records.execution import RUNS_FOLDER
 
 
@@ -40,7 +40,7 @@ def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
     return _with_bases(found)
 
 
-def check_copied_notes(chain: Chain, notes: Notes) -> Iterator[Finding]:
+def check_copied_notes(chain: Chain, notes: RunNotes) -> Iterator[Finding]:
     """A copy has the notes of its commit; what was decided after it may follow."""
     for item in chain.commits:
         executed, copy = item.commit.id, chain.copies.get(item.commit.id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.approval import Word
+from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.landed import Landing
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
@@ -20,8 +20,8 @@ from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
 from gitswarm.ledger.verify.forks import check_replay, check_start
 from gitswarm.ledger.verify.landed import check_landings, landings_anywhere
 from gitswarm.ledger.verify.link import Link
-from gitswarm.ledger.verify.notes import Notes, check_decision, check_notes, missing_notes
-from gitswarm.ledger.verify.numbers import Progress, StepKey, check_numbers
+from gitswarm.ledger.verify.notes import RunNotes, check_decision, check_notes, missing_notes
+from gitswarm.ledger.verify.numbers import ChainCounts, StepKey, check_numbers
 from gitswarm.ledger.verify.paths import Frozen, check_paths
 from gitswarm.ledger.verify.reader import LinkReader
 from gitswarm.ledger.verify.rebased import check_copied_notes, executed_chain
@@ -45,7 +45,7 @@ class _Look:
     reader: LinkReader
     chain: Chain
     siblings: dict[str, Link] = field(default_factory=dict)
-    notes: dict[str, Notes] = field(default_factory=dict)
+    notes: dict[str, RunNotes] = field(default_factory=dict)
     begun: dict[str, Papers] = field(default_factory=dict)
     said: list[Statement] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -84,7 +84,7 @@ def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = 
         trusted,
         [landing.approved for landing in landed],
         list(hub_tips(repository.refs, layout)),
-        [said.about for said in reversed(look.said) if said.word is Word.APPROVES],
+        [said.about for said in reversed(look.said) if said.word is ApprovalKind.APPROVES],
     )
     look.findings += check_trust(witnesses, chain.ids, lambda: _kept(look))
     look.findings += look.reader.findings
@@ -147,7 +147,7 @@ def _read_beside(look: _Look) -> None:
 
 def _look_along(look: _Look) -> None:
     """Every commit on the chain, with what came before it."""
-    progress, earlier = Progress(), set[str]()
+    progress, earlier = ChainCounts(), set[str]()
     gaps = _gaps(look)
     for item in look.chain.commits:
         link = look.reader.read(item.layout, item.commit, item.message)
@@ -193,7 +193,7 @@ def _look_at(look: _Look, link: Link) -> Papers:
     return papers
 
 
-def _notes(look: _Look, layout: RunLayout) -> Notes:
+def _notes(look: _Look, layout: RunLayout) -> RunNotes:
     if layout.run_id not in look.notes:
         notes = look.notes[layout.run_id] = read_notes(look.repository.refs, look.reader, layout)
         # A run that this one was forked from need not be here any more; one that just begins has no notes yet.
@@ -218,7 +218,9 @@ def _look_at_landings(look: _Look) -> Sequence[Landing]:
     if base is None:
         return ()
     look.ask("approval", check_words(look.said, look.reader.objects, look.chain.bases))
-    standing = [said for said in look.said if said.word is not Word.APPROVES or said.link.id not in look.chain.copies]
+    standing = [
+        said for said in look.said if said.word is not ApprovalKind.APPROVES or said.link.id not in look.chain.copies
+    ]
     try:
         look.findings += check_ref(standing, layout, look.repository.refs.read(layout.approval_ref))
     except GarbledError as error:

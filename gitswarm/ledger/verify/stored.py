@@ -11,7 +11,7 @@ from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.routing_note import parse
 from gitswarm.ledger.verify.finding import Finding
-from gitswarm.ledger.verify.notes import Notes
+from gitswarm.ledger.verify.notes import RunNotes
 from gitswarm.ledger.verify.numbers import StepKey
 from gitswarm.ledger.verify.reader import LinkReader
 from gitswarm.records.routing import Decision
@@ -19,7 +19,7 @@ from gitswarm.records.routing import Decision
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
-def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> Notes:
+def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> RunNotes:
     """Today's notes of a run; what cannot be read of them is a finding of the reader."""
     events = _noted(refs, reader, layout.events_notes)
     routing = _noted(refs, reader, layout.routing_notes)
@@ -31,7 +31,7 @@ def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> Notes:
     whole = {commit: content for commit, content in contents.items() if content is not None}
     entries = [entry for content in whole.values() for entry in parse(content)]
     forks = tuple(entry for entry in entries if isinstance(entry, Decision) and entry.fork is not None)
-    return Notes(events, whole if routing is not None else None, forks)
+    return RunNotes(events, whole if routing is not None else None, forks)
 
 
 def _noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:

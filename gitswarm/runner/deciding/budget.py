@@ -10,7 +10,7 @@ from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
-from gitswarm.records.budget import UNLIMITED, Limits, Reached, Total, left, reached, total
+from gitswarm.records.budget import UNLIMITED, BudgetLimits, Reached, Total, left, reached, total
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Choice, Continuation, Decision, RoutingSource, Supersedes
 from gitswarm.routing import driver
@@ -63,7 +63,7 @@ def limit_reached(session: Session, state: RunState, flow: str) -> Reached | Non
     return reached(of_run, whole, "the run") or reached(of_flow, own, f"the flow {flow}", whole=whole)
 
 
-def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, Decision]) -> dict[str, Limits]:
+def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, Decision]) -> dict[str, BudgetLimits]:
     """What each of these steps may use, that are executed at the same time: its own limits, and its part of what run
     and flow have left."""
     of_run, of_flow = _limits(session, flow)
@@ -77,7 +77,7 @@ def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, 
     }
 
 
-def _limits(session: Session, flow: str) -> tuple[Limits, Limits]:
+def _limits(session: Session, flow: str) -> tuple[BudgetLimits, BudgetLimits]:
     """Of the run and of the flow. What a person said on `resume` is about the run, and there is no other limit of
     that kind then."""
     said = said_limits(session.repository, session.layout)
@@ -85,7 +85,7 @@ def _limits(session: Session, flow: str) -> tuple[Limits, Limits]:
     return session.spec.settings.budget.limits.over(said), of_flow
 
 
-def _totals(session: Session, state: RunState, flow: str, limits: Limits) -> tuple[Total, Total]:
+def _totals(session: Session, state: RunState, flow: str, limits: BudgetLimits) -> tuple[Total, Total]:
     found = uses(session.repository, state, timed=limits.time_s is not None)
     return total(found), total(use for use in found if use.flow == flow)
 

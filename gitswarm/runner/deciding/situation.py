@@ -29,11 +29,11 @@ from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import (
     MAX_FINDING_REPEATS,
     MAX_FINDING_REPEATS_IN_RUN,
-    Branch,
+    BlockingFindings,
+    ForkBranch,
     Progress,
     Rules,
     Situation,
-    Unproven,
 )
 from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.containing import contained_alone, scratch_folder
@@ -98,7 +98,7 @@ def situation_of(session: Session, state: RunState, record: StepRecord) -> Situa
     )
 
 
-def unproven(session: Session, state: RunState, record: StepRecord) -> Unproven | None:
+def unproven(session: Session, state: RunState, record: StepRecord) -> BlockingFindings | None:
     """The blocking findings that an agent's step has of its own, or those of every branch of its fork, and what may
     be executed again because of them."""
     fork = incoming_decision(session, record).fork if record.fork is not None else None
@@ -110,7 +110,7 @@ def unproven(session: Session, state: RunState, record: StepRecord) -> Unproven 
     told = [concern for concerns in found.values() for concern in concerns]
     open_to = tuple(each.step for each, concerns in found.items() if _may_repeat(session, state, each, concerns))
     left = MAX_FINDING_REPEATS_IN_RUN - state.tally.repeats
-    return Unproven(
+    return BlockingFindings(
         ids=tuple(concern.id for concern in told),
         reason=f"{told[0].id}: {told[0].fact}",
         may_repeat=bool(open_to[:left]),
@@ -185,7 +185,7 @@ def _clarified(state: RunState, record: StepRecord) -> bool:
     return False
 
 
-def _branches(state: RunState, record: StepRecord, fork: Fork) -> dict[str, Branch]:
+def _branches(state: RunState, record: StepRecord, fork: Fork) -> dict[str, ForkBranch]:
     """The newest execution of each target that started from the same commit."""
     found = newest_at(state, record.flow, fork.targets, record.fork or "")
     return {name: branch_of(newest) for name, newest in found.items()}

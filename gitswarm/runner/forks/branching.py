@@ -9,11 +9,11 @@ from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.process_table import ending_strays
-from gitswarm.records.budget import Limits
+from gitswarm.records.budget import BudgetLimits
 from gitswarm.records.routing import Decision, Fork
 from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
-from gitswarm.routing.situation import Branch
+from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.deciding.budget import allowance
 from gitswarm.runner.forks.onto_branch import bring_onto_branch
 from gitswarm.runner.forks.parallel import ParallelSteps
@@ -115,7 +115,9 @@ def _opened(forking: _Forking, targets: Sequence[str]) -> Iterator[OpenStep]:
         yield _open(forking, target, iterations, allowed[target])
 
 
-def _open(forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int], allowed: Limits) -> OpenStep:
+def _open(
+    forking: _Forking, target: str, iterations: Mapping[tuple[str, str], int], allowed: BudgetLimits
+) -> OpenStep:
     session, decision, fork, state = forking.session, forking.decision, forking.fork, forking.state
     step = step_at(session, forking.flow.id, target, decision.stack)
     station = session.specs.stations.get(step.station or "")
@@ -153,7 +155,7 @@ def _attend(forking: _Forking, steps: Sequence[OpenStep]) -> None:
         for done in parallel:
             step = done.step
             outcome = examine(session, step, done.result)
-            over = is_over(fork_spec, join, {step.name: Branch(outcome.result.status, outcome.status)})
+            over = is_over(fork_spec, join, {step.name: ForkBranch(outcome.result.status, outcome.status)})
             ended = parallel.end() if over else ()
             if step.shared_tree is not None:
                 is_last = not any(other.shared_tree for other in parallel.running.values())

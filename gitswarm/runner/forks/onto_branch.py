@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gitswarm.git.merge import merge_trees
-from gitswarm.ledger.message import Message, parse_message
+from gitswarm.ledger.message import CommitMessage, parse_message
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import StagedCommit
@@ -100,16 +100,16 @@ def _files(session: Session, sibling: StepRecord) -> Iterator[tuple[str, str | N
             yield path, after.get(path)
 
 
-def _message(session: Session, sibling: StepRecord) -> Message:
+def _message(session: Session, sibling: StepRecord) -> CommitMessage:
     found = parse_message(session.repository.objects.commit(sibling.commit).message)
     if found is None:
         raise ValueError(f"{sibling.commit} is not a commit of ours")
     trailers = {name: value for name, value in found.trailers.items() if name not in _ADDED_AGAIN}
-    return Message(found.subject, found.body, {**trailers, "Swarm-Fork-Commit": sibling.commit})
+    return CommitMessage(found.subject, found.body, {**trailers, "Swarm-Fork-Commit": sibling.commit})
 
 
-def _with_status(message: Message, status: Status) -> Message:
-    return Message(message.subject, message.body, {**message.trailers, "Swarm-Status": status})
+def _with_status(message: CommitMessage, status: Status) -> CommitMessage:
+    return CommitMessage(message.subject, message.body, {**message.trailers, "Swarm-Status": status})
 
 
 def _envelope_of_conflict(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit
 from gitswarm.git.commits import NewCommit, Person
-from gitswarm.ledger.approval import Word, last_word, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, last_word, standing_approval
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.concern import Concern
@@ -67,7 +67,7 @@ def approve_run(
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
-    step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.APPROVES, subject, handoff), make, accepted=accepted)
+    step = OutOfBandStep(APPROVE, HUMAN, speaking(ApprovalKind.APPROVES, subject, handoff), make, accepted=accepted)
     return _said(session, execute_out_of_band(session, state, step), subject)
 
 
@@ -87,10 +87,10 @@ def reject_run(session: Session, state: RunState, why: str) -> Approval | Refuse
         return refused
     subject = subject_of(session, state)
     earlier = last_word(session.repository, state)
-    if earlier is not None and (earlier.word, earlier.code) == (Word.REJECTS, subject.code):
+    if earlier is not None and (earlier.word, earlier.code) == (ApprovalKind.REJECTS, subject.code):
         return Approval(earlier.commit, subject, is_new=False, state=state)
     handoff = Handoff(status=Status.BLOCKED, summary=f"rejected: {why}", blockers=(why,))
-    step = OutOfBandStep(APPROVE, HUMAN, speaking(Word.REJECTS, subject, handoff))
+    step = OutOfBandStep(APPROVE, HUMAN, speaking(ApprovalKind.REJECTS, subject, handoff))
     return _said(session, execute_out_of_band(session, state, step), subject)
 
 

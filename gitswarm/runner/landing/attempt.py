@@ -10,7 +10,7 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.merge import Merged
-from gitswarm.ledger.approval import LANDING, LandedAs, Word
+from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.run import verify_run
@@ -199,7 +199,7 @@ def landing_result(way: Way | None, outcome: Outcome) -> StepResult:
         said = tuple(text for text in (*outcome.what.paths, outcome.what.said) if text)
         handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=said)
         if outcome.what.voids and way is not None:
-            trailers[Word.VOIDS] = way.approval.commit
+            trailers[ApprovalKind.VOIDS] = way.approval.commit
     result = StepResult(LAND, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)
     if tested is None:
         return result

@@ -9,7 +9,7 @@ from gitswarm.ledger.landed import grounds, landings, merged_code
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.run_id import BRANCH_PREFIX
-from gitswarm.runner.landing.plan import HEADS, Facts, Way, Wish
+from gitswarm.runner.landing.plan import HEADS, LandingState, Way, Wish
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import was_played
 from gitswarm.runner.session import Session
@@ -17,7 +17,7 @@ from gitswarm.worktree.commit_hooks import HooksFolder, changed_hooks, hooks_fol
 from gitswarm.worktree.land import checkouts_of
 
 
-def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
+def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
     repository = session.repository
     standing = standing_approval(repository, state)
     target = _resolved(session, target_of(session, wish))
@@ -29,7 +29,7 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> Facts:
         else ()
     )
     changed = _changed_paths(session, standing, bases) if standing is not None else ()
-    return Facts(
+    return LandingState(
         run=session.layout.run_id,
         standing=standing,
         word=last_word(repository, state),

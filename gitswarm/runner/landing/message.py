@@ -6,7 +6,7 @@ import textwrap
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.landed import TRAILER
-from gitswarm.ledger.message import Message
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.work import telling_steps
 from gitswarm.records.text import shorten
@@ -22,7 +22,7 @@ def landed_message(state: RunState, text: str, approved: str) -> str:
     :param approved: the commit of the run that an approval is about.
     """
     run = state.layout.run_id
-    return Message("", text, {"Swarm-Run": run, TRAILER: f"{run} {approved}"}).render()
+    return CommitMessage("", text, {"Swarm-Run": run, TRAILER: f"{run} {approved}"}).render()
 
 
 def landed_text(repository: RepositoryReader, state: RunState, task: str) -> str:

@@ -19,7 +19,7 @@ from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.deciding.route import decision_at_end, repeat_decision
 from gitswarm.runner.human import ADOPT
-from gitswarm.runner.run import Ending, end_run
+from gitswarm.runner.run import RunOutcome, end_run
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation, operation_plan
 from gitswarm.runner.step.plan import OutOfBand
@@ -107,7 +107,7 @@ def _end_again(session: Session, place: Workplace, state: RunState, earlier: str
     partial = standing_partial(session, replay(session.repository, session.layout, earlier))
     if partial is not None:  # the step that was cut off goes on to wait for `resume`
         partial = partial.model_copy(update={"end": state.ends + 1})
-    return end_run(session, place, state, Ending(_status(session, earlier), decision, partial))
+    return end_run(session, place, state, RunOutcome(_status(session, earlier), decision, partial))
 
 
 def _status(session: Session, end: str) -> RunStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gitswarm.ledger.approval import Spoken, Word
+from gitswarm.ledger.approval import ApprovalKind, Spoken
 from gitswarm.ledger.landed import Landing
 from gitswarm.records.run_id import BRANCH_PREFIX
 from gitswarm.records.run_spec import LandStrategy
@@ -27,7 +27,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class LandingState:
     """Everything that the decision is taken from.
 
     `standing`: the approval of exactly the run's code; `word`: the newest one about any code. `unsigned`: why the
@@ -73,7 +73,7 @@ class Landed:
     target: str
 
 
-def decide_landing(facts: Facts, wish: Wish, strategy: LandStrategy) -> Way | Landed | Refused:
+def decide_landing(facts: LandingState, wish: Wish, strategy: LandStrategy) -> Way | Landed | Refused:
     """
     :param strategy: the configured one.
     """
@@ -92,7 +92,7 @@ def short(branch: str) -> str:
     return branch.removeprefix(HEADS)
 
 
-def _unapproved(facts: Facts) -> Refused | None:
+def _unapproved(facts: LandingState) -> Refused | None:
     run, word = facts.run, facts.word
     if facts.played and not facts.allow_stub:
         return refuse_rehearsal(run)
@@ -100,15 +100,15 @@ def _unapproved(facts: Facts) -> Refused | None:
         return None
     why = {
         None: "nobody has approved it",
-        Word.APPROVES: "its code has changed since it was approved",
-        Word.REJECTS: "it was rejected",
-        Word.VOIDS: "its approval became void, by a conflict or a move to another base",
+        ApprovalKind.APPROVES: "its code has changed since it was approved",
+        ApprovalKind.REJECTS: "it was rejected",
+        ApprovalKind.VOIDS: "its approval became void, by a conflict or a move to another base",
     }[word.word if word is not None else None]
     look = f"git swarm diff {run}"
     return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
 
 
-def _unproven(facts: Facts) -> Refused | None:
+def _unproven(facts: LandingState) -> Refused | None:
     """What was found after the approval: the code is the same, and what is known of it is not."""
     if not facts.blocking:
         return None
@@ -120,7 +120,7 @@ def _unproven(facts: Facts) -> Refused | None:
     )
 
 
-def _untargeted(facts: Facts) -> Refused | None:
+def _untargeted(facts: LandingState) -> Refused | None:
     names = ", ".join(map(short, facts.branches[:_BRANCHES_NAMED]))
     first = short(facts.branches[0]) if facts.branches else "BRANCH"
     more = f" and {len(facts.branches) - _BRANCHES_NAMED} more" if len(facts.branches) > _BRANCHES_NAMED else ""
@@ -135,7 +135,7 @@ def _untargeted(facts: Facts) -> Refused | None:
     return None
 
 
-def _unrelated(facts: Facts) -> Refused | None:
+def _unrelated(facts: LandingState) -> Refused | None:
     target = short(facts.target or "")
     if not facts.bases:
         return Refused(
@@ -152,7 +152,7 @@ def _unrelated(facts: Facts) -> Refused | None:
     return None
 
 
-def _untrusted(facts: Facts, wish: Wish) -> Refused | None:
+def _untrusted(facts: LandingState, wish: Wish) -> Refused | None:
     if not facts.hook_files or wish.trust_hooks:
         return None
     count = len(facts.hook_files)
@@ -164,7 +164,7 @@ def _untrusted(facts: Facts, wish: Wish) -> Refused | None:
     )
 
 
-def _occupied(facts: Facts) -> Refused | None:
+def _occupied(facts: LandingState) -> Refused | None:
     target = short(facts.target or "")
     if len(facts.checkouts) > 1:
         places = tuple(str(checkout.path) for checkout in facts.checkouts)

@@ -28,7 +28,7 @@ _TAIL_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CommitSpec:
     """A commit to be made: whole tree, parents, message. `is_merge`: git has to be told of the second parent."""
 
     tree: str
@@ -56,17 +56,17 @@ class Spoiled:
     tested: StepResult | None = None
 
 
-def shape_of(session: Session, state: RunState, way: Way, tip: str, merged: str) -> Shape:
+def shape_of(session: Session, state: RunState, way: Way, tip: str, merged: str) -> CommitSpec:
     """The commit of a landing on `tip`; the `merged` tree has the target's `.swarm/runs`."""
     objects, approved = session.repository.objects, way.approval.about
     text = way.message or landed_text(session.repository, state, session.spec.task)
     message = landed_message(state, text, approved)
     if way.strategy == "merge":
-        return Shape(merged, (tip, approved), message)
+        return CommitSpec(merged, (tip, approved), message)
     if way.strategy == "evidence":
         own = objects.entry(objects.commit(approved).tree, session.layout.base)
-        return Shape(objects.with_subtree(merged, session.layout.base, own), (tip,), message)
-    return Shape(merged, (tip,), message)
+        return CommitSpec(objects.with_subtree(merged, session.layout.base, own), (tip,), message)
+    return CommitSpec(merged, (tip,), message)
 
 
 def needs_test(session: Session, way: Way, merged: str) -> bool:
@@ -76,7 +76,9 @@ def needs_test(session: Session, way: Way, merged: str) -> bool:
     return objects.with_subtree(merged, RUNS_FOLDER, None) != objects.with_subtree(approved, RUNS_FOLDER, None)
 
 
-def make_commit(session: Session, shape: Shape, request: StepRequest, emit: Emit, *, test: bool) -> Made | Spoiled:
+def make_commit(
+    session: Session, shape: CommitSpec, request: StepRequest, emit: Emit, *, test: bool
+) -> Made | Spoiled:
     """The landed commit. Without tests, and without hooks of the user, no file is written out for it.
 
     :raises SetupFailedError: the place to test it in cannot be prepared.
@@ -124,7 +126,7 @@ def _tail(text: str) -> str:
     return "\n".join(text.rstrip().splitlines()[-_TAIL_LINES:])
 
 
-def _without_checkout(session: Session, shape: Shape) -> Made | Spoiled:
+def _without_checkout(session: Session, shape: CommitSpec) -> Made | Spoiled:
     users = users_git(session)
     try:
         sign = users.config("commit.gpgsign", "bool") == "true"
@@ -134,7 +136,7 @@ def _without_checkout(session: Session, shape: Shape) -> Made | Spoiled:
         return Spoiled(Refused("git could not make the commit in your name", hint, said=error.message))
 
 
-def _with_hooks(session: Session, shape: Shape, place: Shadow) -> Made | Spoiled:
+def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Spoiled:
     """`git commit` of the user in a worktree that holds exactly what lands."""
     users = UsersGit(session.around.env, place.path)
     folder = users_hooks(session)
@@ -155,7 +157,7 @@ def _with_hooks(session: Session, shape: Shape, place: Shadow) -> Made | Spoiled
     return Made(commit) if changed is None else Spoiled(changed)
 
 
-def _what_hooks_changed(session: Session, shape: Shape, commit: str) -> Refused | None:
+def _what_hooks_changed(session: Session, shape: CommitSpec, commit: str) -> Refused | None:
     """A landed commit is what was approved, and says so."""
     repository = session.repository
     found = repository.objects.commit(commit)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
 from gitswarm.evidence.diff_scan import scan
-from gitswarm.ledger.approval import Word, code_tree
+from gitswarm.ledger.approval import ApprovalKind, code_tree
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
 from gitswarm.records.concern import Concern
@@ -72,7 +72,7 @@ def was_played(session: Session, state: RunState) -> bool:
     return session.spec.scripted or is_played(state)
 
 
-def speaking(word: Word, subject: Subject, handoff: Handoff) -> Operation:
+def speaking(word: ApprovalKind, subject: Subject, handoff: Handoff) -> Operation:
     """The operation of a step that says this word about the code; its commit stands on `subject.tip`."""
 
     def operation(_request: StepRequest, _emit: Emit) -> StepResult:

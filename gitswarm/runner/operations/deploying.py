@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.ledger.approval import Word, last_landing, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, last_landing, standing_approval
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.routing import HumanPolicy
@@ -49,7 +49,7 @@ class Approve:
             return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
         subject = subject_of(step.session, step.state)
         handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
-        said = {Word.APPROVES.value: f"{subject.tip} {subject.code}"}
+        said = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
         return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, said)
 
 

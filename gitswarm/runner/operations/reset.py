@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SwarmError
-from gitswarm.ledger.approval import Word, last_word
+from gitswarm.ledger.approval import ApprovalKind, last_word
 from gitswarm.ledger.copies import merged_onto
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.rebase import GIVEN_UP, ONTO, REBASED
@@ -123,10 +123,10 @@ class CarryOver:
         if step.earlier(REBASE).get("conflicts") != 0:
             return self._given_up(request, before)
         spoken = last_word(step.session.repository, state)
-        approval = spoken.commit if spoken is not None and spoken.word is Word.APPROVES else None
+        approval = spoken.commit if spoken is not None and spoken.word is ApprovalKind.APPROVES else None
         trailers = {REBASED: f"{state.base} {before}"}
         if approval is not None:
-            trailers[Word.VOIDS] = approval
+            trailers[ApprovalKind.VOIDS] = approval
         result = self._told(request, moved=True, reason="", approval=approval)
         return replace(result, trailers=trailers)
 

@@ -43,7 +43,7 @@ class Tracked:
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class UpstreamCommit:
     """Where a run should stand, as far as can be told. `commit` None: there is nothing to stand on.
 
     `rewritten`: the base of the run was part of it, and is not any more; `problem`: why less is known than asked.
@@ -66,9 +66,9 @@ class FetchUpstream:
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
         step, state = self.step, self.step.state
         if state.shared:
-            told = Upstream(None, "", problem="a run that was forked from another one stays on that one's base")
+            told = UpstreamCommit(None, "", problem="a run that was forked from another one stays on that one's base")
         elif state.ground.before is not None:
-            told = Upstream(None, "", problem="a rebase of this run is under way")
+            told = UpstreamCommit(None, "", problem="a rebase of this run is under way")
         else:
             told = _look(step)
         report = _report(step.session.repository, state.base, told)
@@ -84,12 +84,12 @@ class FetchUpstream:
         return reported(step, request, handoff, report)
 
 
-def _look(step: KernelStep) -> Upstream:
+def _look(step: KernelStep) -> UpstreamCommit:
     """The target of the run, or what that follows where it is ahead."""
     session, repository, base = step.session, step.session.repository, step.state.base
     target = landing_target(session)
     if target is None:
-        return Upstream(
+        return UpstreamCommit(
             None, "", problem="nothing says which branch the run lands on: git config swarm.deploy.target"
         )
     local = repository.refs.read(target)
@@ -99,13 +99,13 @@ def _look(step: KernelStep) -> Upstream:
     chosen = newer(repository, base, local, fetched)
     if chosen is None:
         gone = problem or f"there is no branch {short(target)}"
-        return Upstream(None, short(target), deleted=deleted or tracked is None, problem=gone)
+        return UpstreamCommit(None, short(target), deleted=deleted or tracked is None, problem=gone)
     name = there if chosen == fetched else short(target)
     known = tracked.known if tracked is not None and chosen == fetched else _began(step, target)
     rewritten = known is not None and is_in(repository, base, known) and not is_in(repository, base, chosen)
     _remember(repository, _ref(step), chosen)
     note = _note(repository, target, local, fetched, there)
-    return Upstream(chosen, name, rewritten=rewritten, deleted=deleted, problem=problem, note=note)
+    return UpstreamCommit(chosen, name, rewritten=rewritten, deleted=deleted, problem=problem, note=note)
 
 
 def _note(repository: Repository, target: str, local: str | None, fetched: str | None, there: str) -> str:
@@ -157,7 +157,7 @@ def _remember(repository: Repository, ref: str, commit: str) -> None:
         repository.refs.swap(ref, found, commit, why="upstream")
 
 
-def _report(repository: Repository, base: str, told: Upstream) -> dict[str, JsonValue]:
+def _report(repository: Repository, base: str, told: UpstreamCommit) -> dict[str, JsonValue]:
     there = told.commit
     behind = _count(repository, base, there) if there is not None else 0
     ahead = _count(repository, there, base) if there is not None else 0

@@ -9,7 +9,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import JoinOutcome
 from gitswarm.routing.joins import judge
-from gitswarm.routing.situation import Branch
+from gitswarm.routing.situation import ForkBranch
 from gitswarm.specs.flow import Flow, Join, Step
 
 
@@ -19,9 +19,9 @@ def newest_at(state: RunState, flow: str, targets: Iterable[str], fork: str) -> 
     return {tally.newest.step: tally.newest for tally in found if tally is not None and tally.newest.fork == fork}
 
 
-def branch_of(record: StepRecord) -> Branch:
+def branch_of(record: StepRecord) -> ForkBranch:
     waived = record.by_human and record.result is Result.SKIPPED
-    return Branch(record.result, record.status, record.sibling or record.commit, waived)
+    return ForkBranch(record.result, record.status, record.sibling or record.commit, waived)
 
 
 def joined(state: RunState, flow: Flow, step: Step) -> dict[str, StepRecord]:

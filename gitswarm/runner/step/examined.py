@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gitswarm.engines.base import StepResult
-from gitswarm.evidence.suite_run import Proof
+from gitswarm.evidence.suite_run import SuiteRuns
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.records.acceptance import JudgedCriterion
 from gitswarm.records.envelope import Envelope
@@ -36,7 +36,7 @@ class StepOutcome:
     is_index_stale: bool = False
     cases: CaseCounts = field(default_factory=CaseCounts)
     reports: Mapping[str, bytes] = field(default_factory=dict)
-    proof: Proof | None = None
+    proof: SuiteRuns | None = None
     criteria: tuple[JudgedCriterion, ...] = ()
 
     @property

@@ -10,7 +10,7 @@ from gitswarm.evidence.comparison import Comparison, compare
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.evidence.test_report import read_report
-from gitswarm.evidence.verdict import Check, Facts, judge, merge_verdicts
+from gitswarm.evidence.verdict import CommandCheck, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
@@ -169,7 +169,7 @@ def _report(outcome: StepOutcome) -> TestReport | None:
 
 
 def _verdict(
-    session: Session, plan: StepPlan, outcome: StepOutcome, now: Check | None, tests: CheckOutcome
+    session: Session, plan: StepPlan, outcome: StepOutcome, now: CommandCheck | None, tests: CheckOutcome
 ) -> Verdict | None:
     """
     :param now: what this step's own test run found; None for a step that ran none.
@@ -219,7 +219,7 @@ def _cases(session: Session, before: str, outcome: StepOutcome) -> CaseCounts:
     return cases_between(session.repository.objects, before, outcome.code_tree, outcome.evidence.diff)
 
 
-def _checks(session: Session, state: RunState, tree: str) -> tuple[Check | None, Check | None]:
+def _checks(session: Session, state: RunState, tree: str) -> tuple[CommandCheck | None, CommandCheck | None]:
     """The newest test run if it was on exactly this code, and the one before it; else none, and the newest."""
     runs = _test_runs(session, state)
     newest = next(runs, None)
@@ -231,16 +231,16 @@ def _checks(session: Session, state: RunState, tree: str) -> tuple[Check | None,
     return check, next((older for _record, older in runs), None)
 
 
-def _test_runs(session: Session, state: RunState) -> Iterator[tuple[StepRecord, Check]]:
+def _test_runs(session: Session, state: RunState) -> Iterator[tuple[StepRecord, CommandCheck]]:
     """What command steps found so far, newest first."""
     for record in reversed(state.steps):
         if record.engine == "command":
             evidence = evidence_of(session, record)
             if evidence is not None and evidence.tests.command is not None:
-                yield record, Check(evidence.tests, evidence.report)
+                yield record, CommandCheck(evidence.tests, evidence.report)
 
 
-def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, now: Check) -> Verdict | None:
+def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, now: CommandCheck) -> Verdict | None:
     """What the run says about those who left this code: the newest step that changed it, and who only read since."""
     previous = next((check for _record, check in _test_runs(session, state)), None)
     verdicts = []
@@ -256,6 +256,6 @@ def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, 
     return merge_verdicts(verdicts) if verdicts and not outcome.evidence.diff.files else None
 
 
-def _check_of(outcome: CheckOutcome | None, report: TestReport | None) -> Check | None:
+def _check_of(outcome: CheckOutcome | None, report: TestReport | None) -> CommandCheck | None:
     """What a step's own command found; None when it ran none."""
-    return Check(outcome, report) if outcome is not None and outcome.command is not None else None
+    return CommandCheck(outcome, report) if outcome is not None and outcome.command is not None else None

@@ -10,7 +10,7 @@ from gitswarm.git.commits import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import project_environment
-from gitswarm.records.budget import UNLIMITED, Limits
+from gitswarm.records.budget import UNLIMITED, BudgetLimits
 from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
@@ -78,7 +78,7 @@ class StepPlan:
     joins: JoinOutcome | None = None
     out_of_band: OutOfBand | None = None
     keeps_code: bool = False
-    allowed: Limits = UNLIMITED
+    allowed: BudgetLimits = UNLIMITED
 
     @property
     def repeat(self) -> int:

@@ -21,7 +21,7 @@ from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_n
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.formats.signature import masked
 from gitswarm.evidence.path_roles import role_of
-from gitswarm.evidence.suite_run import Missing, Proof, SuiteRun, is_own, own_tests, red_cases
+from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.evidence.test_report import read_run
@@ -83,7 +83,7 @@ def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOu
 
 def _gathered(
     session: Session, step: OpenStep, outcome: StepOutcome, criteria: tuple[NamedCriterion, ...]
-) -> Proof | None:
+) -> SuiteRuns | None:
     """What is known when the tests of a test step are compared with those of the run's base.
 
     None: the step ran no tests of the project, or a script played them.
@@ -101,7 +101,7 @@ def _gathered(
     final = suite_run(session, step.place.shadow.path, outcome.result, outcome.reports)
     base_tests = tuple(path for path, _blob in objects.files(base) if is_test_file(path))
     if base == code:
-        return Proof(final, changes=(), has_base_tests=bool(base_tests))
+        return SuiteRuns(final, changes=(), has_base_tests=bool(base_tests))
     before: SuiteRun | Missing = "not needed"
     old: CaseResults | Missing = "not needed"
     harness = _harness(order.shell, changes, found)
@@ -120,7 +120,7 @@ def _gathered(
             old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
     alone = _alone(runs, step.request.worktree, final, _excusable(found, final, before))
     near = frozenset(each.change.path for each in found.files)
-    return Proof(
+    return SuiteRuns(
         final,
         base=before,
         old_on_new=old,

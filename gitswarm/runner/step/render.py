@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from gitswarm.ledger.message import Kind, Message
+from gitswarm.ledger.message import CommitMessage, Kind
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import Evidence, concerns_trailer
@@ -14,7 +14,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
 from gitswarm.records.transcript import to_jsonl
-from gitswarm.routing.loops import Executed, ExecutedStep, judge_microloop, loop_state, receipt_routing
+from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.specs.flow import Microloop
@@ -91,7 +91,7 @@ def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
     if not isinstance(routing, Microloop) or outcome.is_failed:
         return receipt
     earlier: tuple[ExecutedStep, ...] = plan.before.tally.entered.get(plan.flow.id, ())
-    history = (*earlier, Executed(plan.step.id, result.status, plan.repeat))
+    history = (*earlier, UncommittedExecution(plan.step.id, result.status, plan.repeat))
     state = loop_state(plan.flow, plan.step.id, history)
     if state is None:
         return receipt
@@ -121,7 +121,7 @@ def proposal_file(run_id: str, proposal: Proposal) -> dict[str, bytes]:
     return {path: proposal.to_json()}
 
 
-def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> Message:
+def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> CommitMessage:
     """
     :param seq: how many events the step has.
     """
@@ -146,7 +146,7 @@ def commit_message(plan: StepPlan, outcome: StepOutcome, seq: int) -> Message:
         "Swarm-Seq": str(seq),
         **result.trailers,
     }
-    return Message(f"{plan.execution.name}: {envelope.summary}", envelope.summary, trailers)
+    return CommitMessage(f"{plan.execution.name}: {envelope.summary}", envelope.summary, trailers)
 
 
 def concern_events(evidence: Evidence) -> list[Event]:

@@ -28,7 +28,7 @@ from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.safety.environment import passed_on, walled
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
-from gitswarm.safety.policy.scope import Ground, Role, make_scope
+from gitswarm.safety.policy.scope import RunScope, StationRights, make_scope
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.flow import ShellCommand, Step
 from gitswarm.specs.promises import promised_artifacts
@@ -114,13 +114,13 @@ def package_scripts(worktree: Path) -> dict[str, str]:
 
 def _permissions(session: Session, place: Workplace, plan: StepPlan, env: Mapping[str, str]) -> Decide:
     """What the agent may do: its station's capabilities, in the worktree that it works in."""
-    ground = Ground(
+    ground = RunScope(
         worktree=place.shadow.path,
         run_base=session.layout.base,
         git_config=session.repository.config("alias."),
         env={**env, **_folders_of_agents(session)},
     )
-    role = Role(
+    role = StationRights(
         artifacts=frozenset(f"{session.layout.base}/{path}" for path in plan.artifacts),
         writes_code=plan.writes_code,
         tools=plan.station.tools if plan.station is not None else (),

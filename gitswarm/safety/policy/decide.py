@@ -13,7 +13,7 @@ from gitswarm.safety.policy.judge import Judge
 from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.table import listed
-from gitswarm.safety.policy.words import Word
+from gitswarm.safety.policy.words import ShellWord
 
 _RUN_BASE = "RUN_BASE/"
 _WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Delete": "Write"}
@@ -74,7 +74,7 @@ def _judge_paths(given: Mapping[str, JsonValue], scope: Scope, *, writes: bool, 
         real = _real(path, scope)
         if real != path and given.get(key) == path:
             changed[key] = real
-        word = Word(_at_home(real, scope))
+        word = ShellWord(_at_home(real, scope))
         problems.append(
             write_problem(word, top, scope, deletes=deletes) if writes else read_problem(word, top, scope)
         )
@@ -95,8 +95,8 @@ def _searched(tool: str, given: Mapping[str, JsonValue], scope: Scope) -> Deny |
     folder = _at_home(path, scope) if isinstance(path, str) else str(scope.worktree)
     start = frozenset({str(scope.worktree / folder)})
     if tool == "Glob" and isinstance(pattern, str):
-        return read_problem(Word(_at_home(pattern, scope), pattern=True), start, scope)
-    found = places(Word(folder), frozenset({str(scope.worktree)}), scope) if tool == "Grep" else None
+        return read_problem(ShellWord(_at_home(pattern, scope), pattern=True), start, scope)
+    found = places(ShellWord(folder), frozenset({str(scope.worktree)}), scope) if tool == "Grep" else None
     return deny("key-file", folder) if any(holds_keys(place, scope) for place in found or ()) else None
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.paths import places
-from gitswarm.safety.policy.reader import Command
+from gitswarm.safety.policy.reader import SimpleCommand
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.table import SWARM_READING, listed
-from gitswarm.safety.policy.words import Word
+from gitswarm.safety.policy.words import ShellWord
 
 READING = listed("""
     annotate blame branch cat-file check-attr check-ignore check-ref-format cherry count-objects describe diff
@@ -63,14 +63,16 @@ _RESETS = re.compile(r"--(hard?|ha|soft?|so|merge?|keep?)")
 _BRANCHING = re.compile(r"-[bBdtlm].*|--(orphan|detach|track|merge|guess)(=.*)?")
 
 
-def judge_git(command: Command, folders: frozenset[str] | None, scope: Scope) -> Deny | Command | str | None:
+def judge_git(
+    command: SimpleCommand, folders: frozenset[str] | None, scope: Scope
+) -> Deny | SimpleCommand | str | None:
     """Why `git …` is refused; what an alias of it runs, to be judged in its place; None: it is fine.
 
     `git-push`, as it lies in git's own folder, is `git push`; so is git-swarm `git swarm`.
     """
     words = list(command.arguments)
     if command.name != "git":
-        words.insert(0, Word((command.name or "").removeprefix("git").lstrip("-")))
+        words.insert(0, ShellWord((command.name or "").removeprefix("git").lstrip("-")))
     while words and words[0].shown.startswith("-"):
         option = words.pop(0)
         value = words.pop(0) if option.known in _GLOBAL_VALUES and words else None
@@ -93,40 +95,40 @@ def judge_git(command: Command, folders: frozenset[str] | None, scope: Scope) ->
     return _aliased(alias, words[1:]) if alias is not None and verb not in READING and verb not in _CHECKS else None
 
 
-def _swarm_problem(words: Sequence[Word]) -> Deny | None:
+def _swarm_problem(words: Sequence[ShellWord]) -> Deny | None:
     """`git swarm …`: a run is not changed from inside of it."""
     named = no_options(words)
     repairs = any(word.known in ("--fix", "set", "--set", "add", "rm", "unset") for word in words)
     if not words or (named and named[0].known in SWARM_READING and not repairs):
         return None
-    return deny("swarm-command", Command((Word("git"), Word("swarm"), *words)).shown)
+    return deny("swarm-command", SimpleCommand((ShellWord("git"), ShellWord("swarm"), *words)).shown)
 
 
-def is_reading(command: Command) -> bool:
+def is_reading(command: SimpleCommand) -> bool:
     writes = any(word.shown.startswith(("--o", "-O", "--ext")) for word in command.arguments)
     return not writes and any(word.known in READING for word in no_options(command.arguments, _GLOBAL_VALUES)[:1])
 
 
-def _aliased(value: str, words: Sequence[Word]) -> Command | str | None:
+def _aliased(value: str, words: Sequence[ShellWord]) -> SimpleCommand | str | None:
     if value.startswith("!"):
         return " ".join([value[1:], *(shlex.quote(word.known) for word in words if word.known is not None)])
     try:
-        return Command((Word("git"), *(Word(part) for part in shlex.split(value)), *words))
+        return SimpleCommand((ShellWord("git"), *(ShellWord(part) for part in shlex.split(value)), *words))
     except ValueError:
         return None
 
 
-def no_options(words: Sequence[Word], values: frozenset[str] = frozenset()) -> list[Word]:
+def no_options(words: Sequence[ShellWord], values: frozenset[str] = frozenset()) -> list[ShellWord]:
     """What is no option and no option's value."""
     before = ["", *(word.shown for word in words)]
     return [word for word, last in zip(words, before, strict=False) if word.shown[:1] != "-" and last not in values]
 
 
-def _has(words: Sequence[Word], pattern: re.Pattern[str]) -> bool:
+def _has(words: Sequence[ShellWord], pattern: re.Pattern[str]) -> bool:
     return any(pattern.fullmatch(word.shown) for word in words)
 
 
-def _names(words: Sequence[Word]) -> str | None:
+def _names(words: Sequence[ShellWord]) -> str | None:
     """Of branches and tags: listed, or made, moved and deleted."""
     asks = any(re.fullmatch(r"-n\d*", word.shown) or word.shown.partition("=")[0] in _LISTING for word in words)
     moves = _has(words, _MOVES_REF) or (no_options(words, _LIST_VALUES) and not asks)
@@ -135,21 +137,21 @@ def _names(words: Sequence[Word]) -> str | None:
 
 def _only(
     rule: str, *verbs: str, bare: bool = False, values: frozenset[str] = frozenset()
-) -> Callable[[Sequence[Word]], str | None]:
+) -> Callable[[Sequence[ShellWord]], str | None]:
     """`rule`, but when the next word is one of `verbs`; `bare`: or there is none."""
 
-    def check(words: Sequence[Word]) -> str | None:
+    def check(words: Sequence[ShellWord]) -> str | None:
         arguments = no_options(words, values)
         return None if (arguments[0].known in verbs if arguments else bare) else rule
 
     return check
 
 
-def _by_verb(**rules: str) -> Callable[[Sequence[Word]], str | None]:
+def _by_verb(**rules: str) -> Callable[[Sequence[ShellWord]], str | None]:
     return lambda words: rules.get((words[0].known or "") if words else "")
 
 
-def _config(words: Sequence[Word]) -> str | None:
+def _config(words: Sequence[ShellWord]) -> str | None:
     named = no_options(words, _CONFIG_VALUES)
     verb = named[0].known if named else None
     asks = verb in ("get", "list") or any(word.shown.startswith(("--get", "-l", "--list")) for word in words)
@@ -157,7 +159,7 @@ def _config(words: Sequence[Word]) -> str | None:
     return "git-config" if writes and not asks else None
 
 
-def _checkout(words: Sequence[Word]) -> str | None:
+def _checkout(words: Sequence[ShellWord]) -> str | None:
     """Files are checked out when paths follow `--`, follow a revision, or can be nothing else."""
     texts = [word.shown for word in words]
     before = texts[: texts.index("--")] if "--" in texts else texts
@@ -168,29 +170,31 @@ def _checkout(words: Sequence[Word]) -> str | None:
     return None if files or "--patch" in texts or "-p" in texts else "git-refs"
 
 
-def _reset(words: Sequence[Word]) -> str | None:
+def _reset(words: Sequence[ShellWord]) -> str | None:
     """Only the index is reset: to HEAD as a whole, or the entries of paths."""
     named = no_options(words)
     moves = named and named[0].known not in ("HEAD", "@") and all(word.known != "--" for word in words)
     return "git-reset" if moves or _has(words, _RESETS) else None
 
 
-def _clean(words: Sequence[Word]) -> str | None:
+def _clean(words: Sequence[ShellWord]) -> str | None:
     letters = {letter for word in words if re.match(r"-\w", word.shown) for letter in word.shown}
     is_named = no_options(words, listed("-e --exclude")) and not letters & set("xXi")
-    return None if is_named or "n" in letters or Word("--dry-run") in words else "git-clean"
+    return None if is_named or "n" in letters or ShellWord("--dry-run") in words else "git-clean"
 
 
-def _new_repository(verb: str, words: Sequence[Word], folders: frozenset[str] | None, scope: Scope) -> str | None:
+def _new_repository(
+    verb: str, words: Sequence[ShellWord], folders: frozenset[str] | None, scope: Scope
+) -> str | None:
     """New repositories are for folders of temporary files, and copies of what is here."""
     named = no_options(words, listed("-b -o --initial-branch --branch --depth --origin --template"))
     if verb == "clone" and named and ":" in named.pop(0).shown:
         return "git-network"
-    found = places([*named, Word(".")][0], folders, scope) or []
+    found = places([*named, ShellWord(".")][0], folders, scope) or []
     return "git-worktree" if any(place.path.is_relative_to(scope.worktree) for place in found) else None
 
 
-_CHECKS: Mapping[str, Callable[[Sequence[Word]], str | None]] = {
+_CHECKS: Mapping[str, Callable[[Sequence[ShellWord]], str | None]] = {
     "branch": _names,
     "tag": _names,
     "symbolic-ref": lambda words: "git-refs" if len(no_options(words)) > 1 else None,

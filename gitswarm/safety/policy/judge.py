@@ -12,9 +12,9 @@ from gitswarm.safety.policy import table
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.git_rules import is_reading, judge_git, no_options
 from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
-from gitswarm.safety.policy.reader import Command, read_line
+from gitswarm.safety.policy.reader import SimpleCommand, read_line
 from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.words import Word
+from gitswarm.safety.policy.words import ShellWord
 from gitswarm.safety.policy.wrappers import inside
 
 MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
@@ -57,7 +57,7 @@ class Judge:
         for operator, target in line.redirects:
             yield self._written(target, folders) if ">" in operator else read_problem(target, folders, self.scope)
 
-    def _command(self, command: Command, folders: frozenset[str] | None, deeper: int) -> Iterator[Deny | None]:
+    def _command(self, command: SimpleCommand, folders: frozenset[str] | None, deeper: int) -> Iterator[Deny | None]:
         """What speaks against a command, the most telling first."""
         name, scope = command.name, self.scope
         self.contained |= name is None or any(word.text is None for word in command.words)
@@ -65,7 +65,7 @@ class Judge:
         if name is None or deeper == 0:
             self.contained = True
             return
-        inner: list[Deny | Command | str] = [*inside(command)]
+        inner: list[Deny | SimpleCommand | str] = [*inside(command)]
         yield _named_problem(command)
         yield _table_problem(command)
         if name in ("git", "gitswarm") or name.startswith("git-"):
@@ -74,7 +74,7 @@ class Judge:
         for each in inner:
             if isinstance(each, Deny):
                 yield each
-            elif isinstance(each, Command):
+            elif isinstance(each, SimpleCommand):
                 yield from self._command(each, folders, deeper - 1)
             else:
                 yield from self._script(each, deeper - 1)
@@ -86,7 +86,7 @@ class Judge:
         )
         self.contained |= not is_read
 
-    def _written(self, word: Word, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
+    def _written(self, word: ShellWord, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
         """Of a place that stands in the line; where it is not known, the sandbox decides."""
         text = word.text
         if text is None or (folders is None and not text.startswith("/")):
@@ -94,7 +94,7 @@ class Judge:
             return None
         return write_problem(word, folders, self.scope, deletes=deletes)
 
-    def _files(self, command: Command, folders: frozenset[str] | None) -> Iterator[Deny | None]:
+    def _files(self, command: SimpleCommand, folders: frozenset[str] | None) -> Iterator[Deny | None]:
         """No argument names a key; what `rm` and `tee` name is judged like the target of a redirect."""
         paths = [each for word in command.arguments for each in _paths_in(word)]
         for word in paths[:_MOST_PATHS] if command.name not in ("echo", "printf") else ():
@@ -113,7 +113,7 @@ def _variable_problem(name: str, shown: str) -> Deny | None:
     return deny("git-environment", shown) if name.startswith("GIT_") and not _HARMLESS_GIT.fullmatch(name) else None
 
 
-def _named_problem(command: Command) -> Deny | None:
+def _named_problem(command: SimpleCommand) -> Deny | None:
     """`unset GIT_X`, `env -u GIT_X`, `env GIT_X=`: what they name they change."""
     if command.name not in _NAMING:
         return None
@@ -121,7 +121,7 @@ def _named_problem(command: Command) -> Deny | None:
     return first(_variable_problem(name, f"{command.name} {name}") for name in names)
 
 
-def _table_problem(command: Command) -> Deny | None:
+def _table_problem(command: SimpleCommand) -> Deny | None:
     name, shown = command.name or "", command.shown
     texts = [word.shown for word in command.arguments]
     is_trial = "--dry-run" in texts and "publish" in texts
@@ -144,12 +144,12 @@ def _table_problem(command: Command) -> Deny | None:
     return deny("publish", shown) if publishes else None
 
 
-def _plain(command: Command, values: frozenset[str] = frozenset()) -> list[str]:
+def _plain(command: SimpleCommand, values: frozenset[str] = frozenset()) -> list[str]:
     """The name and the arguments that are no options and no options' values."""
     return [command.name or "", *(word.shown for word in no_options(command.arguments, values))]
 
 
-def _forge_problem(command: Command) -> Deny | None:
+def _forge_problem(command: SimpleCommand) -> Deny | None:
     """gh, hub, glab, tea: what only reads."""
     plain = _plain(command, table.OPTIONS_WITH_VALUE)[1:]
     texts = [word.shown for word in command.arguments]
@@ -161,9 +161,9 @@ def _forge_problem(command: Command) -> Deny | None:
     return None if reads else deny("hosting", command.shown)
 
 
-def _user_problem(command: Command, scope: Scope) -> Deny | None:
+def _user_problem(command: SimpleCommand, scope: Scope) -> Deny | None:
     """What the project forbids on top: beginnings of commands, with and without their options."""
-    named = (Word(command.name), *command.arguments) if command.name is not None else command.words
+    named = (ShellWord(command.name), *command.arguments) if command.name is not None else command.words
     plain = tuple(word for word in named if not word.shown.startswith("-"))
     for beginning in scope.rules.deny:
         if any(_begins(words, beginning.split()) for words in (command.words, named, plain)):
@@ -171,16 +171,16 @@ def _user_problem(command: Command, scope: Scope) -> Deny | None:
     return None
 
 
-def _begins(words: Sequence[Word], patterns: Sequence[str]) -> bool:
+def _begins(words: Sequence[ShellWord], patterns: Sequence[str]) -> bool:
     """Each word fits its pattern; of one that is not known what it begins with."""
     pairs = [(word.text or word.start, word.pattern, each) for word, each in zip(words, patterns, strict=False)]
     fits = all(fnmatchcase(text, each) or (globs and fnmatchcase(each, text)) for text, globs, each in pairs)
     return fits and 0 < len(patterns) == len(pairs)
 
 
-def _paths_in(word: Word) -> Iterator[Word]:
+def _paths_in(word: ShellWord) -> Iterator[ShellWord]:
     """An argument, and what stands behind its `=` or `@`, where that may lead out of the worktree."""
     text = word.text if word.text is not None else word.start
     for value in (text, *(text.partition(sign)[2] for sign in ("=", "@", ":"))):
         if value.startswith("/") or ".." in value:
-            yield Word(value, word.pattern)
+            yield ShellWord(value, word.pattern)

@@ -16,7 +16,7 @@ from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.table import listed
-from gitswarm.safety.policy.words import Word
+from gitswarm.safety.policy.words import ShellWord
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -46,7 +46,7 @@ _STARTUP = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A path as it will be found. `path` is resolved up to its first glob; `rest` is what follows."""
 
     path: Path
@@ -57,7 +57,9 @@ class Place:
         return PurePosixPath(self.path, self.rest) if self.rest else PurePosixPath(self.path)
 
 
-def places(word: Word, folders: frozenset[str] | None, scope: Scope, *, follows: bool = True) -> list[Place] | None:
+def places(
+    word: ShellWord, folders: frozenset[str] | None, scope: Scope, *, follows: bool = True
+) -> list[ResolvedPath] | None:
     """Where `word` may lead from each of the folders; None: nobody can know. `follows`: a symlink at its end too."""
     text = word.text
     if text is None or "\0" in text:
@@ -71,7 +73,8 @@ def places(word: Word, folders: frozenset[str] | None, scope: Scope, *, follows:
     found = []
     for start in starts:
         try:
-            found.append(Place(_resolved(os.path.join(start, fixed), scope, follows=follows or bool(rest)), rest))  # noqa: PTH118 - keeps `..`
+            whole = os.path.join(start, fixed)  # noqa: PTH118 - keeps `..`
+            found.append(ResolvedPath(_resolved(whole, scope, follows=follows or bool(rest)), rest))
         except (OSError, ValueError, RuntimeError):
             return None
     return found
@@ -92,7 +95,9 @@ def _split(text: str) -> tuple[str, str]:
     return (fixed or ("/" if text.startswith("/") else "."), "/".join(parts[first:]))
 
 
-def write_problem(word: Word, folders: frozenset[str] | None, scope: Scope, *, deletes: bool = False) -> Deny | None:
+def write_problem(
+    word: ShellWord, folders: frozenset[str] | None, scope: Scope, *, deletes: bool = False
+) -> Deny | None:
     """Why this may not be written; None: it may. `deletes`: with everything below it."""
     if word.text is not None and word.text.startswith(_SOCKETS):
         return deny("reverse-shell", word.shown)
@@ -105,7 +110,7 @@ def write_problem(word: Word, folders: frozenset[str] | None, scope: Scope, *, d
     return next((problem for problem in problems if problem is not None), None)
 
 
-def _place_problem(place: Place, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
+def _place_problem(place: ResolvedPath, shown: str, scope: Scope, *, deletes: bool) -> Deny | None:
     if not place.path.is_relative_to(scope.worktree):
         return _outside_problem(place, shown, scope)
     relative = place.whole.relative_to(scope.worktree)
@@ -165,7 +170,7 @@ def _instructs_agents(relative: PurePosixPath, scope: Scope) -> bool:
     return any((scope.worktree / relative.parent / name).exists() for name in hit)
 
 
-def _outside_problem(place: Place, shown: str, scope: Scope) -> Deny | None:
+def _outside_problem(place: ResolvedPath, shown: str, scope: Scope) -> Deny | None:
     if is_key(place, scope):
         return deny("key-file", shown)
     if any(place.path.is_relative_to(folder) for folder in scope.temp) and not _is_ours(place.path, scope):
@@ -187,16 +192,16 @@ def _is_ours(path: Path, scope: Scope) -> bool:
     return path.relative_to(nearest).parts[0] in (mine, mine.removesuffix(".swarm"))
 
 
-def read_problem(word: Word, folders: frozenset[str] | None, scope: Scope) -> Deny | None:
+def read_problem(word: ShellWord, folders: frozenset[str] | None, scope: Scope) -> Deny | None:
     """Why this may not be read; what cannot be known may."""
     text = word.text or word.start
     if text.startswith(_SOCKETS):
         return deny("reverse-shell", word.shown)
-    found = places(Word(text, word.pattern), folders, scope) or []
+    found = places(ShellWord(text, word.pattern), folders, scope) or []
     return deny("key-file", word.shown) if any(is_key(place, scope) for place in found) else None
 
 
-def is_key(place: Place, scope: Scope) -> bool:
+def is_key(place: ResolvedPath, scope: Scope) -> bool:
     """Keys and credentials. The project's own `.env` and test certificates are none."""
     if place.path.is_relative_to(scope.worktree) or _is_long_result(place):
         return False
@@ -216,7 +221,7 @@ def is_key(place: Place, scope: Scope) -> bool:
     return any(names) and not in_system
 
 
-def _is_long_result(place: Place) -> bool:
+def _is_long_result(place: ResolvedPath) -> bool:
     """What Claude's CLI saves of a long result, for its agent to read by its full name, which nobody can guess."""
     parts = place.path.parts
     return not place.rest and parts[-5:-4] == ("projects",) and parts[-2] == "tool-results"
@@ -229,7 +234,7 @@ def _within(path: PurePosixPath, key: PurePosixPath) -> bool:
     return all(mine == its or fnmatchcase(its, mine) for mine, its in zip(path.parts, key.parts, strict=False))
 
 
-def holds_keys(place: Place, scope: Scope) -> bool:
+def holds_keys(place: ResolvedPath, scope: Scope) -> bool:
     """Whether a folder is one of those that keys lie in or below: the home, or above it."""
     return place.path in (scope.home, *scope.home.parents)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from gitswarm.safety.policy.words import Word, read_word, read_words, text_of
+from gitswarm.safety.policy.words import ShellWord, read_word, read_words, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -24,10 +24,10 @@ _MOVING = frozenset({"cd", "pushd", "popd", "chdir"})
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class SimpleCommand:
     """One program that is started, with its arguments."""
 
-    words: tuple[Word, ...]
+    words: tuple[ShellWord, ...]
 
     @property
     def name(self) -> str | None:
@@ -36,7 +36,7 @@ class Command:
         return re.split(r"@|==|(?<=\{) ", text.rpartition("/")[2])[0] or None if text else None
 
     @property
-    def arguments(self) -> tuple[Word, ...]:
+    def arguments(self) -> tuple[ShellWord, ...]:
         return self.words[1:]
 
     @property
@@ -48,9 +48,9 @@ class Command:
 class Line:
     """`redirects`: operator and target. `moves`: there is a `cd`. `is_whole`: all of it could be read."""
 
-    commands: list[Command] = field(default_factory=list)
-    redirects: list[tuple[str, Word]] = field(default_factory=list)
-    assigned: list[tuple[str, Word]] = field(default_factory=list)
+    commands: list[SimpleCommand] = field(default_factory=list)
+    redirects: list[tuple[str, ShellWord]] = field(default_factory=list)
+    assigned: list[tuple[str, ShellWord]] = field(default_factory=list)
     moves: bool = False
     is_whole: bool = True
 
@@ -74,16 +74,16 @@ def read_line(text: str, variables: Mapping[str, str]) -> Line:
 
     root = _parser().parse(text.encode(errors="replace")).root_node
     line = Line(is_whole=not root.has_error and root.descendant_count < _MOST_NODES)
-    behind: dict[int, list[Word]] = {}
+    behind: dict[int, list[ShellWord]] = {}
     waiting = [root] if root.descendant_count < _MOST_NODES else []
     while waiting:
         node = waiting.pop()
         waiting += reversed(node.children)
         if node.type in _COMMANDS:
             words = read_words((child for child in node.children if child.type not in _NO_WORDS), value)
-            line.commands.append(Command((*words, *behind.get(node.end_byte, ()))))
+            line.commands.append(SimpleCommand((*words, *behind.get(node.end_byte, ()))))
         elif node.type == "variable_assignment":
-            given = read_word(node.children[2:], value) if node.child_count > 2 else Word("")
+            given = read_word(node.children[2:], value) if node.child_count > 2 else ShellWord("")
             line.assigned.append((text_of(node.children[0]), given))
         elif node.type == "file_redirect":
             operator = next((child.type for child in node.children if set(child.type) <= set("<>&|")), "")

@@ -36,7 +36,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class StationRights:
     """What a step's station may do; `artifacts` as in `Scope`."""
 
     artifacts: frozenset[str]
@@ -45,7 +45,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RunScope:
     """What the machine and the repository say; the same for all steps of a run."""
 
     worktree: Path
@@ -54,7 +54,7 @@ class Ground:
     env: Mapping[str, str]
 
 
-def make_scope(ground: Ground, role: Role, rules: PolicyRules) -> Scope:
+def make_scope(ground: RunScope, role: StationRights, rules: PolicyRules) -> Scope:
     """
     :param ground: `git_config` holds entries by full name, of which those below `alias.` count; `env` is the agent's.
     """

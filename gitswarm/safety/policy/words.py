@@ -18,7 +18,7 @@ _BRACES = re.compile(r"\{[^}]*(,|\.\.)")
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ShellWord:
     """One argument. `text` None: what it will be is not known; `start` is what it begins with then.
 
     `pattern`: `text` holds unquoted globs.
@@ -42,7 +42,7 @@ def text_of(node: Node) -> str:
     return (node.text or b"").decode(errors="replace")
 
 
-def read_words(nodes: Iterable[Node], value: Callable[[str], str | None]) -> list[Word]:
+def read_words(nodes: Iterable[Node], value: Callable[[str], str | None]) -> list[ShellWord]:
     """The grammar makes two words of some: what nothing separates is one."""
     words: list[list[Node]] = []
     for node in nodes:
@@ -53,7 +53,7 @@ def read_words(nodes: Iterable[Node], value: Callable[[str], str | None]) -> lis
     return [read_word(each, value) for each in words]
 
 
-def read_word(nodes: Sequence[Node], value: Callable[[str], str | None]) -> Word:
+def read_word(nodes: Sequence[Node], value: Callable[[str], str | None]) -> ShellWord:
     """`value`: of a variable by its name; None: not known."""
     read = [part for node in nodes for part in _parts(node, value)]
     pairs = zip(read, [*read[1:], ("", False)], strict=True)
@@ -69,9 +69,9 @@ def read_word(nodes: Sequence[Node], value: Callable[[str], str | None]) -> Word
     start = ""
     for text, quoted in parts:
         if text is None:
-            return Word(None, start=start)
+            return ShellWord(None, start=start)
         start += text if quoted else re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
-    return Word(start, _GLOB.search(bare) is not None)
+    return ShellWord(start, _GLOB.search(bare) is not None)
 
 
 def _parts(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str | None, bool]]:

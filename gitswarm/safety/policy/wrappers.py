@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from gitswarm.safety.policy.reader import Command
+from gitswarm.safety.policy.reader import SimpleCommand
 from gitswarm.safety.policy.table import listed
-from gitswarm.safety.policy.words import Word
+from gitswarm.safety.policy.words import ShellWord
 
 SHELLS = listed("sh bash dash zsh ksh mksh ash fish")
 _PREFIXES: Mapping[str, str] = {
@@ -37,7 +37,7 @@ _TAKING_ONE = frozenset({"timeout", "gtimeout", "flock"})
 _LONG_OPTIONS = listed("--package --with --from --python --group --extra --env-file")
 
 
-def inside(command: Command) -> Iterator[Command | str]:
+def inside(command: SimpleCommand) -> Iterator[SimpleCommand | str]:
     """What `command` starts in its turn: a program, or the text of a shell script."""
     name = command.name or ""
     words = command.arguments
@@ -59,14 +59,14 @@ def inside(command: Command) -> Iterator[Command | str]:
         yield " ".join(word.known or "" for word in (words if name == "eval" else words[:1]))
 
 
-def _rest(words: Sequence[Word]) -> Iterator[Command]:
+def _rest(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
     """Behind assignments."""
     begin = next((at for at, word in enumerate(words) if "=" not in word.shown), len(words))
     if words[begin:]:
-        yield Command(tuple(words[begin:]))
+        yield SimpleCommand(tuple(words[begin:]))
 
 
-def _behind_options(words: Sequence[Word], letters: str) -> Sequence[Word]:
+def _behind_options(words: Sequence[ShellWord], letters: str) -> Sequence[ShellWord]:
     at = 0
     while at < len(words) and words[at].shown.startswith("-"):
         option = words[at].known or ""
@@ -77,18 +77,18 @@ def _behind_options(words: Sequence[Word], letters: str) -> Sequence[Word]:
     return words[at:]
 
 
-def _script(words: Sequence[Word]) -> Iterator[str]:
+def _script(words: Sequence[ShellWord]) -> Iterator[str]:
     """The text behind `-c`, also as a letter among others."""
     texts = [text for option, text in pairwise(words) if re.fullmatch(r"-\w*c\w*", option.known or "")]
     yield from (text.known for text in texts[:1] if text.known is not None)
 
 
-def _found(words: Sequence[Word]) -> Iterator[Command]:
+def _found(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
     """`find -exec`."""
     at = 0
     while at < len(words):
         begin = at + 1
         if words[at].known in ("-exec", "-execdir", "-ok", "-okdir"):
             at = next((end for end in range(begin, len(words)) if words[end].known in (";", "+")), len(words))
-            yield Command(tuple(words[begin:at]))
+            yield SimpleCommand(tuple(words[begin:at]))
         at += 1

@@ -13,7 +13,7 @@ from gitswarm.runner import session
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.judge import MARKERS
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
-from gitswarm.safety.policy.scope import Ground, Role, Scope, make_scope
+from gitswarm.safety.policy.scope import RunScope, Scope, StationRights, make_scope
 from tests.safety.policy.conftest import RUN_BASE
 from tests.tables import table
 
@@ -110,7 +110,7 @@ def test_what_is_said_to_agents_is_not_changed_by_them(command: str, wanted: str
 
 
 def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Path) -> None:
-    ground = Ground(
+    ground = RunScope(
         tmp_path,
         RUN_BASE,
         {"alias.st": "status", "user.name": "x"},
@@ -118,7 +118,7 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
     )
     rules = PolicyRules(deny=("x",))
 
-    scope = make_scope(ground, Role(frozenset({"a"}), writes_code=False, tools=("Read",)), rules)
+    scope = make_scope(ground, StationRights(frozenset({"a"}), writes_code=False, tools=("Read",)), rules)
 
     assert scope == Scope(
         worktree=tmp_path.resolve(),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gitswarm.records.policy import Allow, Deny
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.reader import Command, read_line
+from gitswarm.safety.policy.reader import SimpleCommand, read_line
 from gitswarm.safety.policy.scope import Scope
 
 DENIED = """git push|git push origin HEAD:main|git -C . push|git commit -m 'a b'|git reset --hard|rm -rf ..
@@ -101,7 +101,7 @@ def test_known_words_are_those_of_bash(line: str) -> None:
     text = f"printf '%s\\0' w {line}"
     bash = ["bash", "--norc", "-c", text]
     done = subprocess.run(bash, capture_output=True, check=False, cwd="/", env={**env, "LC_ALL": "C.UTF-8"})
-    first, *_ = [*read_line(text, env).commands, Command(())]
+    first, *_ = [*read_line(text, env).commands, SimpleCommand(())]
     read = [word.known for word in first.words[2:]]
     if done.returncode or done.stderr or not read or None in read or line.endswith("\\"):
         return

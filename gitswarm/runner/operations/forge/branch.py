@@ -9,7 +9,7 @@ from datetime import datetime
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.ledger.approval import code_tree
-from gitswarm.ledger.message import Message
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.landing.look import target_of, users_git
 from gitswarm.runner.landing.plan import HEADS, Wish, short
@@ -79,7 +79,7 @@ class _Branch:
     def make(self, title: str) -> str:
         """The same of the same run, code and title, whenever it is made."""
         run = self.session.layout.run_id
-        message = Message(title, "", {_TRAILER: run}).render()
+        message = CommitMessage(title, "", {_TRAILER: run}).render()
         when = datetime.fromisoformat(self.session.spec.created_at)
         tree = code_tree(self.session.repository, self.state)
         try:

@@ -15,7 +15,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record
 from gitswarm.records.review import Feedback, FeedbackItem
 from gitswarm.records.secrets import Scrub
-from gitswarm.runner.operations.forge.port import Check, Remark
+from gitswarm.runner.operations.forge.port import CiCheck, Remark
 from gitswarm.runner.operations.forge.texts import is_ours
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
@@ -141,7 +141,7 @@ def _shown(name: str, scrub: Scrub) -> str:
     return " ".join(_UNSEEN.sub("", scrub(name)).split())[:_MOST_NAME]
 
 
-def from_forge(remarks: Iterable[Remark], checks: Iterable[Check], run: str) -> Iterator[FeedbackItem]:
+def from_forge(remarks: Iterable[Remark], checks: Iterable[CiCheck], run: str) -> Iterator[FeedbackItem]:
     """What others said, and what the checks of the request show."""
     for remark in remarks:
         if not is_ours(remark, run):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from gitswarm.runner.operations.forge.port import Check, CheckState, ForgeError, PullRequest, Remark
+from gitswarm.runner.operations.forge.port import CheckState, CiCheck, ForgeError, PullRequest, Remark
 from gitswarm.runner.operations.forge.program import Fields, ForgeCli
 
 _PAGE = "per_page=100"
@@ -80,7 +80,7 @@ class GitHub:
         path = f"repos/{self.path}/issues/comments/{remark.number}"
         self.program.api(self.host, path, "PATCH", {"body": body})
 
-    def checks(self, commit: str) -> list[Check] | None:
+    def checks(self, commit: str) -> list[CiCheck] | None:
         where = f"repos/{self.path}/commits/{commit}"
         runs = self.program.known(self.host, f"{where}/check-runs?{_PAGE}", "check_runs")
         statuses = self.program.known(self.host, f"{where}/status?{_PAGE}", "statuses")
@@ -125,12 +125,12 @@ def _thread(fields: Fields) -> Remark:
     return replace(_remark(fields, "thread"), path=fields.text("path") or None, line=line, thread=str(first))
 
 
-def _check(fields: Fields) -> Check:
+def _check(fields: Fields) -> CiCheck:
     state: CheckState = "pending"
     if fields.text("status") == "completed":
         state = _CONCLUSIONS.get(fields.text("conclusion"), "failed")
-    return Check(fields.text("name"), state, fields.text("html_url"))
+    return CiCheck(fields.text("name"), state, fields.text("html_url"))
 
 
-def _status(fields: Fields) -> Check:
-    return Check(fields.text("context"), _STATUSES.get(fields.text("state"), "failed"), fields.text("target_url"))
+def _status(fields: Fields) -> CiCheck:
+    return CiCheck(fields.text("context"), _STATUSES.get(fields.text("state"), "failed"), fields.text("target_url"))

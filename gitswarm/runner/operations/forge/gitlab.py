@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from gitswarm.runner.operations.forge.port import Check, CheckState, ForgeError, PullRequest, Remark
+from gitswarm.runner.operations.forge.port import CheckState, CiCheck, ForgeError, PullRequest, Remark
 from gitswarm.runner.operations.forge.program import Fields, ForgeCli
 
 _PAGE = "per_page=100"
@@ -79,7 +79,7 @@ class GitLab:
     def rewrite(self, request: PullRequest, remark: Remark, body: str) -> None:
         self.program.api(self.host, f"{self._requests(request)}/notes/{remark.number}", "PUT", {"body": body})
 
-    def checks(self, commit: str) -> list[Check] | None:
+    def checks(self, commit: str) -> list[CiCheck] | None:
         path = f"{self._project}/repository/commits/{commit}/statuses?{_PAGE}"
         found = self.program.known(self.host, path)
         return [_check(fields) for fields in found] if found is not None else None
@@ -108,8 +108,8 @@ def _remark(note: Fields, discussion: str, url: str) -> Remark:
     return Remark(f"{kind}-{number}", number, author, note.text("body"), kind, path, line, discussion, url)
 
 
-def _check(fields: Fields) -> Check:
+def _check(fields: Fields) -> CiCheck:
     state = _STATES.get(fields.text("status"), "pending")
     if state == "failed" and fields.flag("allow_failure"):
         state = "tolerated"
-    return Check(fields.text("name"), state, fields.text("target_url"))
+    return CiCheck(fields.text("name"), state, fields.text("target_url"))

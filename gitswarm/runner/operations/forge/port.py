@@ -52,7 +52,7 @@ CheckState = Literal["passed", "failed", "pending", "skipped", "tolerated"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CiCheck:
     """One check of a commit."""
 
     name: str
@@ -93,5 +93,5 @@ class Forge(Protocol):
     def rewrite(self, request: PullRequest, remark: Remark, body: str) -> None:
         """Gives a comment of our own another text."""
 
-    def checks(self, commit: str) -> list[Check] | None:
+    def checks(self, commit: str) -> list[CiCheck] | None:
         """The newest result of each check; None: the forge does not know the commit."""

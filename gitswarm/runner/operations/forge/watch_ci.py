@@ -15,7 +15,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.runner.operations.deploying import MERGE_RESULT
 from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
-from gitswarm.runner.operations.forge.port import Check, Forge, ForgeError
+from gitswarm.runner.operations.forge.port import CiCheck, Forge, ForgeError
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.safety.redact.redactor import Redactor
 
@@ -35,7 +35,7 @@ CiState = Literal["passed", "failed", "pending", "none"]
 class _Seen:
     """`reason`: why no more is known. `concerns`: what is not as it should be."""
 
-    checks: Sequence[Check] = ()
+    checks: Sequence[CiCheck] = ()
     reason: str = ""
     concerns: tuple[str, ...] = ()
 
@@ -137,7 +137,7 @@ class WatchCi:
         return reported(self.step, request, handoff, report)
 
 
-def _told(check: Check, redactor: Redactor) -> dict[str, JsonValue]:
+def _told(check: CiCheck, redactor: Redactor) -> dict[str, JsonValue]:
     return {
         "name": redactor.scrub(check.name)[:_MOST_TEXT],
         "state": check.state,

@@ -242,7 +242,7 @@ def _detach(repository: Repository, asked: Asked) -> None:
     log = execute_in_background(repository, layout, asked.until)
     out(f"{layout.run_id} runs in the background")
     out(f"log        {log}")
-    out(f"next       git swarm transcript --follow --run {layout.run_id}")
+    out(f"next       git swarm watch {layout.run_id}")
     out(f"stop       git swarm stop {layout.run_id}")
 
 

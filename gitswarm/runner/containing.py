@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 from gitswarm.containment import REFUSED, Containment
 from gitswarm.errors import UsageError
@@ -80,7 +82,7 @@ def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[st
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")
         mounts.append(covered(home / ".gitconfig", own / "gitconfig"))
     wall = _grouped(session, wall.showing(*mounts), name)
-    return wall if provider is None else _cut_off(session, wall, name, provider)
+    return wall if provider is None else _cut_off(session, wall, provider, own / "network", kept=True)
 
 
 def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Containment:
@@ -88,15 +90,22 @@ def contained_alone(session: Session, name: str, provider: Sequence[str]) -> Con
     wall = session.sandbox.wall
     if wall is None:
         return session.sandbox.containment
-    return _cut_off(session, _grouped(session, wall.showing(*_shared(session)), name), name, provider)
+    wall = _grouped(session, wall.showing(*_shared(session)), name)
+    return _cut_off(session, wall, provider, scratch_folder(session) / f"{name}.net")
 
 
 def _grouped(session: Session, wall: Bubblewrap | Seatbelt, name: str) -> Bubblewrap | Seatbelt:
     return wall.grouped(f"{session.layout.run_id}.{name}") if isinstance(wall, Bubblewrap) else wall
 
 
-def _cut_off(session: Session, wall: Bubblewrap | Seatbelt, name: str, provider: Sequence[str]) -> Containment:
-    """The same without the network, but for those hosts and the policy's, where that is wanted and possible."""
+def _cut_off(
+    session: Session, wall: Bubblewrap | Seatbelt, provider: Sequence[str], folder: Path, *, kept: bool = False
+) -> Containment:
+    """The same without the network, but for those hosts and the policy's, where that is wanted and possible.
+
+    :param folder: for the gateway.
+    :param kept: it goes with what is around it.
+    """
     policy = session.spec.settings.policy
     if not (session.sandbox.isolates and isinstance(wall, Bubblewrap)):
         return wall
@@ -104,7 +113,7 @@ def _cut_off(session: Session, wall: Bubblewrap | Seatbelt, name: str, provider:
     env = dict(session.around.env)
     for access in session.around.access.values():
         env |= access.env
-    return wall.through(Gateway(scratch_folder(session) / f"{name}.net", rules, Upstream.of(env)))
+    return wall.through(Gateway(folder, rules, Upstream.of(env), kept=kept))
 
 
 def mention_refused(session: Session, containment: Containment) -> None:
@@ -115,8 +124,15 @@ def mention_refused(session: Session, containment: Containment) -> None:
 
 
 def let_go(session: Session, name: str) -> None:
-    """Removes the copies that `contained` made; nobody has read them."""
-    shutil.rmtree(_copies(session, name), ignore_errors=True)
+    """Removes the copies that `contained` made; nobody has read them. Some file systems take long for a folder: the
+    next step does not wait for it, the end of the run does."""
+    own = _copies(session, name)
+    gone = own.with_name(f"{own.name}.{len(session.removing)}")
+    with suppress(FileNotFoundError):
+        own.rename(gone)
+        thread = Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True})
+        session.removing.append(thread)
+        thread.start()
 
 
 def contained_environment(session: Session) -> dict[str, str]:

@@ -65,6 +65,9 @@ def carry_on(
     except RunInterruptedError:
         # Ended below: as long as an exception is handled, its traceback holds on to locks that it came out of.
         pass
+    finally:
+        for thread in session.removing:
+            thread.join()
     return _end_now(session, place, reached, decision)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Thread
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.evidence.suite_run import Missing, SuiteRun
@@ -82,7 +83,8 @@ class FrozenSpecs:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One process's hold on one run. `reports`: what the project's tests said on other trees than the run's."""
+    """One process's hold on one run. `reports`: what the project's tests said on other trees than the run's.
+    `removing`: folders that go meanwhile."""
 
     repository: Repository
     layout: RunLayout
@@ -97,6 +99,7 @@ class Session:
     redactor: Redactor
     sandbox: Sandbox = field(default_factory=Sandbox)
     reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
+    removing: list[Thread] = field(default_factory=list, compare=False)
 
     def engine_choice(self, flow: str, step: Step) -> EngineChoice:
         """Step over flow over the run's default; steps of commands and of git-swarm itself have their own engines."""

@@ -12,7 +12,7 @@ from gitswarm.ledger.landed import TRAILER
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
-from gitswarm.runner.containing import contained
+from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.landing.look import users_git, users_hooks
 from gitswarm.runner.landing.message import landed_message, landed_text
 from gitswarm.runner.landing.plan import Way, short
@@ -108,7 +108,10 @@ def _test(session: Session, place: Shadow, request: StepRequest, emit: Emit) -> 
         command=order,
         containment=walls,
     )
-    return CommandEngine(None, session.around.clock).run(asked, emit)
+    try:
+        return CommandEngine(None, session.around.clock).run(asked, emit)
+    finally:
+        let_go(session, "landing")
 
 
 def _failing(session: Session, tested: StepResult) -> Refused:

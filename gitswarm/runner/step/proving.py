@@ -31,7 +31,7 @@ from gitswarm.records.case_results import CaseResults
 from gitswarm.records.evidence import ExtraRun
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
-from gitswarm.runner.containing import contained
+from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.examined import StepOutcome
@@ -305,6 +305,7 @@ def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit
         )
         began = time.time()
         told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
+        let_go(session, "landing")
         if told.status is Result.FAILED:
             return "no time" if told.duration_ms >= order.timeout_s * 1000 else "not possible"
         in_tree = {} if told.report_files else _left_in(place.path, began)

@@ -45,12 +45,13 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """`folder`: of its own, for the socket; it is there while the gateway is open. `rules`: hosts that are reached.
-    `is_open`: its block lasts."""
+    """`folder`: of its own, for the socket; it goes when the gateway is closed, if it is not `kept`. `rules`: hosts
+    that are reached. `is_open`: its block lasts."""
 
     folder: Path
     rules: tuple[str, ...] = ()
     upstream: Upstream = Upstream()
+    kept: bool = False
     is_open: threading.Event = field(default_factory=threading.Event, compare=False)
     _refused: list[str] = field(default_factory=list, compare=False)
 
@@ -105,7 +106,8 @@ class Gateway:
                 os.close(done)
                 thread.join()
                 os.close(over)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if not self.kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _attend(self, listener: socket.socket, over: int) -> None:
         if _ready(over, listener.fileno(), None):

@@ -16,7 +16,7 @@ from pathlib import Path
 _PREFIX = "git-swarm"
 _MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
 _EMPTY_S = 2.0
-_POLL_S = 0.01
+_POLL_S = 0.0005
 _JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'
 """What cannot join is started all the same: processes are counted too."""
 
@@ -94,9 +94,10 @@ def _remove_left(parent: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Its processes have ended, or are about to."""
-    deadline = time.monotonic() + _EMPTY_S
+    deadline, pause = time.monotonic() + _EMPTY_S, _POLL_S
     while folder.exists() and time.monotonic() < deadline:
         try:
             folder.rmdir()
         except OSError:
-            time.sleep(_POLL_S)
+            time.sleep(pause)
+            pause *= 2

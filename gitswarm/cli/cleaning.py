@@ -19,6 +19,7 @@ from gitswarm.cli.run_words import about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.landed import landings
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.records.budget import seconds
@@ -165,8 +166,16 @@ def _matching(repository: Repository, *, landed: bool, failed: bool, before: flo
     if landed or failed:
         words = [word for word, asked in (("landed", landed), ("failed", failed)) if asked]
         every = [each for each in every if state_word(each) in words]
+        every = [each for each in every if each.landed is None or _is_still_there(repository, each)]
     old = [each for each in every if before is None or repository.objects.when(each.tip) < before]
     return [_Discarded(each.run_id, each) for each in old]
+
+
+def _is_still_there(repository: Repository, run: RunOverview) -> bool:
+    """Whether what landed is on its target, and was not reverted."""
+    tip = repository.refs.read(f"refs/heads/{run.landed.target}") if run.landed is not None else None
+    found = landings(repository, tip, run.run_id, run.base) if tip is not None else []
+    return bool(found) and found[0].reverted_by is None
 
 
 def _seconds(text: str, option: str) -> float:

@@ -18,8 +18,8 @@ from gitswarm.safety.guard import is_guard
 from gitswarm.settings import CONFIG_FILE, load_config
 
 CONFIG_TEXT = """\
-# How git-swarm works here, for everybody: commit this file. All keys: docs/schemas/config.json of git-swarm.
-# Yours alone: git config swarm.KEY VALUE
+# How git-swarm works here, for everybody: commit this file. All keys: git swarm config
+# git swarm config --team KEY VALUE writes it; git swarm config KEY VALUE is for you alone.
 
 # commands: {test: "make test"}         # null: detected
 # worktree: {copy: [.env], setup: "npm ci"}

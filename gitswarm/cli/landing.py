@@ -11,7 +11,6 @@ from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
 from gitswarm.cli.editing import edited
 from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
 from gitswarm.cli.here import repository_here
-from gitswarm.cli.lines import next_lines
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
@@ -227,7 +226,7 @@ def _tell_landing(run: str, done: Delivered, pushed: str | Refused | None) -> No
     if isinstance(pushed, str):
         out(f"pushed     {short(done.landed.target)} to {pushed}")
     if done.reverted_by is None:
-        out_lines(next_lines("tidy       ", f"git swarm discard {run}   (or --landed: all that have landed)"))
+        out(f"tidy       git swarm discard {run}")
 
 
 def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:

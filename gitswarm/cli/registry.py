@@ -241,6 +241,7 @@ ROOT = Group(
             "List what is configured, print a key, or set one, for yourself or the team.",
             "--team --global --unset --json",
             words="key",
+            is_long=True,
         ),
         "init": Command(
             "init:init",

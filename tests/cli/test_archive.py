@@ -24,7 +24,7 @@ from tests.projects import ask, new_project
 FLOW = "id: one\nsteps: [{id: s1, station: code-implementer}, {id: s2, station: code-implementer}]\n"
 SCRIPT = 'steps: {s1: {write: {a.txt: "x\\n"}}, s2: {write: {b.txt: "y\\n"}}}\ndefault: {status: VERIFIED}\n'
 ASKS = "steps: {s1: {status: BLOCKED, blockers: [which?]}}\n"
-SEED, SAMPLED = 11, 6
+SEED, SAMPLED = 11, 3
 
 READ = (
     "log RUN --json",

@@ -100,6 +100,17 @@ def test_what_has_landed_and_nothing_else(runs: Runs) -> None:
     assert discarded(runs, "--landed") == [runs.landed]
 
 
+def test_what_was_reverted_or_is_not_on_its_target_any_more_is_kept(runs: Runs) -> None:
+    project = runs.project
+    tip = project.git("rev-parse", "main")
+    project.git("revert", "--no-edit", "HEAD")
+    assert discarded(runs, "--landed", "--dry-run") == []
+    project.git("reset", "-q", "--hard", f"{tip}~1")
+    assert discarded(runs, "--landed", "--dry-run") == []
+    project.git("reset", "-q", "--hard", tip)
+    assert discarded(runs, "--landed", "--dry-run") == [runs.landed]
+
+
 def test_what_failed_and_is_old_enough(runs: Runs) -> None:
     assert discarded(runs, "--failed", "--older-than", "1h") == []
     assert discarded(runs, "--failed", "--landed", "--older-than", "0s", "--dry-run") == [runs.failed, runs.landed]
@@ -169,10 +180,7 @@ def test_a_line_that_does_not_say_which_runs(runs: Runs, line: list[str]) -> Non
 
 
 def test_land_says_how_to_tidy_up(template: Runs, said: dict[str, Any]) -> None:
-    assert said["landed"].splitlines()[-2:] == [
-        f"tidy       git swarm discard {template.landed}",
-        "           (or --landed: all that have landed)",
-    ]
+    assert said["landed"].splitlines()[-1] == f"tidy       git swarm discard {template.landed}"
 
 
 def test_approve_and_land_as_json(template: Runs, said: dict[str, Any]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
@@ -22,16 +23,19 @@ from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.landed import landings
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
+from gitswarm.ledger.state import RunState
 from gitswarm.records.budget import seconds
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.held import hold_run
+from gitswarm.runner.session import Session
 from gitswarm.runner.undo.archiving import archive_run, find_archived, restore_archived, sweep_archived
-from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, restore_run
+from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, refuse_work, restore_run
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _DAY_S = 86_400
+_Deed = Callable[[Session, RunState], None]
 _OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.UNPROVEN, RunStatus.FAILED, RunStatus.STOPPED})
 """A run in another state waits for somebody, or is executed."""
 
@@ -70,9 +74,10 @@ def discard(
     else:
         before = time.time() - _seconds(older, "discard --older-than") if older is not None else None
         found = _matching(repository, landed=landed, failed=failed, before=before)
-    done = [
-        each if dry_run else _discard_one(repository, each, force=force, evidence=keep_evidence) for each in found
-    ]
+    deed: _Deed = partial(discard_worktree if keep_evidence else discard_run, force=force)
+    if dry_run:
+        deed = _nothing if force else refuse_work
+    done = [_done(repository, each, deed) for each in found]
     if as_json:
         out_json({"dry_run": dry_run, "keep_evidence": keep_evidence, "runs": [each.to_json() for each in done]})
     else:
@@ -110,21 +115,17 @@ def gc(
 def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:
     """Runs that have ended, and to which nothing was committed since; how many."""
     before = time.time() - age_s
-    folded = 0
-    for run in _matching(repository, landed=False, failed=False, before=before):
-        layout = RunLayout(run.run_id)
-        try:
-            if not dry_run:
-                with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-                    archive_run(held.session, held.state)
-        except SwarmError as error:
-            complain(error.message, error.hint)
-        else:
-            folded += 1
-            out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", run.title))
+    found = _matching(repository, landed=False, failed=False, before=before)
+    done = [_done(repository, run, refuse_work if dry_run else archive_run) for run in found]
+    folded = [run for run in done if not run.kept_because]
+    for run in folded:
+        out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", run.title))
+    for run in done:
+        if run.kept_because:
+            complain(run.kept_because, run.hint)
     if folded and not dry_run:
         out("next       git swarm list --all")
-    return folded
+    return len(folded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +191,19 @@ def _seconds(text: str, option: str) -> float:
     )
 
 
-def _discard_one(repository: Repository, run: _Discarded, *, force: bool, evidence: bool) -> _Discarded:
+def _done(repository: Repository, run: _Discarded, deed: _Deed) -> _Discarded:
+    """What became of it."""
     layout = RunLayout(run.run_id)
     try:
         with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-            (discard_worktree if evidence else discard_run)(held.session, held.state, force=force)
+            deed(held.session, held.state)
     except SwarmError as error:
         return replace(run, kept_because=error.message, hint=error.hint)
     return run
+
+
+def _nothing(_session: Session, _state: RunState) -> None:
+    """A dry run that takes whatever is there."""
 
 
 def _tell(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> None:

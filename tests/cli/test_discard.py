@@ -124,6 +124,8 @@ def test_age_alone_takes_what_has_ended_not_what_waits(runs: Runs) -> None:
 def test_work_that_is_not_committed_stays_and_is_named(runs: Runs) -> None:
     path = runs.project.worktree(runs.failed) / "mine.txt"
     path.write_text("mine", encoding="utf-8")
+    assert discarded(runs, "--failed", "--dry-run") == []
+    assert discarded(runs, "--failed", "--dry-run", "--force") == [runs.failed]
     answer = ask(runs.project, "discard", runs.failed, runs.landed)
     assert (answer.code, runs.there()) == (1, sorted([runs.failed, runs.open, runs.paused]))
     assert "holds work that is not committed" in " ".join(answer.stderr.split())

@@ -145,16 +145,27 @@ def _bring_worktree_back(repository: Repository, layout: RunLayout) -> None:
         bring_back(repository, layout.branch, record.away, Locks(repository.common_dir))
 
 
-def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool) -> None:
-    left = look(session, state, shadow)
-    if not left.is_dirty and not left.journals:
-        return
-    if not force:
+def refuse_work(session: Session, state: RunState) -> None:
+    """
+    :raises SwarmError: the worktree holds work that is in no commit.
+    """
+    shadow = find_shadow(session.repository, session.layout.branch)
+    left = look(session, state, shadow) if shadow is not None else None
+    if shadow is not None and left is not None and (left.is_dirty or left.journals):
         run = session.layout.run_id
         raise SwarmError(
             f"{shadow.path} holds work that is not committed",
             hint=f"git swarm resume {run}, or: git swarm discard {run} --force",
         )
+
+
+def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool) -> None:
+    if not force:
+        refuse_work(session, state)
+        return
+    left = look(session, state, shadow)
+    if not left.is_dirty and not left.journals:
+        return
     reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
     if left.journals:
         reason = interrupted(left.journals)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, out, out_json, out_lines, plural
-from gitswarm.cli.executing import quiet_surroundings
+from gitswarm.cli.executing import apply_durability, quiet_surroundings
 from gitswarm.cli.here import config_here, now, repository_here
 from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
@@ -98,7 +98,9 @@ def gc(
 ) -> None:
     """Archive runs that ended long ago, empty the trash, and sweep what killed processes left."""
     repository = repository_here()
-    kept_days = config_here().retention.days if archive is None else None
+    config = config_here()
+    apply_durability(repository, config)
+    kept_days = config.retention.days if archive is None else None
     age_s = _seconds(archive, "gc --archive") if archive is not None else (kept_days or 0) * _DAY_S
     folded = 0
     if archive is not None or kept_days is not None:

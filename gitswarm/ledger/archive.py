@@ -99,7 +99,7 @@ def bring_commits_back(repository: RepositoryReader, layout: RunLayout) -> None:
     """
     :raises GarbledError: the archive was made by somebody else.
     """
-    stored = _commits(archived_file(repository, layout, COMMITS))
+    stored = printed_commits(archived_file(repository, layout, COMMITS))
     asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
     told = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
     for commit_id in (line.partition(" ")[0] for line in told if line.endswith(" missing")):
@@ -108,7 +108,7 @@ def bring_commits_back(repository: RepositoryReader, layout: RunLayout) -> None:
             raise GarbledError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")
 
 
-def _commits(printed: bytes) -> dict[str, bytes]:
+def printed_commits(printed: bytes) -> dict[str, bytes]:
     """Id → content, of what `git cat-file --batch` printed."""
     found: dict[str, bytes] = {}
     at = 0

@@ -11,7 +11,7 @@ from gitswarm.errors import RefMovedError, SwarmError
 from gitswarm.git.commits import NewCommit
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.archive import ARCHIVE_REF, COMMITS, OVERVIEW, REFS, TREES, archive_folder
+from gitswarm.ledger.archive import ARCHIVE_REF, COMMITS, OVERVIEW, REFS, TREES, archive_folder, printed_commits
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.base import Clock
@@ -77,12 +77,16 @@ class ArchiveStore:
                 hint=f"git for-each-ref refs/swarm/{layout.run_id}",
             )
         asked = "".join(f"{commit_id}\n" for commit_id in parents).encode()
-        trees = git.output("log", "--no-walk", "--stdin", "--format=040000 tree %T%x09%H", stdin=asked)
-        tree = git.output("mktree", stdin=trees) if parents else b""
+        printed = git.output("cat-file", "--batch", stdin=asked) if parents else b""
+        # Each begins with `tree ` and its id.
+        trees = "".join(
+            f"040000 tree {said[5:45].decode()}\t{own}\n" for own, said in printed_commits(printed).items()
+        )
+        tree = git.output("mktree", stdin=trees.encode())
         files = {
             OVERVIEW: json.dumps(overview.to_plain(), ensure_ascii=False, indent=1).encode() + b"\n",
             REFS: "".join(f"{commit_id} {name}\n" for name, commit_id in sorted(refs.items())).encode(),
-            COMMITS: git.output("cat-file", "--batch", stdin=asked) if parents else b"",
+            COMMITS: printed,
         }
         every = {*tips, *(parent for each in parents.values() for parent in each)}
         return _Packed(files, tree.decode().strip(), frozenset(every - parents.keys()))

@@ -56,7 +56,7 @@ def lines_of(
     """
     path = from_the_top(repository, file)
     if run is not None:
-        return origins(repository, _tip(repository, find_run(repository, run)), path, line)
+        return origins(repository, find_run(repository, run).branch, path, line)
     try:
         return origins(repository, repository.resolve("HEAD"), path, line)
     except NotFoundError:
@@ -67,12 +67,7 @@ def lines_of(
     others = f", and {len(runs) - 1} older ones have it" if len(runs) > 1 else ""
     err(f"{where} is not in HEAD; this is how {runs[0].run_id} has it{others}")
     advise(f"git swarm {command} {where} --run {runs[0].run_id}")
-    return origins(repository, _tip(repository, runs[0]), path, line)
-
-
-def _tip(repository: RepositoryReader, layout: RunLayout) -> str:
-    """An archived run has no branch, but a commit all the same."""
-    return repository.refs.read(layout.branch) or repository.resolve("HEAD")
+    return origins(repository, runs[0].branch, path, line)
 
 
 def from_the_top(repository: RepositoryReader, file: str) -> str:

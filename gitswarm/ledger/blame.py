@@ -48,10 +48,12 @@ class _Blamed:
 def origins(repository: RepositoryReader, revision: str, path: str, line: int | None = None) -> list[Origin]:
     """Of one line of a file, or of all.
 
+    :param revision: a ref is that of `repository`: an archived run has one there, and none that git knows.
     :param path: from the top of the repository.
     :raises NotFoundError: there is no such file or line.
     """
-    blamed = _blamed(repository, revision, path, line)
+    tip = repository.refs.read(revision) if revision.startswith("refs/") else None
+    blamed = _blamed(repository, tip or revision, path, line)
     found: dict[tuple[str, str], Mapping[int, Origin]] = {}
     told = []
     for each in blamed:

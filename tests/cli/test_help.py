@@ -70,6 +70,7 @@ def test_examples_are_lines_that_the_commands_take() -> None:
             start = next(at for at in range(len(words)) if words[at : at + 2] == ["git", "swarm"]) + 2
             typed = words[start:]
             assert typed[: len(name.split())] == name.split(), line
+            typed = typed[: typed.index("--")] if "--" in typed else typed
             given = {word.partition("=")[0] for word in typed if word.startswith("-") and len(word) > 1}
             assert given <= options, line
 

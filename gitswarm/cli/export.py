@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,21 +63,18 @@ def export(
 def _write(opened: Opened, folder: Path) -> tuple[int, list[str]]:
     """The number of files, and what is none."""
     events = events_so_far(opened)
-    files: dict[str, bytes] = {
-        "meta.json": json.dumps(_meta(opened, events), indent=2, ensure_ascii=False).encode() + b"\n",
-        "events.jsonl": b"".join(event.to_line() for event in events),
-    }
-    skipped = []
-    for path, content in _stored(opened):
+    meta = json.dumps(_meta(opened, events), indent=2, ensure_ascii=False).encode() + b"\n"
+    own = [("meta.json", meta), ("events.jsonl", b"".join(event.to_line() for event in events))]
+    count, skipped = 0, []
+    for path, content in chain(own, _stored(opened)):
         if content is None:
             skipped.append(path)
-        else:
-            files[path] = content
-    for path, content in files.items():
+            continue
         place = folder / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
-    return len(files), skipped
+        count += 1
+    return count, skipped
 
 
 def _meta(opened: Opened, events: list[LoggedEvent]) -> dict[str, JsonValue]:

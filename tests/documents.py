@@ -8,8 +8,8 @@ A comment in front of a block of code says what becomes of it:
     <!-- skip: WHY -->          is not executed
     <!-- replace: A => B -->    is executed with B in place of A
 
-Of ```` ```console ```` the lines behind `$ ` are commands, the others their output, which is compared; a line `…`
-stands for any lines. Every line of ```` ```sh ```` is a command whose output is not shown.
+Of ```` ```console ```` the lines behind `$ ` are commands, the others their output, which is compared where there is
+some; a line `…` stands for any lines. Every line of ```` ```sh ```` is a command whose output is not shown.
 """
 
 from __future__ import annotations

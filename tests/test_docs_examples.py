@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import Project, environment
 from tests.documented import DocumentedShell, has_each_line, has_lines, perform, write_outputs
 from tests.documents import CodeBlock
+from tests.safety.sandbox.conftest import FETCHED, needs_bwrap
 from tests.tables import table
 from tests.test_docs import PAGES
 from tests.test_real_projects import SDIST_FOLDER
@@ -57,12 +58,12 @@ def perform_all(shell: DocumentedShell, blocks: Iterable[CodeBlock]) -> None:
     assert [shown for _block, _line, shown, _printed in perform(shell, blocks) if shown] == []
 
 
-def a_home(folder: Path) -> tuple[Path, dict[str, str]]:
+def a_home(folder: Path, sandbox: str) -> tuple[Path, dict[str, str]]:
     """Of a user with a name, an address and nothing else; GitHub is on this machine."""
     home = folder / "ada"
     env = environment(home)
     text = "[user]\n\tname = Ada Lovelace\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n"
-    text += '[swarm "policy"]\n\tsandbox = off\n'
+    text += f'[swarm "policy"]\n\tsandbox = {sandbox}\n'
     text += f'[url "file://{folder}/upstream"]\n\tinsteadOf = {UPSTREAM}\n[advice]\n\tdetachedHead = false\n'
     (home / ".gitconfig").write_text(text, encoding="utf-8")
     plain = {"PATH", "HOME", "LC_ALL", "TZ", "PYTHONPATH"}
@@ -86,15 +87,17 @@ def begin(folder: Path, place: str, *, is_terminal: bool) -> DocumentedShell:
     """A shell where a session begins.
 
     :param place: `empty`; in the `project` calc of the how-to pages; beside the `upstream` of pyparsing; in a `clone`
-        of it, with what the tutorial puts there before its run starts.
+        of it, with what the tutorial puts there before its run starts; `confined`: in calc, in the sandbox.
     """
-    home, env = a_home(folder)
+    home, env = a_home(folder, "require" if place == "confined" else "off")
+    if place == "confined":
+        env["PATH"] = f"{FETCHED}{os.pathsep}{env['PATH']}"
     shell = DocumentedShell(home, env, is_terminal)
     if place in ("upstream", "clone"):
         make_upstream(folder, env)
     if place == "clone":
         perform_all(shell, takewhile(lambda block: not starts(block), blocks_of(TUTORIAL)))
-    elif place == "project":
+    elif place in ("project", "confined"):
         perform_all(shell, takewhile(lambda block: not in_a_run(block), blocks_of(EXAMPLE)))
     elif place not in ("upstream", "clone"):
         assert place == "empty", place
@@ -134,8 +137,12 @@ def test_the_quick_sessions_do_what_the_page_shows(short: Path, session: Session
         assert has_each_line(shown, printed), f"{session[0]}:{block.line}:\n{printed}"
 
 
+def marks_of(session: Session) -> list[pytest.MarkDecorator]:
+    return [needs_bwrap] if blocks_of(session)[0].place == "confined" else []
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("session", SESSIONS, ids=str)
+@pytest.mark.parametrize("session", [pytest.param(each, marks=marks_of(each), id=str(each)) for each in SESSIONS])
 def test_every_session_does_on_a_terminal_what_the_page_shows(short: Path, session: Session) -> None:
     blocks = blocks_of(session)
     found = list(perform(begin(short, blocks[0].place, is_terminal=True), blocks))

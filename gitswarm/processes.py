@@ -26,6 +26,7 @@ _POLL_S = 0.05  # how late we may notice that the main process ended while other
 _CHUNK_BYTES = 1 << 16
 _PIPE_BYTES = 1 << 20  # the most that a pipe holds without privileges (Linux: fs.pipe-max-size)
 _NOTE_BYTES = 48  # the note below with a 20-digit number
+_LEAVING_GROUP_S = 0.2  # the longest that a child needs from its start into a session of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +99,22 @@ def run_shell(
         return CommandOutcome(ending, exit_code, kept.text(), round((time.monotonic() - started) * 1000), error)
 
     with limits.containment.served():
-        try:
-            argv = limits.containment.wrap(["sh", "-c", command])
-            child = _start(argv, cwd, env, limits.containment.depth)
-        except OSError as error:
-            return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
-        except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
-            return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
-        if child.run(started + limits.timeout_s, take):
-            return outcome(Ending.EXITED, child.process.returncode, None)
-    return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:g} s")
+        for _attempt in range(2):
+            began = time.monotonic()
+            try:
+                argv = limits.containment.wrap(["sh", "-c", command])
+                child = _start(argv, cwd, env, limits.containment.depth)
+            except OSError as error:
+                return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
+            except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
+                return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
+            if not child.run(started + limits.timeout_s, take):
+                return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:g} s")
+            exit_code = child.process.returncode
+            # A Ctrl-C that meets the child before it has left our process group ends it before it has begun.
+            if exit_code != -signal.SIGINT or kept.total or time.monotonic() - began > _LEAVING_GROUP_S:
+                break
+    return outcome(Ending.EXITED, exit_code, None)
 
 
 @dataclass(slots=True)

@@ -71,6 +71,14 @@ def test_any_end_of_its_own_is_an_exit(tmp_path: Path, command: str, exit_code: 
     assert timeless(run(command, tmp_path)) == exited(exit_code, "")
 
 
+def test_an_interrupt_that_meets_a_child_before_it_has_begun_is_none_of_its_own(tmp_path: Path) -> None:
+    """Between its start and its own session a child hears the terminal's Ctrl-C."""
+    first = "test -e begun || { touch begun; kill -INT $$; }"
+    assert run(f"{first}; echo done", tmp_path).output == "done\n"
+    assert run("echo said; kill -INT $$", tmp_path).exit_code == -signal.SIGINT
+    assert run("sleep 0.3; kill -INT $$", tmp_path).exit_code == -signal.SIGINT
+
+
 def test_the_duration_is_that_of_the_command(tmp_path: Path) -> None:
     assert 200 <= run("sleep 0.2", tmp_path).duration_ms < 5_000
 

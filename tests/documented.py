@@ -36,7 +36,7 @@ _VARYING = (
 _CLAUDE = re.compile(r"(?m)^  claude +/.*\n  for real .*\n  always .*$")
 """Depends on the machine."""
 
-_BEGUN = re.compile(r"(?m)^([0-9a-f]{6}) on shadow/run-")
+_BEGUN = re.compile(r"(?m) on shadow/(run-\d{8}-\d{6}-([0-9a-f]{6}))$")
 _PLAIN = re.compile(r"git swarm [^|&;<>$`(){}\\#\n]*")
 _STATE = """
 cd "$(cat {state}.cwd)" && set -a && . {state}.env
@@ -162,7 +162,10 @@ def perform(shell: DocumentedShell, blocks: Iterable[CodeBlock]) -> Iterator[tup
                 for there, here in runs.items():
                     command = command.replace(there, here)  # noqa: PLW2901
                 code, printed = shell.run(replaced(command, block))
-                runs |= zip(_BEGUN.findall("\n".join(shown)), _BEGUN.findall(printed), strict=False)
+                begun = zip(_BEGUN.findall("\n".join(shown)), _BEGUN.findall(printed), strict=False)
+                runs |= {there: here for pair in begun for there, here in zip(*pair, strict=True)}
+                for there, here in runs.items():
+                    printed = printed.replace(here, there)
                 wanted = int(block.notes.get("exit", 0)) if number == len(commands) else 0
                 assert code == wanted, f"line {block.line}: {command}: exit code {code}\n{printed}"
                 if shown:

@@ -140,6 +140,11 @@ def test_every_file_of_an_example_has_a_visible_name() -> None:
     assert unnamed == []
 
 
+def test_no_example_shows_the_machine_on_which_it_was_made() -> None:
+    shown = [(page.name, line) for page in PAGES for block in page.blocks() for line in block.lines]
+    assert [(name, line) for name, line in shown if re.search(r"site-packages|/(root|tmp|dev/shm)/", line)] == []
+
+
 def test_docs_use_the_words_of_the_field() -> None:
     """Resume, undo, next, kept: docs/glossary.md."""
     found = [

@@ -128,7 +128,7 @@ def let_go(session: Session, name: str) -> None:
     next step does not wait for it, the end of the run does."""
     own = _copies(session, name)
     gone = own.with_name(f"{own.name}.{len(session.removing)}")
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # there were none
         own.rename(gone)
         thread = Thread(target=shutil.rmtree, args=(gone,), kwargs={"ignore_errors": True})
         session.removing.append(thread)

@@ -225,7 +225,7 @@ def _tell_landing(run: str, done: Delivered, pushed: str | Refused | None) -> No
         out(f"next       git show {done.landed.commit[:12]}")
     if isinstance(pushed, str):
         out(f"pushed     {short(done.landed.target)} to {pushed}")
-    if done.reverted_by is None:
+    if done.is_new:
         out(f"tidy       git swarm discard {run}")
 
 

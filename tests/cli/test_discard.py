@@ -51,8 +51,8 @@ def template(tmp_path_factory: pytest.TempPathFactory, said: dict[str, Any]) -> 
     said["approve"] = project.json("approve", landed)
     said["again"] = project.json("approve", landed)
     said["dry"] = project.json("land", landed, "--dry-run")
-    said["land"] = project.json("land", landed)
     said["landed"] = project.swarm("land", landed).stdout
+    said["land"] = project.json("land", landed)
     failed = project.start(FAILS, "--allow-stub", flow="one", code=4)
     unlanded = project.start(WORKS.format(name="b.txt"), "--allow-stub", flow="one")
     said["rollback dry"] = project.json("rollback", "s1", "--run", unlanded, "--dry-run")
@@ -200,7 +200,7 @@ def test_approve_and_land_as_json(template: Runs, said: dict[str, Any]) -> None:
         first["about"],
     )
     landed = said["land"]
-    assert (landed["is_new"], landed["target"], landed["pushed_to"]) == (True, "main", None)
+    assert (landed["is_new"], landed["target"], landed["pushed_to"]) == (False, "main", None)
     assert template.project.git("log", "-1", "--format=%(trailers:key=Swarm-Run,valueonly)", landed["commit"]).strip()
     assert (said["reject"]["word"], said["reject"]["next"]) == ("rejected", None)
 

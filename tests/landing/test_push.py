@@ -35,7 +35,7 @@ def test_the_target_is_pushed_and_nothing_else(project: Project) -> None:
     run, path = pushing(project)
     run.approve()
     said = run.land()
-    assert said.stdout.splitlines()[-1] == "pushed     main to origin main"
+    assert said.stdout.splitlines()[-2] == "pushed     main to origin main"
     assert at_remote(project, path) == {"refs/heads/main": run.head()}
     tidy(run)
 

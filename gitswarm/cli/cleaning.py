@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _DAY_S = 86_400
-_Deed = Callable[[Session, RunState], None]
+_Action = Callable[[Session, RunState], None]
 _OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.UNPROVEN, RunStatus.FAILED, RunStatus.STOPPED})
 """A run in another state waits for somebody, or is executed."""
 
@@ -74,10 +74,10 @@ def discard(
     else:
         before = time.time() - _seconds(older, "discard --older-than") if older is not None else None
         found = _matching(repository, landed=landed, failed=failed, before=before)
-    deed: _Deed = partial(discard_worktree if keep_evidence else discard_run, force=force)
+    action: _Action = partial(discard_worktree if keep_evidence else discard_run, force=force)
     if dry_run:
-        deed = _nothing if force else refuse_work
-    done = [_done(repository, each, deed) for each in found]
+        action = _nothing if force else refuse_work
+    done = [_done(repository, each, action) for each in found]
     if as_json:
         out_json({"dry_run": dry_run, "keep_evidence": keep_evidence, "runs": [each.to_json() for each in done]})
     else:
@@ -193,12 +193,12 @@ def _seconds(text: str, option: str) -> float:
     )
 
 
-def _done(repository: Repository, run: _Discarded, deed: _Deed) -> _Discarded:
+def _done(repository: Repository, run: _Discarded, action: _Action) -> _Discarded:
     """What became of it."""
     layout = RunLayout(run.run_id)
     try:
         with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
-            deed(held.session, held.state)
+            action(held.session, held.state)
     except SwarmError as error:
         return replace(run, kept_because=error.message, hint=error.hint)
     return run

@@ -59,13 +59,13 @@ def config(
         return
     refuse_agent(os.environ, "config", repository.common_dir)
     if team:
-        told = _write_team(repository, path, value)
+        lines = _write_team(repository, path, value)
     else:
-        told = _write_personal(repository, path, value, ["--global"] if everywhere else [])
+        lines = _write_personal(repository, path, value, ["--global"] if everywhere else [])
     if as_json:
         out_json(_now(path).to_json())
     else:
-        out_lines(told)
+        out_lines(lines)
 
 
 def _sources(repository: Repository) -> tuple[str | None, dict[str, str], dict[str, str]]:
@@ -99,7 +99,7 @@ def _shown(found: Setting) -> str:
 
 
 def _write_personal(repository: Repository, path: tuple[str, ...], value: str | None, where: list[str]) -> list[str]:
-    """What is to be told."""
+    """The lines to print."""
     personal = repository.config(_PREFIX)
     change = (
         unset_personal(path, personal)
@@ -111,10 +111,10 @@ def _write_personal(repository: Repository, path: tuple[str, ...], value: str | 
     if change.name:
         repository.git.output("config", *where, "--replace-all", change.name, change.value)
     now = _now(path)
-    told = [f"{now.key}: {_shown(now)} ({now.origin})"]
+    lines = [f"{now.key}: {_shown(now)} ({now.origin})"]
     if value is not None and "git config" not in now.origin:
-        told.append(f"note: {_OVER_YOURS.get(now.origin, 'it is the same as before')}")
-    return told if value is None else [*told, *next_lines("undo       ", f"git swarm config --unset {now.key}")]
+        lines.append(f"note: {_OVER_YOURS.get(now.origin, 'it is the same as before')}")
+    return lines if value is None else [*lines, *next_lines("undo       ", f"git swarm config --unset {now.key}")]
 
 
 def _now(path: tuple[str, ...]) -> Setting:
@@ -130,14 +130,14 @@ def _forget(repository: Repository, name: str, where: list[str]) -> None:
     :raises SwarmError: another file than the one that is to be changed sets it.
     """
     if repository.git.run("config", *where, "--unset-all", name).returncode != 0:
-        told = repository.git.run("config", "--show-origin", "--get", name).stdout.decode(errors="replace")
-        place = told.partition("\t")[0].removeprefix("file:")
+        found = repository.git.run("config", "--show-origin", "--get", name).stdout.decode(errors="replace")
+        place = found.partition("\t")[0].removeprefix("file:")
         other = "" if where else "--global "
         raise SwarmError(f"{name} is set in {place or 'another file'}", hint=f"git config {other}--unset {name}")
 
 
 def _write_team(repository: Repository, path: tuple[str, ...], value: str | None) -> list[str]:
-    """What is to be told.
+    """The lines to print.
 
     :raises SwarmError: we stand in a run's worktree, or in no working tree.
     """

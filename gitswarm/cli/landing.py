@@ -246,7 +246,7 @@ def _push(session: Session, done: Delivered) -> str | Refused | None:
 def _refuse(refused: Refused, *, as_json: bool = False) -> NoReturn:
     if as_json:
         paths: list[JsonValue] = list(refused.paths)
-        out_json({"refused": refused.reason, "paths": paths, "said": refused.said, "hint": refused.hint})
+        out_json({"refused": refused.reason, "paths": paths, "output": refused.said, "hint": refused.hint})
         raise SystemExit(REFUSED)
     complain(refused.reason)
     out_lines(f"  {path}" for path in refused.paths[:_PATHS_SHOWN])

@@ -101,8 +101,8 @@ def bring_commits_back(repository: RepositoryReader, layout: RunLayout) -> None:
     """
     stored = printed_commits(archived_file(repository, layout, COMMITS))
     asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
-    told = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
-    for commit_id in (line.partition(" ")[0] for line in told if line.endswith(" missing")):
+    listed = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
+    for commit_id in (line.partition(" ")[0] for line in listed if line.endswith(" missing")):
         written = repository.git.output("hash-object", "-t", "commit", "-w", "--stdin", stdin=stored[commit_id])
         if written.decode().strip() != commit_id:
             raise GarbledError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")

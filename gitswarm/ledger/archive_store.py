@@ -80,7 +80,7 @@ class ArchiveStore:
         printed = git.output("cat-file", "--batch", stdin=asked) if parents else b""
         # Each begins with `tree ` and its id.
         trees = "".join(
-            f"040000 tree {said[5:45].decode()}\t{own}\n" for own, said in printed_commits(printed).items()
+            f"040000 tree {content[5:45].decode()}\t{own}\n" for own, content in printed_commits(printed).items()
         )
         tree = git.output("mktree", stdin=trees.encode())
         files = {

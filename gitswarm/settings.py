@@ -188,7 +188,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
         try:
             _refuse_written_keys(source, validate(source, Config))
         except SpecError as error:
-            hint = error.hint or f"mend {CONFIG_FILE} and commit it: the base commit's counts"
+            hint = error.hint or f"fix {CONFIG_FILE} and commit it: the base commit's counts"
             raise SpecError(error.problems, hint=hint) from error
         merged = source.data
         if "context" in merged:
@@ -218,7 +218,7 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
     """
     mode_said = "stub" if scripted else said.mode
     if scripted and said.mode not in (None, "stub"):
-        raise UsageError(f"--script plays in mode stub, not '{said.mode}'", hint="leave out --mode or --script")
+        raise UsageError(f"--script needs mode stub, not '{said.mode}'", hint="leave out --mode or --script")
 
     def choice(name: str) -> EngineChoice:
         engine = _ENGINES.get(name, name)

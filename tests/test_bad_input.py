@@ -146,7 +146,7 @@ def test_flows_validate_finds_what_start_would_refuse_in_all_flows_at_once(proje
         for number, param in enumerate(BAD_FLOWS)
     ]
     stderr = refused(project, "flows", "validate")
-    expected = said("\n".join(problems), "mend the lines above, then: git swarm flows validate")
+    expected = said("\n".join(problems), "fix the lines above, then: git swarm flows validate")
     assert sorted(stderr.splitlines()) == sorted(expected.splitlines())
 
 
@@ -277,7 +277,7 @@ def test_options_that_cannot_be_met_are_usage(
 
 def test_a_script_with_another_mode_is_usage(project: Project) -> None:
     stderr = refused(project, "start", "build", "--script", project.script("{}"), "--mode", "cli", code=2)
-    assert stderr == said("--script plays in mode stub, not 'cli'", "leave out --mode or --script")
+    assert stderr == said("--script needs mode stub, not 'cli'", "leave out --mode or --script")
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def validate(
         checks.append(library.policy)
     problems = problems_of(checks)
     if problems:
-        raise SpecError(problems, hint="mend the lines above, then: git swarm flows validate")
+        raise SpecError(problems, hint="fix the lines above, then: git swarm flows validate")
     out(f"{len(chosen)} flow{'' if len(chosen) == 1 else 's'} fine: {', '.join(chosen)}")
 
 

@@ -91,9 +91,10 @@ def log_entry(opened: Opened, record: StepRecord, took: Timing) -> dict[str, Jso
     return {
         "n": record.number,
         **plain_step(record),
-        "result": record.result.value,
         "started_at": took.started_at,
         "duration_ms": took.duration_ms,
+        "tokens": record.tokens,
+        "cost_usd": record.cost_usd,
         "routing": None if last is None else _routing(last.plain),
     }
 
@@ -109,10 +110,9 @@ def plain_step(record: StepRecord) -> dict[str, JsonValue]:
         "engine": record.engine,
         "mode": record.mode,
         "model": record.model,
+        "result": record.result.value,
         "status": record.status.value,
         "summary": record.summary,
-        "tokens": record.tokens,
-        "cost_usd": record.cost_usd,
     }
 
 

@@ -171,6 +171,8 @@ def _plain(origin: Origin, reasons: dict[str, Reason]) -> dict[str, JsonValue]:
         step = {
             "n": reason.number,
             **plain_step(reason.record),
+            "tokens": reason.record.tokens,
+            "cost_usd": reason.record.cost_usd,
             "answers": {"step": answered.step, "found": list(answered.found)} if answered is not None else None,
             "tests": {"step": reason.tested[0], "summary": reason.tested[1]} if reason.tested is not None else None,
         }

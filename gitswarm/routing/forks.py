@@ -96,7 +96,7 @@ def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tup
         return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): a person has to decide"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
-    regardless = _with_join(advance(situation, fork.join, "go on regardless"), outcome)
+    regardless = _with_join(advance(situation, fork.join, "continue regardless"), outcome)
     handed_over = escalate("hand the run to a person", situation.stack).model_copy(update={"resume_at": way})
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 

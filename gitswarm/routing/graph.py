@@ -60,7 +60,7 @@ def _blocked(situation: Situation) -> Transitions:
         waiting,
         escalate("hand the run to a person", situation.stack),
         *repeated,
-        onward(situation, "go on regardless"),
+        onward(situation, "continue regardless"),
     )
     return Transitions(waiting, transitions, waiting.reason, is_open=True, dropped=dropped)
 

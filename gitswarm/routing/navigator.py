@@ -147,7 +147,7 @@ def _judge_nodes(
     way: Continuation = continuation_of(transitions.default, situation)
     names = ", ".join(node.id for node in nodes)
     waiting = pause(
-        f"the navigator proposes {names}: `resume --approve` has that executed, `resume` goes on without it",
+        f"the navigator proposes {names}: `resume --approve` has that executed, `resume` continues without it",
         transitions.default.stack,
         f"routing/proposals/{proposal.id}.json",
         resume_at=way,

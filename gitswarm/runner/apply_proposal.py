@@ -42,7 +42,7 @@ def apply_proposal(repository: Repository, env: Mapping[str, str], offer: Offer,
     """
     :param env: the user's whole environment.
     :param branch: None: a new one, `wisdom/<id>`.
-    :raises SwarmError: an edit does not fit, the branch cannot take it, or git or a hook said no; nothing has moved.
+    :raises SwarmError: an edit does not fit, the branch cannot take it, or git or a hook refused; nothing has moved.
     """
     name = branch or f"wisdom/{offer.id}"
     full = _usable_branch(repository, name, offer)

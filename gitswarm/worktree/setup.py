@@ -81,5 +81,5 @@ def run_setup(command: str, worktree: Path, env: Mapping[str, str], limits: Comm
     tail = "\n".join(outcome.output.rstrip().splitlines()[-15:])
     raise SetupFailedError(
         f"worktree.setup failed ({why}): {command}\n{tail}".rstrip(),
-        hint=f"mend the command or what it needs, then: git swarm resume   (worktree: {worktree})",
+        hint=f"fix the command or what it needs, then: git swarm resume   (worktree: {worktree})",
     )

@@ -238,7 +238,7 @@ def test_it_says_that_the_run_is_stopped_and_its_tests_were_not_executed(project
     run = make_run(with_flow(project, flow, "commands: {test: 'true'}\n"), None, "--until", "make")
     said = run.approve("--accept", "tests_not_run@mini/tests=tried by hand").stdout.splitlines()
     assert said[:5] == [
-        "state      the run is stopped: it has not come to the end of its way",
+        "state      the run is stopped: it has not reached its end",
         "accepted   tests_not_run@mini/tests: the run is stopped, and no test of mini has seen its code",
         f"{run.id} approved",
         f"changes    2 files, +2 -1 since {run.head()[:12]}",
@@ -251,7 +251,7 @@ def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: P
     make = {"write": WRITES | {"src/key.py": f"KEY = '{token}'\n"}, "summary": "made it"}
     run = make_run(with_flow(project), {"make": make}, code=5)
     said = run.approve().stdout.splitlines()
-    assert said[0] == "state      the run is paused: it has not come to the end of its way"
+    assert said[0] == "state      the run is paused: it has not reached its end"
     assert said[1].startswith("blocked    mini/make: ")
     assert said[2:4] == ["left out   src/key.py: a secret (github-token)", f"{run.id} approved"]
 

@@ -58,7 +58,7 @@ def test_a_hook_that_refuses_is_heard(project: Project, name: str) -> None:
     assert answer.stderr.splitlines() == [
         "git-swarm: your commit hooks refused the commit",
         "  no tabs, please",
-        f"hint: git swarm land {run.id}   (when what they say is mended)",
+        f"hint: git swarm land {run.id}   (once that is fixed)",
     ]
     assert run.world() == before
     assert run.steps()[-1] == ("land@1", "BLOCKED")

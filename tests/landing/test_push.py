@@ -67,9 +67,9 @@ def test_a_protected_branch_refuses_and_the_landing_stays(project: Project) -> N
     answer = run.land(code=1)
     landed = run.head()
     lines = answer.stderr.splitlines()
-    assert lines[0] == "git-swarm: main is not pushed: origin or a hook said no"
+    assert lines[0] == "git-swarm: main is not pushed: origin or a hook refused"
     assert any("GH006: protected branch update failed" in line for line in lines)
-    assert lines[-1] == f"hint: git swarm land {run.id}   (pushes again, when that is mended)"
+    assert lines[-1] == f"hint: git swarm land {run.id}   (pushes again, once that is fixed)"
     assert (at_remote(project, path), run.landings()) == (before, [landed])
     assert run.status()["landed"] == {"commit": landed, "target": "main"}
     rule.unlink()

@@ -304,7 +304,7 @@ def test_a_run_that_was_played_stays_here_unless_it_may_land(world: World) -> No
     before = world.refs()
     script = world.project.script(json.dumps({"steps": dict(WRITES)}))
     assert ask(world.project, "start", "review", "-m", "shout", "--script", script).code == 0
-    assert world.artifact("review/pr.json")["reason"] == "it was played, and not started with --allow-stub"
+    assert world.artifact("review/pr.json")["reason"] == "it was a rehearsal, not started with --allow-stub"
     assert world.artifact("review/pr_feedback.json")["reason"] == "nothing was published"
     assert (world.state["changes"], world.refs()) == ([], before)
 

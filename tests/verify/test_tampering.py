@@ -400,7 +400,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "another run's file": (
         put("../run-20200101-000000-000000/spec.json", b"{}"),
         [
-            "small/write@1 paths .swarm/runs/OTHER/spec.json: lies in another run's folder",
+            "small/write@1 paths .swarm/runs/OTHER/spec.json: is in another run's folder",
         ],
     ),
     "a declared file, later": (

@@ -202,7 +202,7 @@ def test_a_failing_setup_is_exit_code_1_with_the_end_of_its_output(project: Proj
         "git-swarm: installing",
         "git-swarm: no network",
     ]
-    assert lines[-1].startswith("hint: mend the command or what it needs, then: git swarm resume")
+    assert lines[-1].startswith("hint: fix the command or what it needs, then: git swarm resume")
 
 
 def test_a_run_whose_setup_failed_goes_on_when_it_is_mended(project: Project) -> None:

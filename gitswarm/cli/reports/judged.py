@@ -29,7 +29,7 @@ def _of_the_run(found: RunOverview) -> Iterator[Unproven]:
     if found.rehearsal:
         yield Unproven("rehearsal", found.flow, "a stub or a script did this work, no model: it never lands")
     if found.state not in (RunStatus.SUCCEEDED, RunStatus.UNPROVEN):
-        why = found.question or found.last_error or "it has not come to the end of its way"
+        why = found.question or found.last_error or "it has not reached its end"
         yield Unproven("state", found.state.value, why)
 
 

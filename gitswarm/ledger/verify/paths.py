@@ -33,7 +33,7 @@ def check_paths(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Finding]
             continue
         path = shown(change.path)
         if not change.path.startswith(f"{link.layout.base}/"):
-            yield link.finding("paths", "lies in another run's folder", path)
+            yield link.finding("paths", "is in another run's folder", path)
         elif change.after is None:
             if link.execution is None or not _is_expired(link.execution, change.path):
                 yield link.finding("paths", "was removed", path)

@@ -20,6 +20,6 @@ def push_target(session: Session, target: str) -> str | Refused:
         return Refused(f"{name} is not pushed: it has no upstream", f"git push --set-upstream REMOTE {name}")
     done = users.run("push", remote, f"{target}:{upstream}")
     if done.returncode != 0:
-        hint = f"git swarm land {session.layout.run_id}   (pushes again, when that is mended)"
-        return Refused(f"{name} is not pushed: {remote} or a hook said no", hint, said=spoken(done))
+        hint = f"git swarm land {session.layout.run_id}   (pushes again, once that is fixed)"
+        return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, said=spoken(done))
     return f"{remote} {short(upstream)}"

@@ -153,7 +153,7 @@ def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Sp
     done = users.run(*elsewhere, *words, stdin=shape.message.encode())
     run = session.layout.run_id
     if done.returncode != 0:
-        hint = f"git swarm land {run}   (when what they say is mended)"
+        hint = f"git swarm land {run}   (once that is fixed)"
         return Spoiled(Refused("your commit hooks refused the commit", hint, said=_tail(spoken(done))))
     commit = place.git.output("rev-parse", "HEAD").decode().strip()
     changed = _what_hooks_changed(session, shape, commit)

@@ -63,7 +63,7 @@ def subject_of(session: Session, state: RunState) -> Subject:
 
 def _never(session: Session, state: RunState) -> str:
     if was_played(session, state) and not session.spec.allow_stub:
-        return "it was played, and not started with --allow-stub"
+        return "it was a rehearsal, not started with --allow-stub"
     return ""
 
 

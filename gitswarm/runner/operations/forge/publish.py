@@ -66,7 +66,7 @@ class Publish:
         if session.spec.settings.review.forge == "none":
             return NO_FORGE
         if was_played(session, state) and not session.spec.allow_stub:
-            return "it was played, and not started with --allow-stub"
+            return "it was a rehearsal, not started with --allow-stub"
         return "" if has_change(session, state) else "there is no difference to the base"
 
     def _not_published(self, request: StepRequest, handoff: Handoff, reason: str, secrets: int = 0) -> StepResult:

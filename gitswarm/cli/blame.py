@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, err, harmless, out_json, out_verbatim
 from gitswarm.cli.lines import padded
-from gitswarm.cli.opened import JsonFlag, RunOption, reader_here, step_name
+from gitswarm.cli.opened import JsonFlag, RunOption, plain_step, reader_here, step_name
 from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.terminal import is_screen, terminal_width
 from gitswarm.errors import NotFoundError
@@ -113,24 +113,11 @@ def _cells(origin: Origin, author: str, *, with_flow: bool) -> dict[str, str]:
 
 
 def _plain(origin: Origin) -> dict[str, JsonValue]:
-    step = origin.step
-    fields: dict[str, JsonValue] | None = None
-    if step is not None:
-        fields = {
-            "commit": step.commit,
-            "flow": step.flow,
-            "step": step.step,
-            "iteration": step.execution.iteration,
-            "agent": step.execution.agent,
-            "engine": step.engine,
-            "mode": step.mode,
-            "model": step.model,
-        }
     return {
         "line": origin.line,
         "text": origin.text,
         "commit": origin.commit,
         "run_id": origin.run,
         "landing": origin.landing,
-        "step": fields,
+        "step": plain_step(origin.step) if origin.step is not None else None,
     }

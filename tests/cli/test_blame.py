@@ -72,6 +72,9 @@ def test_json(written: Written) -> None:
         "engine": "claude-step",
         "mode": "stub",
         "model": "claude-stub",
+        "result": "succeeded",
+        "status": "VERIFIED",
+        "summary": "ok",
     }
 
 

@@ -41,7 +41,7 @@ def blame(
     repository = reader_here()
     found = lines_of(repository, file, None, run, command="blame")
     if as_json:
-        out_json([_plain(origin) for origin in found])
+        out_json([plain_origin(origin) for origin in found])
     else:
         show_lines(repository, found)
 
@@ -112,7 +112,7 @@ def _cells(origin: Origin, author: str, *, with_flow: bool) -> dict[str, str]:
     return {_RUN: with_short_ids(origin.run or ""), _STEP: name, _STATION: step.execution.agent, _MODEL: model}
 
 
-def _plain(origin: Origin) -> dict[str, JsonValue]:
+def plain_origin(origin: Origin) -> dict[str, JsonValue]:
     return {
         "line": origin.line,
         "text": origin.text,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument
-from gitswarm.cli.blame import from_the_top, lines_of, show_lines
+from gitswarm.cli.blame import from_the_top, lines_of, plain_origin, show_lines
 from gitswarm.cli.console import money, out, out_json, out_lines
 from gitswarm.cli.lines import field
 from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
@@ -176,11 +176,4 @@ def _plain(origin: Origin, reasons: dict[str, Reason]) -> dict[str, JsonValue]:
             "answers": {"step": answered.step, "found": list(answered.found)} if answered is not None else None,
             "tests": {"step": reason.tested[0], "summary": reason.tested[1]} if reason.tested is not None else None,
         }
-    return {
-        "line": origin.line,
-        "text": origin.text,
-        "commit": origin.commit,
-        "run_id": origin.run,
-        "landing": origin.landing,
-        "step": step,
-    }
+    return {**plain_origin(origin), "step": step}

@@ -396,7 +396,7 @@ def test_a_repository_without_a_commit(project: Project) -> None:
 
 def test_a_sha256_repository(project: Project) -> None:
     made = other(project, "--object-format=sha256")
-    made.commit({"a": "1"})
+    made.git("commit", "-q", "--allow-empty", "-m", "first")
     assert refused(made, "start", "build") == said(
         "this repository stores sha256 objects, which libgit2 cannot read",
         "use a SHA-1 repository: git clone it into one made by git init --object-format=sha1",

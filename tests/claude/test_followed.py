@@ -48,7 +48,7 @@ def test_a_session_is_followed_while_it_goes_on(
     project.commit({**MAKER, ".swarm/flows/one.yaml": FLOW})
     with running(project, "start", "one", "-m", "look", "--mode", mode) as run:
         read_until(run, "worktree", "stderr")
-        with following(project) as follower:
+        with following(project, "--full") as follower:
             seen = read_until(follower, "around", times=3)
             model.go_on.release()
             seen += read_until(follower, " in ")

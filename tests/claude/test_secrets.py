@@ -41,7 +41,7 @@ steps:
 
 WRAPPER = """\
 #!/bin/sh
-if [ -e "$HOME/die" ] && [ "$1" != --version ]; then env >&2; exit 1; fi
+if [ -e "$HOME/die" ] && [ "$1" != --version ]; then env | grep ANTHROPIC >&2; exit 1; fi
 exec '{real}' "$@"
 """
 

@@ -71,15 +71,16 @@ def test_a_reading_command_asks_where_it_is_and_for_objects(counted: Counted, co
     assert counted.calls(command) == ["rev-parse", "cat-file"]
 
 
-def test_what_a_start_asks_git_for(counted: Counted) -> None:
+def test_what_a_start_asks_git_for(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitswarm.git.discovery._NEW_ENOUGH", set())
     script = counted.project.script(SCRIPT)
     one = counted.calls("start", "one", "--script", script)
     two = counted.calls("start", "two", "--script", script)
     assert one == [
-        *("rev-parse", "--version", "config", "status", "worktree", "read-tree", "config"),
+        *("rev-parse", "--version", "config", "status", "worktree", "read-tree"),
         *("add", "read-tree", "read-tree"),
     ]
-    assert two == [*one[:-3], "add", "read-tree", *one[-3:]]
+    assert two == ["rev-parse", *one[2:-3], "add", "read-tree", *one[-3:]]
 
 
 @pytest.mark.parametrize("command", ["log", "status", "list", "show"])

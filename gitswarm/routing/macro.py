@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gitswarm.records.merge_decision import GateVerdict
+from gitswarm.records.outcome import Status
 from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
 from gitswarm.routing.options import end, pause
 from gitswarm.routing.situation import Situation
@@ -53,7 +54,11 @@ def after_flow(flow: Flow, situation: Situation) -> Candidate:
     if not following:
         return end("the flow is complete", priority=80)
     verdict = situation.progress.verdict if flow.id == GATE else None
-    return _enter(situation, following[0], f"the gate says {verdict}" if verdict else f"{flow.id} is complete")
+    if verdict is None:
+        return _enter(situation, following[0], f"{flow.id} is complete")
+    is_approved = situation.status is Status.VERIFIED
+    reason = f"the gate says {verdict}" if is_approved else f"the verdict is {verdict}, but the gate does not approve"
+    return _enter(situation, following[0], reason)
 
 
 def _after_gate(situation: Situation) -> Candidate | None:
@@ -92,7 +97,7 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
             said = verdict or "nothing that can be read"
             return pause(f"not deployed: the gate says {said}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:
-            return pause(f"the gate says {verdict}: deploy needs your word", (), resume_at=way)
+            return pause(f"the gate says {verdict}: deploy needs your approval", (), resume_at=way)
     return Candidate(
         candidate_id=way.candidate_id,
         action=Action.ADVANCE,

@@ -37,9 +37,10 @@ def executed(project: Project, *lines: str, code: int = 0) -> str:
 
 
 def contents(project: Project) -> dict[str, str]:
-    """Everything of the user's checkout and repository, reflogs left out, without times."""
+    """Everything of the user's checkout and repository without reflogs, samples of hooks and times."""
     entries = fingerprint(project.root).entries.items()
-    return {name: re.sub(r" of \d+", "", about) for name, about in entries if not name.startswith(".git/logs")}
+    named = ((name, about) for name, about in entries if not name.startswith(".git/logs"))
+    return {name: re.sub(r" of \d+", "", about) for name, about in named if not name.endswith(".sample")}
 
 
 def warnings(project: Project) -> dict[str, list[str]]:
@@ -76,6 +77,9 @@ def test_a_filter_that_a_step_configures_never_runs(row: Project, tmp_path: Path
         f"rm {COMMON}/hooks/big; echo smaller > {COMMON}/hooks/big",
         f"rm {COMMON}/config; mkdir {COMMON}/config; touch {COMMON}/config/in-the-way",
         f"rm {COMMON}/config; mkfifo {COMMON}/config",
+        f'rm -r {COMMON}/hooks; ln -s "$HOME/outside" {COMMON}/hooks',
+        f'rm -r {COMMON}/info; ln -s "$HOME/outside" {COMMON}/info',
+        f'mkdir {COMMON}/hooks/deep; ln -s "$HOME/outside" {COMMON}/hooks/deep/link',
         f"echo 'exit 1' >> {COMMON}/hooks/commit-msg",
         "git config remote.origin.pushurl /tmp/elsewhere",
         "git update-ref refs/heads/main HEAD~2",
@@ -91,9 +95,13 @@ def test_the_repository_is_what_it_was_and_the_code_is_whole(row: Project, line:
     (hook.parent / "big").write_bytes(b"#!/bin/sh\n" + b"# a hook with a program in it\n" * 50_000)
     row.git("branch", "topic", "HEAD~1")
     row.git("remote", "add", "origin", "/nowhere")
+    outside = Path(row.env["HOME"], "outside/deep/thesis.txt")
+    outside.parent.mkdir(parents=True)
+    outside.write_text("all of it")
     before = contents(row)
     run = executed(row, "echo 'x = 1' > hidden.py", line)
     assert contents(row) == before
+    assert [path.name for path in outside.parents[1].rglob("*")] == ["deep", "thesis.txt"]
     assert row.git("show", f"shadow/{run}:hidden.py") == "x = 1"
     assert list(warnings(row)) == ["repository_changed@row/one"]
 

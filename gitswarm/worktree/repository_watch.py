@@ -54,12 +54,18 @@ class RepositoryWatch:
     is_own: Callable[[bytes], bool]
     agents: str
     _files: dict[Path, _Content | None] = field(default_factory=dict)
+    _folders: tuple[Path, ...] = ()
     _refs: dict[str, str] = field(default_factory=dict)
     _seen: tuple[object, ...] = ()
 
     def leave(self) -> None:
         """From here on every change is the step's, or a person's who works beside it."""
         self._files = {path: _content(path) for path in self._paths()}
+        roots = {self.common_dir, self.shadow.git_dir}
+        folders = {path.parent for path in self._files if path.is_relative_to(self.common_dir)}
+        self._folders = tuple(
+            folder for folder in {*folders, self.common_dir / "hooks"} - roots if _is_folder(folder)
+        )
         print_now = self._ref_print()
         if print_now != self._seen:
             self._refs, self._seen = self._read_refs(), print_now
@@ -71,7 +77,7 @@ class RepositoryWatch:
         :raises SwarmError: the user's own configuration has filters that it did not have.
         """
         self._refuse_outside()
-        found = [*self._put_files_back(kept), *self._put_refs_back()]
+        found = [*self._put_folders_back(kept), *self._put_files_back(kept), *self._put_refs_back()]
         if found:
             self.leave()
         return found
@@ -79,10 +85,24 @@ class RepositoryWatch:
     def _paths(self) -> Iterator[Path]:
         for folder in dict.fromkeys((self.common_dir, self.shadow.git_dir)):
             yield from (folder / name for name in _FILES)
-        for top, folders, names in os.walk(self.common_dir / "hooks"):
-            yield from (Path(top, name) for name in sorted(names) if not name.endswith(".sample"))
-            yield from (path for name in folders if (path := Path(top, name)).is_symlink())
+        hooks = self.common_dir / "hooks"
+        if hooks.is_symlink():  # what it leads to is not of this repository
+            yield hooks
+        else:
+            for top, folders, names in os.walk(hooks):
+                yield from (Path(top, name) for name in sorted(names) if not name.endswith(".sample"))
+                yield from (path for name in folders if (path := Path(top, name)).is_symlink())
         yield from self.outside
+
+    def _put_folders_back(self, kept: Path) -> Iterator[str]:
+        """What a step put in place of a folder is moved aside, before anything is read or written below it."""
+        for folder in sorted(self._folders):
+            if _is_folder(folder):
+                continue
+            if folder.is_symlink() or folder.exists():
+                _keep(folder, None, kept / f"{folder.name}.{time.time_ns()}")
+            folder.mkdir(parents=True)
+            yield f".git/{folder.relative_to(self.common_dir).as_posix()}"
 
     def _put_files_back(self, kept: Path) -> Iterator[str]:
         changed = []
@@ -201,6 +221,13 @@ def _stat(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _content(path: Path) -> _Content | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
     after = _steps_by_commit(repository, state, good, bad)
     with _thrown_away(repository, bad) as (folder, git):
         verdicts: dict[str | None, Verdict] = {}
+        identity = _identity(folder)
 
         def judged(commit_id: str) -> Verdict:
             """Commits between two steps hold the code of the first."""
@@ -52,6 +54,9 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
             key = step.commit if step is not None else None
             if key not in verdicts:
                 verdicts[key] = test(folder, step)
+                if _identity(folder) != identity:
+                    what = f"{folder}: the command put something else in place of its folder"
+                    raise SwarmError(what, hint=f"git swarm log {state.layout.run_id}")
                 _clean(git)
             return verdicts[key]
 
@@ -104,6 +109,15 @@ def _thrown_away(repository: RepositoryReader, commit_id: str) -> Iterator[tuple
     finally:
         repository.git.run("worktree", "remove", "--force", "--force", "--", str(folder))
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _identity(folder: Path) -> tuple[int, int, int] | None:
+    """Git would clean what a link leads to."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode)
 
 
 def _clean(git: Git) -> None:

@@ -36,13 +36,18 @@ def export(
     as_json: JsonFlag = False,
 ) -> None:
     """Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow."""
-    target = Path(folder)
+    target = Path(os.path.abspath(folder))  # noqa: PTH100 - a link at its end is refused, not followed
     if target.is_file() or target.is_symlink() or (target.is_dir() and any(target.iterdir())):
         raise UsageError(
             f"{folder} is there already, and not an empty folder", hint=f"git swarm export {run} NEW_DIR"
         )
     opened = open_run(run)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if opened.repository.common_dir in (target, *target.parent.resolve().parents, target.parent.resolve()):
+        raise UsageError(f"{folder} is in the repository's own folder", hint=f"git swarm export {run} NEW_DIR")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}", hint=f"git swarm export {run} NEW_DIR") from error
     partial = target.parent / f".{target.name or 'export'}.{os.getpid()}"
     try:
         count, skipped = _write(opened, partial)

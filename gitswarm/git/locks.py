@@ -216,6 +216,15 @@ def _is_abandoned(lock: Path) -> bool:
     return old and not content
 
 
+def names_dead_process(lock: Path) -> bool:
+    """Whether git-swarm took this lock of `gc.pid`, and was killed."""
+    try:
+        content = lock.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return bool(content) and _holder_named(content) is None
+
+
 def _gc_holder(path: Path) -> int | None:
     """Pid of the live process (on this host) that holds gc; a foreign host's counts as live: -1."""
     try:

@@ -12,6 +12,8 @@ from gitswarm.errors import GarbledError
 
 _ID = re.compile(r"[0-9a-f]{40}")
 _DEEPEST = 5  # as git follows symbolic refs
+ARCHIVE_REF = "refs/swarm/archive"
+"""Without it git does not know any more what archived runs were made of."""
 
 
 class RefReader(Protocol):
@@ -75,4 +77,7 @@ def is_id(text: str) -> bool:
 def damaged_ref(name: str, common_dir: Path, why: str) -> GarbledError:
     # git itself does not delete such a ref.
     path = shlex.quote(str(common_dir / name))
+    if name == ARCHIVE_REF:
+        hint = f"git fsck --lost-found   (then, with its newest 'git-swarm archive': git update-ref {name} COMMIT)"
+        return GarbledError(f"{name} is damaged: {why}; what is archived is found by no other ref", hint=hint)
     return GarbledError(f"{name} is damaged: {why}", hint=f"rm {path}   (then: git swarm list)")

@@ -12,12 +12,12 @@ from typing import Any
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.git.ref_files import RefReader
+from gitswarm.git.ref_files import ARCHIVE_REF, RefReader
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.run_id import RUN_ID
 
-ARCHIVE_REF = "refs/swarm/archive"
+TITLE = "git-swarm archive"
 REFS, COMMITS, TREES, OVERVIEW = "refs", "commits", "trees", "overview.json"
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from gitswarm.errors import RefMovedError, SwarmError
 from gitswarm.git.commits import NewCommit
 from gitswarm.git.locks import Locks
+from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.archive import ARCHIVE_REF, COMMITS, OVERVIEW, REFS, TREES, archive_folder, printed_commits
+from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, archive_folder, printed_commits
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.base import Clock
@@ -67,6 +68,12 @@ class ArchiveStore:
     def _packed(self, layout: RunLayout, overview: RunOverview, refs: Mapping[str, str]) -> _Packed:
         git = self.repository.git
         tips = sorted(set(refs.values()))
+        asked = "".join(f"{tip}\n" for tip in tips).encode()
+        kinds = git.output("cat-file", "--batch-check=%(objecttype)", stdin=asked).decode().split("\n")
+        for tip, kind in zip(tips, kinds, strict=False):
+            if kind != "commit":
+                name = next(name for name, value in refs.items() if value == tip)
+                raise SwarmError(f"{name} is no commit but a {kind}", hint=f"git update-ref -d {name}")
         known = [refs[name] for name in (layout.base_ref, layout.upstream_ref) if name in refs]
         others = (f"--exclude={BRANCH_PREFIX}*", "--branches", "--remotes", "--tags")
         listed = git.output("rev-list", "--parents", f"--max-count={_MOST_COMMITS}", *tips, "--not", *known, *others)
@@ -111,13 +118,18 @@ class ArchiveStore:
         objects = self.repository.objects
         tip = self.repository.refs.read(ARCHIVE_REF)
         before = objects.commit(tip) if tip is not None else None
+        if tip is not None and before is not None and not before.message.startswith(TITLE):
+            raise SwarmError(
+                f"{ARCHIVE_REF} is at {tip[:12]}, which git-swarm did not make",
+                hint=f"git branch kept {tip[:12]} && git update-ref -d {ARCHIVE_REF} {tip[:12]}",
+            )
         tree = change(before.tree if before is not None else None)
         if before is not None and tree == before.tree:
             return
         count = len(objects.names(tree, RUNS_FOLDER))
         parents = self._independent({*beside, *(before.parents if before is not None else ())})
         author, committer = agent_identity(KERNEL), self.repository.committer()
-        message = f"git-swarm archive, runs: {count}\n"
+        message = f"{TITLE}, runs: {count}\n"
         commit = objects.write_commit(NewCommit(tree, parents, message, author, committer, self.clock()))
         self.repository.refs.swap(ARCHIVE_REF, tip, commit if count else None, why="archive")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gitswarm.errors import RefMovedError
+from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.refs import Refs
-from gitswarm.ledger.archive import ARCHIVE_REF
 from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server
 from tests.projects import ask, new_project
@@ -167,6 +167,38 @@ def test_a_run_that_goes_on_after_it_was_stored_is_stored_anew(place: Place) -> 
     assert [each["archived"] for each in place.project.json("list", "--all")] == [True, False]
     place.project.swarm("gc", "--archive", "0s")
     assert place.project.json("log", place.run) == log
+
+
+def test_what_somebody_put_in_its_place_is_left_there(place: Place) -> None:
+    """Neither a commit of the user nor a ref of a run that cannot be stored gets lost."""
+    project = place.project
+    own = project.git("commit-tree", "-m", "mine", "main^{tree}")
+    project.git("update-ref", ARCHIVE_REF, own)
+    answer = ask(project, "gc", "--archive", "0s")
+    assert "which git-swarm did not make" in " ".join((answer.stdout + answer.stderr).split())
+    assert project.git("rev-parse", ARCHIVE_REF) == own
+    project.git("update-ref", "-d", ARCHIVE_REF)
+    project.git("tag", "-a", "-m", "note", "noted")
+    project.git("update-ref", f"refs/swarm/{place.fork}/mine", project.git("rev-parse", "noted"))
+    answer = ask(project, "gc", "--archive", "0s")
+    assert f"refs/swarm/{place.fork}/mine is no commit but a tag" in " ".join((answer.stdout + answer.stderr).split())
+    assert f"shadow/{place.fork}" in project.git("branch", "--list", "shadow/*")
+
+
+def test_a_damaged_archive_is_not_to_be_deleted(place: Place) -> None:
+    place.project.swarm("gc", "--archive", "0s")
+    commit = place.project.git("rev-parse", ARCHIVE_REF)
+    (place.project.root / ".git" / ARCHIVE_REF).write_bytes(b"")
+    answer = ask(place.project, "list", "--all")
+    assert (answer.code != 0, "git fsck --lost-found" in answer.stderr, "hint: rm" in answer.stderr) == (
+        True,
+        True,
+        False,
+    )
+    (place.project.root / ".git" / ARCHIVE_REF).unlink()
+    assert commit in place.project.git("fsck", "--lost-found")
+    place.project.git("update-ref", ARCHIVE_REF, commit)
+    assert len(place.project.json("list", "--all")) == 2
 
 
 def test_no_push_gets_it_out_under_any_name(place: Place, tmp_path: Path) -> None:

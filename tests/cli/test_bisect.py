@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,6 +129,17 @@ def test_ctrl_c_leaves_nothing_behind(six: Bisecting, tmp_path: Path) -> None:
         assert process.wait(30) == 130
     assert six.left() == before
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+def test_nothing_is_cleaned_through_a_link(six: Bisecting, tmp_path: Path) -> None:
+    kept = tmp_path / "victim" / "kept.txt"
+    kept.parent.mkdir()
+    kept.write_text("kept", encoding="utf-8")
+    answer = ask(six.project, "bisect", six.run, "--", f'mv "$PWD" "$PWD.x"; ln -s {kept.parent} "$PWD"; false')
+    assert (answer.code, "in place of its folder" in " ".join(answer.stderr.split())) == (1, True)
+    assert [path.name for path in kept.parent.iterdir()] == ["kept.txt"]
+    for left in six.folder.glob("*.x"):
+        shutil.rmtree(left)
 
 
 def test_without_a_command(six: Bisecting) -> None:

@@ -133,6 +133,32 @@ def test_work_that_is_not_committed_stays_and_is_named(runs: Runs) -> None:
     path.unlink()
 
 
+def test_what_is_only_staged_and_what_is_locked_stays(runs: Runs) -> None:
+    path = runs.project.worktree(runs.open)
+    (path / "staged.txt").write_text("only here", encoding="utf-8")
+    runs.project.git("add", "staged.txt", cwd=path)
+    (path / "staged.txt").unlink()
+    answer = ask(runs.project, "discard", runs.open, "--keep-evidence")
+    assert (answer.code, "has staged changes" in " ".join(answer.stderr.split())) == (1, True)
+    runs.project.git("reset", "-q", cwd=path)
+    runs.project.git("worktree", "lock", str(path))
+    answer = ask(runs.project, "discard", runs.open, "--keep-evidence")
+    assert (answer.code, "git worktree unlock" in " ".join(answer.stderr.split())) == (1, True)
+    runs.project.git("worktree", "unlock", str(path))
+    assert path.is_dir()
+
+
+def test_a_run_that_continued_since_a_discard_was_killed_is_not_restored(runs: Runs) -> None:
+    """The trash of that discard is older than the run."""
+    branch = f"refs/heads/shadow/{runs.open}"
+    tip = runs.project.git("rev-parse", branch)
+    runs.project.git("update-ref", f"refs/swarm/trash/{runs.open}/heads/shadow/{runs.open}", f"{tip}~1")
+    answer = ask(runs.project, "discard", "--restore", runs.open)
+    assert (answer.code, "continued since" in " ".join(answer.stderr.split())) == (1, True)
+    assert runs.project.git("rev-parse", branch) == tip
+    runs.project.git("update-ref", "-d", f"refs/swarm/trash/{runs.open}/heads/shadow/{runs.open}")
+
+
 def test_only_the_worktree_goes_and_comes_back(runs: Runs) -> None:
     log, path = runs.project.json("log", runs.open), runs.project.worktree(runs.open)
     (path / "ignored.log").write_text("big", encoding="utf-8")

@@ -86,6 +86,15 @@ def test_a_folder_that_holds_something_is_refused(project: Project, run: str, tm
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_a_place_that_cannot_be_is_refused(project: Project, run: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    places = (tmp_path / "link", tmp_path / "file" / "x", tmp_path / "new" / "..", project.root / ".git/refs/heads/x")
+    answers = [ask(project, "export", run, str(place)) for place in places]
+    assert [(answer.code, "bug" in answer.stderr) for answer in answers] == [(2, False)] * 4
+    assert not (project.root / ".git/refs/heads/x").exists()
+
+
 def test_an_empty_folder_is_filled_and_nothing_is_left_beside_it(project: Project, run: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     found = project.json("export", run, str(tmp_path / "empty"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,6 +93,8 @@ def discard_worktree(session: Session, state: RunState, *, force: bool) -> None:
     if shadow is None:
         return
     _keep_work(session, state, shadow, force=force)
+    if not force:
+        _refuse_unseen(shadow)
     retire_sides(session, state)
     for journal in live_journals(session.repository, session.layout):
         journal.path.unlink(missing_ok=True)
@@ -111,6 +114,7 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
         known = ", ".join(layout.run_id for layout in _in_trash(repository)) or "it is empty"
         raise NotFoundError(f"'{text}' is not one run in the trash ({known})", hint="git swarm list")
     layout = found[0]
+    _refuse_living(repository, layout)
     prefix = f"{TRASH}{layout.run_id}/"
     for trash in repository.refs.list(prefix):
         name = f"refs/{trash.removeprefix(prefix)}"
@@ -120,6 +124,18 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
         repository.refs.swap(trash, repository.refs.read(trash), None, why="restored")
     _record_path(repository, layout).unlink(missing_ok=True)
     return layout
+
+
+def _refuse_living(repository: Repository, layout: RunLayout) -> None:
+    """A discard that was killed half-way leaves the run and its trash; the run may have continued since.
+
+    :raises SwarmError: it has, or does so now.
+    """
+    here = repository.refs.read(layout.branch)
+    owner = Locks(repository.common_dir).owner(layout.run_id)
+    if here is not None and (owner is not None or here != repository.refs.read(_trash_name(layout, layout.branch))):
+        what = "is executed at this moment" if owner is not None else "is here, and continued since it was discarded"
+        raise SwarmError(f"{layout.run_id} {what}", hint=f"git swarm status {layout.run_id}")
 
 
 def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[str]:
@@ -157,6 +173,18 @@ def refuse_work(session: Session, state: RunState) -> None:
             f"{shadow.path} holds work that is not committed",
             hint=f"git swarm resume {run}, or: git swarm discard {run} --force",
         )
+
+
+def _refuse_unseen(shadow: Shadow) -> None:
+    """
+    :raises SwarmError: a person locked the worktree, or staged what is not in its files: that would be lost.
+    """
+    if (shadow.git_dir / "locked").exists():
+        where = shlex.quote(str(shadow.path))
+        raise SwarmError(f"{shadow.path} is locked (git worktree lock)", hint=f"git worktree unlock {where}")
+    if shadow.git.run("diff-index", "--cached", "--quiet", "HEAD", "--").returncode != 0:
+        where = shlex.quote(str(shadow.path))
+        raise SwarmError(f"{shadow.path} has staged changes", hint=f"git -C {where} status")
 
 
 def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool) -> None:

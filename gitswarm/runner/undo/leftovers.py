@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gitswarm.git.incoming import PREFIX
-from gitswarm.git.locks import Locks
+from gitswarm.git.locks import Locks, names_dead_process
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import archived_runs
 from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
@@ -77,6 +77,9 @@ def _temporary(repository: Repository) -> Iterator[Path]:
     """Half-written files: of libgit2, which `git prune` does not know, and our own before they get their name."""
     yield from (repository.common_dir / "objects").rglob("tmp_object_git2_*")
     yield from repository.objects.store.glob(f"{PREFIX}*")
-    yield from repository.common_dir.glob("gc.pid.*")
+    lock = repository.common_dir / "gc.pid.lock"
+    yield from (path for path in repository.common_dir.glob("gc.pid.*") if path != lock)
+    if names_dead_process(lock):
+        yield lock
     yield from (repository.swarm_dir / "requests").glob("*.tmp")
     yield from (repository.swarm_dir / "inbox").glob("*/.*.tmp")

@@ -133,6 +133,16 @@ def test_work_that_is_not_committed_stays_and_is_named(runs: Runs) -> None:
     path.unlink()
 
 
+def test_a_repository_in_a_worktree_stays_one(runs: Runs) -> None:
+    inner = runs.project.worktree(runs.open) / "inner"
+    runs.project.git("init", "-q", str(inner))
+    for options in (["--dry-run"], ["--keep-evidence"], []):
+        answer = ask(runs.project, "discard", runs.open, *options)
+        assert "holds a repository of its own: inner" in " ".join((answer.stdout + answer.stderr).split())
+        assert (inner / ".git").is_dir()
+    shutil.rmtree(inner)
+
+
 def test_what_is_only_staged_and_what_is_locked_stays(runs: Runs) -> None:
     path = runs.project.worktree(runs.open)
     (path / "staged.txt").write_text("only here", encoding="utf-8")

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shlex
 import shutil
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes
@@ -21,6 +22,8 @@ from gitswarm.runner.containing import caches_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.leftovers import TRASH, leftovers, remove
 from gitswarm.runner.undo.recovery import Reason, interrupted, look, retire_sides, set_aside
+from gitswarm.worktree import snapshot, submodules
+from gitswarm.worktree.nested import NestedFinder
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, put_away
 
 
@@ -166,13 +169,18 @@ def refuse_work(session: Session, state: RunState) -> None:
     :raises SwarmError: the worktree holds work that is in no commit.
     """
     shadow = find_shadow(session.repository, session.layout.branch)
-    left = look(session, state, shadow) if shadow is not None else None
-    if shadow is not None and left is not None and (left.is_dirty or left.journals):
-        run = session.layout.run_id
-        raise SwarmError(
-            f"{shadow.path} holds work that is not committed",
-            hint=f"git swarm resume {run}, or: git swarm discard {run} --force",
-        )
+    if shadow is None:
+        return
+    run = session.layout.run_id
+    hint = f"git swarm resume {run}, or: git swarm discard {run} --force"
+    nested = [name for name in NestedFinder(shadow.path).find(time.time_ns()) if not submodules.is_own(shadow, name)]
+    ignored = snapshot.ignored(shadow, nested) if nested else set()
+    own = [name for name in nested if name not in ignored]
+    if own:
+        raise SwarmError(f"{shadow.path} holds a repository of its own: {own[0]}", hint=hint)
+    left = look(session, state, shadow)
+    if left.is_dirty or left.journals:
+        raise SwarmError(f"{shadow.path} holds work that is not committed", hint=hint)
 
 
 def _refuse_unseen(shadow: Shadow) -> None:

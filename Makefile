@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # The Agent SDK brings a claude of 360 MB: only types and tests need it.
 CLAUDE := $(VENV)/.claude-installed
-WORKERS ?= auto
+# One more than processors: tests wait for processes.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
 # What tests need beside Python packages; the only part of the test run that needs a network.
 FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched)
 

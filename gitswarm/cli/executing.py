@@ -108,7 +108,8 @@ def continue_run(
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:
-        err(f"{layout.run_id} succeeded already: nothing to do")
+        again = f"its worktree is there again: {resumed.made}" if resumed.made else "nothing to do"
+        err(f"{layout.run_id} succeeded already: {again}")
         advise(f"git swarm diff {layout.run_id}")
         return
     finish(repository, Executed(resumed.state, stop.requested(), milliseconds(begun)), as_json=as_json)

@@ -177,8 +177,9 @@ def path(run: RunArgument = None) -> None:
     layout = find_run(repository, run)
     found = overview(repository, layout)
     if found.worktree is None:
+        again = "discard --restore" if is_lifted(repository, layout) else "resume"
         raise NotFoundError(
-            f"{layout.run_id} has no worktree here any more", hint=f"git swarm resume {layout.run_id}"
+            f"{layout.run_id} has no worktree here any more", hint=f"git swarm {again} {layout.run_id}"
         )
     out_bytes(os.fsencode(found.worktree) + b"\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
@@ -31,10 +32,12 @@ from gitswarm.runner.workplace import prepare_worktree
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Where the run stands afterwards. `was_complete`: there was nothing to do."""
+    """Where the run stands afterwards. `was_complete`: no step was left to execute; `made`: the worktree, where that
+    was gone and is there again."""
 
     state: RunState
     was_complete: bool
+    made: Path | None = None
 
 
 def resume_run(
@@ -111,13 +114,16 @@ def _ends_with_a_word(state: RunState) -> bool:
 
 
 def _complete(session: Session, state: RunState, *, adopt: bool) -> Resumed:
-    """A run that succeeded goes nowhere; a person's edits may still become a step of it."""
+    """A run that succeeded executes nothing more; a person's edits may still become a step of it, and a worktree that
+    is gone is made again."""
+    is_gone = session.repository.worktree_made_for(session.layout.branch) is None
     adopted = adopt_out_of_band(session, state) if adopt else None
     if adopted is not None:
         return Resumed(adopted, was_complete=False)
     drop_journals(session, state)
     tidy_index(session, state)
-    return Resumed(state, was_complete=True)
+    made = prepare_worktree(session).path if is_gone else None
+    return Resumed(state, was_complete=True, made=made)
 
 
 def _is_edited(session: Session, state: RunState) -> bool:

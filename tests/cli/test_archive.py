@@ -136,6 +136,8 @@ def test_an_archived_run_comes_back_whole(place: Place, read: dict[str, str]) ->
 
 def test_what_changes_a_run_is_refused_with_the_way_back(place: Place) -> None:
     place.project.swarm("gc", "--archive", "0s")
+    no_worktree = ask(place.project, "path", place.run).stderr
+    assert no_worktree.endswith(f"hint: git swarm discard --restore {place.run}\n")
     for line in ("approve RUN", "resume RUN", "rollback s1 --run RUN", "discard RUN", "stop RUN"):
         answer = ask(place.project, *line.replace("RUN", place.run).split())
         assert (answer.code, answer.stderr) == (

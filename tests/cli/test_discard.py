@@ -185,8 +185,12 @@ def test_only_the_worktree_goes_and_comes_back(runs: Runs) -> None:
     assert runs.project.json("status", runs.open)["worktree"] is None
     kept = runs.project.git("for-each-ref", "--format=%(refname)", f"refs/swarm/{runs.open}/rollback").split()[-1]
     assert runs.project.git("show", f"{kept}:ignored.log") == "big"
-    runs.project.swarm("rollback", "s2", "--run", runs.open)
-    assert path.is_dir()
+    assert f"hint: git swarm resume {runs.open}" in ask(runs.project, "path", runs.open).stderr
+    answer = ask(runs.project, "resume", runs.open)
+    assert (answer.code, path.is_dir()) == (0, True)
+    assert f"succeeded already: its worktree is there again: {path}" in " ".join(answer.stderr.split())
+    assert runs.project.json("log", runs.open) == log
+    assert "succeeded already: nothing to do" in ask(runs.project, "resume", runs.open).stderr
 
 
 def test_what_a_kill_left_of_a_dropped_worktree_is_swept(runs: Runs) -> None:

@@ -7,8 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gitswarm.cli.here import now
+from gitswarm.git.owners import announce
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.records.base import timestamp
 
 
 def execute_in_background(repository: Repository, layout: RunLayout, until: str | None) -> Path:
@@ -18,7 +21,7 @@ def execute_in_background(repository: Repository, layout: RunLayout, until: str 
     # -P: the folder that we stand in may hold modules with our names.
     command = [sys.executable, "-P", "-m", "gitswarm", "resume", layout.run_id]
     with log.open("ab") as output:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [*command, *(["--until", until] if until else [])],
             cwd=repository.checkout or repository.common_dir,
             env=dict(os.environ),
@@ -27,4 +30,5 @@ def execute_in_background(repository: Repository, layout: RunLayout, until: str 
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    announce(repository.common_dir, layout.run_id, process.pid, timestamp(now()))
     return log

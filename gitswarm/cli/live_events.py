@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from gitswarm.cli.console import advise
 from gitswarm.cli.opened import Opened
-from gitswarm.git.owners import Owner, owner_of
+from gitswarm.git.owners import Owner, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import current
 from gitswarm.ledger.finding import journal_folder
@@ -83,7 +83,8 @@ def stamp(repository: RepositoryReader, layout: RunLayout) -> Stamp:
         with suppress(FileNotFoundError):
             file = path.stat()
             found.append((str(path), file.st_ino, file.st_size, file.st_mtime_ns))
-    return owner_of(repository.common_dir, layout.run_id), tuple(found)
+    common, run = repository.common_dir, layout.run_id
+    return owner_of(common, run) or starting_of(common, run), tuple(found)
 
 
 def open_steps(opened: Opened) -> list[OpenJournal]:

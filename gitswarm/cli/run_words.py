@@ -25,6 +25,8 @@ _UNITS = ((604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"))
 
 def state_word(found: RunOverview) -> str:
     """Its state, and of a run that succeeded what became of it."""
+    if found.starting:
+        return "starting"
     if found.state is not RunStatus.SUCCEEDED:
         return _STATES.get(found.state, found.state.value)
     if found.landed is not None and not found.hint:

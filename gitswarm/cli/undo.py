@@ -15,6 +15,7 @@ from gitswarm.cli.opened import JsonFlag, RunArgument, RunOption, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import LandedAs, newest_landing
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
@@ -61,8 +62,10 @@ def rollback(
             return
         target = _target(repository, held.state, step)
         plan = plan_rollback(held.session, held.state, target)
+        landed = newest_landing(repository, held.state)
         if not as_json:
             _tell(plan, layout, dry_run=dry_run)
+            _tell_landed(landed)
         done = None if dry_run else roll_back(held.session, held.state, plan)
         if as_json:
             out_json(_plain(plan, layout, done.kept if done else None))
@@ -130,6 +133,13 @@ def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
     for name in plan.overwritten:
         out(f"{'set aside':<10} {name} (ignored, and tracked there)")
     out(f"{'kept':<10} every other file that git ignores")
+
+
+def _tell_landed(landed: LandedAs | None) -> None:
+    if landed is not None:
+        target = landed.target.removeprefix("refs/heads/")
+        out_lines(hanging("landed     ", f"on {target} as {landed.commit[:12]}: that stays there"))
+        out(f"{'':<10} git revert {landed.commit[:12]}   (on {target}, takes it back)")
 
 
 def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str, JsonValue]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -37,8 +36,6 @@ _RECENT = 100
 """Steps, and lines of an executing one, that a screen is made of."""
 
 _MOST_RECENT = 8
-_TAKEN_HOLD_S = 3.0
-"""How long the process of a run that was started in the background may take to begin."""
 
 
 @dataclass(slots=True)
@@ -90,8 +87,8 @@ class WatchedRun:
         self.executing: list[ExecutingStep] = []
         self.lost = False
         self._repository = repository
-        self._begun = time.monotonic()
         self._stamp: Stamp | None = None
+        self._clock_ms = 0
         self._drawn: tuple[object, list[str]] | None = None
         self._read()
 
@@ -127,10 +124,8 @@ class WatchedRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody executes it; of one that was never ended only after a moment."""
-        state = self.found.state
-        waits = state is RunStatus.INTERRUPTED and time.monotonic() - self._begun < _TAKEN_HOLD_S
-        return self.lost or not (state is RunStatus.RUNNING or waits)
+        """Whether nobody executes it."""
+        return self.lost or self.found.state is not RunStatus.RUNNING
 
     @property
     def headline(self) -> str:
@@ -138,11 +133,10 @@ class WatchedRun:
         if self.lost:
             return f"{self.layout.run_id}  discarded"
         worked = sum(each.duration_ms for each in self.took)
-        running = 0 if self.is_over else max((step.elapsed_ms() for step in self.executing), default=0)
-        stands = headline(self.found)
-        if not self.is_over:
-            stands = stands.replace("  interrupted:", "  starting:", 1)
-        return f"{stands}, {duration(worked + running)}"
+        if not self.is_over:  # what a step was begun with may not count when it ends: the clock does not go back
+            running = max((step.elapsed_ms() for step in self.executing), default=0)
+            worked = self._clock_ms = max(self._clock_ms, worked + running)
+        return f"{headline(self.found)}, {duration(worked)}"
 
     @property
     def head(self) -> list[str]:

@@ -14,7 +14,16 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gitswarm.errors import RunHeldError, SwarmError
-from gitswarm.git.owners import Owner, is_alive, lock_file, locks_folder, owner_file, owner_of, read_owner
+from gitswarm.git.owners import (
+    Owner,
+    is_alive,
+    lock_file,
+    locks_folder,
+    owner_file,
+    owner_of,
+    read_owner,
+    starting_file,
+)
 from gitswarm.git.repository import SHADOW_BRANCH
 from gitswarm.process_table import program_of
 
@@ -48,6 +57,7 @@ class Locks:
         try:
             owner = Owner(os.getpid(), socket.gethostname(), started)
             owner_file.write_text(json.dumps(asdict(owner)), encoding="utf-8")
+            starting_file(self._folder, run_id).unlink(missing_ok=True)
             with self._holding_gc(owner_file):
                 yield
         finally:

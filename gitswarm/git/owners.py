@@ -5,9 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+_STARTS_WITHIN_S = 60.0
+"""A process that was started longer ago is another one, which got its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,27 @@ def lock_file(folder: Path, run_id: str) -> Path:
 def owner_file(folder: Path, run_id: str) -> Path:
     """Whoever holds the lock is named beside it: the lock's own file is emptied by every attempt."""
     return folder / f"{run_id}.owner"
+
+
+def starting_file(folder: Path, run_id: str) -> Path:
+    return folder / f"{run_id}.starting"
+
+
+def announce(common_dir: Path, run_id: str, pid: int, started: str) -> None:
+    """Says that a process was started which will own the run in a moment."""
+    said = json.dumps(asdict(Owner(pid, this_host(), started)))
+    starting_file(locks_folder(common_dir), run_id).write_text(said, encoding="utf-8")
+
+
+def starting_of(common_dir: Path, run_id: str) -> Owner | None:
+    """The process that was started to own a run, and does not yet."""
+    file = starting_file(locks_folder(common_dir), run_id)
+    try:
+        is_fresh = time.time() - file.stat().st_mtime < _STARTS_WITHIN_S
+    except FileNotFoundError:
+        return None
+    owner = read_owner(file) if is_fresh else None
+    return owner if owner is not None and is_alive(owner) else None
 
 
 def owner_of(common_dir: Path, run_id: str) -> Owner | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import parse_message
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RUNS_FOLDER
 
@@ -82,6 +82,22 @@ def last_landing(repository: RepositoryReader, state: RunState) -> LandedAs | No
         commit, _blank, target = _trailers(repository, record).get(LANDING, "").partition(" ")
         if target and _is_ours(repository, record):
             return LandedAs(commit, target, record.commit)
+    return None
+
+
+def newest_landing(repository: RepositoryReader, state: RunState) -> LandedAs | None:
+    """As `last_landing`; else one that a rollback took from the chain: what landed stays on its target."""
+    found = last_landing(repository, state)
+    if found is not None:
+        return found
+    prefix = state.layout.rollback_prefix
+    numbers = [name.removeprefix(prefix) for name in repository.refs.list(prefix)]
+    for number in sorted((int(each) for each in numbers if each.isdecimal()), reverse=True):
+        kept = repository.refs.read(f"{prefix}{number}")
+        before = repository.objects.commit(kept).parents[:1] if kept else ()
+        found = last_landing(repository, replay(repository, state.layout, before[0])) if before else None
+        if found is not None:
+            return found
     return None
 
 

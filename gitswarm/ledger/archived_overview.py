@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import OVERVIEW, archived_file
+from gitswarm.ledger.conflicts import LandingConflict
 from gitswarm.ledger.last_tests import TestsTold
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import BudgetFields, LandedOn, OpenInterruption, RunOverview, SpokenAs
@@ -36,6 +37,7 @@ def archived_overview(repository: RepositoryReader, layout: RunLayout) -> RunOve
             "landed": _one(LandedOn, whole["landed"]),
             "tests": _one(TestsTold, whole["tests"]),
             "budget": _one(BudgetFields, whole["budget"]),
+            "conflict": _one(LandingConflict, whole.get("conflict")),
             "worktree": None,
         }
     )

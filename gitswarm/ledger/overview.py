@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from gitswarm.errors import NotFoundError, SwarmError
-from gitswarm.git.owners import owner_of
+from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.approval import ApprovalKind, is_code, last_landing, last_word, standing_approval
+from gitswarm.ledger.approval import ApprovalKind, is_code, last_word, newest_landing, standing_approval
 from gitswarm.ledger.budget import said_limits, uses
+from gitswarm.ledger.conflicts import LandingConflict, anew, standing_conflict
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
 from gitswarm.ledger.last_tests import TestsTold, last_tests
@@ -85,7 +86,8 @@ class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
     the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands.
-    `sandbox`: what confined its last step; None: nobody asked. `budget` None: it has no limit."""
+    `sandbox`: what confined its last step; None: nobody asked. `budget` None: it has no limit. `conflict`: why the
+    code that it has now could not land. `starting`: its process was started, and has not begun yet."""
 
     run_id: str
     state: RunStatus
@@ -113,6 +115,8 @@ class RunOverview:
     rehearsal: bool = False
     sandbox: str | None = None
     budget: BudgetFields | None = None
+    conflict: LandingConflict | None = None
+    starting: bool = False
 
     def to_plain(self) -> dict[str, JsonValue]:
         return asdict(self)
@@ -124,9 +128,11 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
     :raises NotFoundError: no such run.
     """
     state = state or replay(repository, layout)
+    announced = starting_of(repository.common_dir, layout.run_id) is not None  # first: the owner takes it away
     live = owner_of(repository.common_dir, layout.run_id) is not None
     journals = journal_files(journal_folder(repository, layout)) if live else []
-    executing = live and (state.end is None or journals)
+    starting = announced and not live and state.end is None
+    executing = starting or (live and (state.end is None or journals))
     status = RunStatus.RUNNING if executing else state.end or RunStatus.INTERRUPTED
     decided = standing_after(repository, layout, state.tip)
     coming = _coming(repository, state, decided)
@@ -164,6 +170,8 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         rehearsal=never_lands(spec, state),
         sandbox=_sandbox(repository, state),
         budget=_budget(repository, state, spec, paid),
+        conflict=standing_conflict(repository, state),
+        starting=starting,
     )
 
 
@@ -189,16 +197,30 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
     """The next command for a run that succeeded: approve, land, then nothing, as for one that changed no code; only
     a look at one that never lands, or was rejected."""
     run = state.layout.run_id
-    if never_lands(spec_fields(repository, state), state):
+    spec = spec_fields(repository, state)
+    if never_lands(spec, state):
         return f"git swarm diff {run}"
     rejected = _spoken(repository, state, ApprovalKind.REJECTS)
     if rejected is not None and rejected.valid:
         return f"git swarm diff {run}"
     if is_code(repository, repository.objects.commit(state.base).tree, state.tip_tree):
         return ""
+    if _is_home(repository, state):
+        return ""
     if standing_approval(repository, state) is None:
-        return f"git swarm approve {run}"
-    return "" if _is_home(repository, state) else f"git swarm land {run}"
+        met = standing_conflict(repository, state)
+        return anew(spec.flows, "target") if met is not None else f"git swarm approve {run}"
+    return f"git swarm land {run}{_where_to(repository, spec)}"
+
+
+def _where_to(repository: RepositoryReader, spec: SpecFields) -> str:
+    """What `land` has to be told: nothing, unless the run was started on a commit without a branch."""
+    base = spec.base_ref or ""
+    heads = "refs/heads/"
+    if spec.target or base.startswith(heads) or (base and repository.refs.read(heads + base) is not None):
+        return ""
+    main = (repository.main_branch() or "BRANCH").removeprefix(heads)
+    return f" --target {main}   (or another branch: it was started on a commit)"
 
 
 def never_lands(spec: SpecFields, state: RunState) -> bool:
@@ -213,11 +235,8 @@ def is_played(state: RunState) -> bool:
 
 def _is_home(repository: RepositoryReader, state: RunState) -> bool:
     """Whether the newest landing is of the code that the run has now."""
-    landed = last_landing(repository, state)
-    if landed is None:
-        return False
-    record = next(record for record in state.steps if record.commit == landed.step)
-    return is_code(repository, record.tree, state.tip_tree)
+    landed = newest_landing(repository, state)
+    return landed is not None and is_code(repository, repository.objects.commit(landed.step).tree, state.tip_tree)
 
 
 def _spoken(repository: RepositoryReader, state: RunState, wanted: ApprovalKind) -> SpokenAs | None:
@@ -240,7 +259,7 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
 
 
 def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
-    found = last_landing(repository, state)
+    found = newest_landing(repository, state)
     return LandedOn(commit=found.commit, target=found.target.removeprefix("refs/heads/")) if found else None
 
 

@@ -34,6 +34,8 @@ class SpecFields:
     allow_stub: bool
     task: str
     budget: BudgetLimits = UNLIMITED
+    base_ref: str | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,17 @@ def _spec(content: bytes) -> SpecFields:
             "allow_stub": bool(allowed),
             "settings": dict(own),
         }:
-            return SpecFields(tuple(map(str, flows)), scripted, allowed, str(task), _budget(own.get("budget")))
+            base, deploy = said.get("base_ref"), own.get("deploy")
+            target = deploy.get("target") if isinstance(deploy, dict) else None
+            return SpecFields(
+                tuple(map(str, flows)),
+                scripted,
+                allowed,
+                str(task),
+                _budget(own.get("budget")),
+                str(base) if base else None,
+                str(target) if target else None,
+            )
     raise ValueError("no spec of a run")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from gitswarm.cli.watch_run import WatchedRun
+from gitswarm.git.owners import announce, owner_of, starting_of
 from gitswarm.git.reader import open_reader
 from gitswarm.ledger.layout import RunLayout
 from tests.cli.gated import GATE, gated, open_gate, read_until, running
@@ -136,6 +139,44 @@ def test_without_a_terminal_it_tells_steps_as_they_happen(tmp_path: Path) -> Non
     project.swarm("discard", second)
     watched.look()
     assert (watched.headline, watched.is_over) == (f"{second}  discarded", True)
+
+
+def test_a_run_begins_by_starting_and_a_killed_one_is_interrupted(waiting: tuple[Project, str]) -> None:
+    project, _other = waiting
+    script = project.script('steps: {write: {run: ["sleep 3"]}}\n')
+    answer = project.swarm_process("start", "talk", "--detach", "--script", script)
+    run = answer.stdout.split(maxsplit=1)[0]
+    first = ask(project, "status", run).stdout.splitlines()
+    assert first[0].split()[1] in ("starting", "running")
+    assert first[-1].split() == ["hint", "git", "swarm", "watch", run]
+    common = project.root / ".git"
+    while (owner := owner_of(common, run)) is None:
+        time.sleep(0.05)
+    os.kill(owner.pid, signal.SIGKILL)
+    while owner_of(common, run) is not None:
+        time.sleep(0.05)
+    said = ask(project, "watch", run).stdout.splitlines()
+    assert said[0].startswith(f"{run}  interrupted: ")
+    stands = [("starting", "running", True), ("interrupted", "interrupted", False)]
+    for pid, expected in zip((os.getpid(), 2**22 + 1), stands, strict=True):
+        announce(common, run, pid, "now")
+        found = project.json("status", run)
+        word = ask(project, "status", run).stdout.split(maxsplit=2)[1]
+        assert (word, found["state"], found["starting"]) == expected
+    announce(common, run, os.getpid(), "now")
+    project.swarm("stop", run)
+    assert not starting_of(common, run)
+
+
+def test_the_clock_does_not_go_back_when_a_step_ends(
+    waiting: tuple[Project, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, run = waiting
+    watched = WatchedRun(open_reader(project.root, project.env), RunLayout(run))
+    monkeypatch.setattr("gitswarm.cli.watch_run.ExecutingStep.elapsed_ms", lambda _: 65_000)
+    assert watched.headline.endswith(", 1m05s")
+    watched.executing.clear()
+    assert watched.headline.endswith(", 1m05s")
 
 
 def test_what_does_not_change_is_not_read_again(

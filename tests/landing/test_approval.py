@@ -299,6 +299,17 @@ def test_after_a_conflict_it_names_the_flow_of_the_run(project: Project) -> None
     project.commit({"README.md": "# yours\n"}, "meanwhile")
     _reason, _files, hint = refusal(run.land(code=1))
     assert hint == "git swarm start mini -m '…'"
+    found = run.status()
+    said = f"main and {run.id} change the same places in 1 file: the approval is void"
+    assert found["conflict"] == {"summary": said, "files": ["README.md"]}
+    assert found["hint"] == "git swarm start mini -m '…'   (on today's target)"
+    assert "  conflict  main and " in ask(project, "status", run.id).stdout
+    assert refusal(run.approve(code=1)) == (
+        f"{run.id} cannot land: it and main change the same places",
+        ["README.md"],
+        hint,
+    )
+    make_run(project, {"make": {"write": {"README.md": "# both\n"}}}).landed()
 
 
 def test_status_says_that_a_run_was_rejected(project: Project) -> None:
@@ -324,3 +335,36 @@ def test_status_says_it_to_people(project: Project) -> None:
         f"  approved  by human in {commit[:12]}",
         f"  landed    on main as {landed[:12]}",
     ]
+
+
+def test_a_conflict_that_is_gone_is_in_nobody_s_way(project: Project) -> None:
+    run = ready(project, {"make": {"write": {"README.md": "# mine\n"}}})
+    before = project.git("show", "main:README.md") + "\n"
+    run.approve()
+    project.commit({"README.md": "# yours\n"}, "meanwhile")
+    run.land(code=1)
+    project.commit({"README.md": before}, "as it was")
+    run.landed()
+    assert (run.status()["conflict"], run.status()["hint"]) == (None, "")
+
+
+def test_what_landed_stays_when_the_run_is_rolled_back(project: Project) -> None:
+    run = make_run(with_flow(project, TWO_STEPS), {"make": {"write": {"a.txt": "a\n"}}})
+    landed = run.landed()
+    said = ask(project, "rollback", "make", "--run", run.id).stdout
+    assert f"landed     on main as {landed[:12]}: that stays there" in said.splitlines()
+    assert run.status()["landed"] == {"commit": landed, "target": "main"}
+    project.swarm("resume", run.id)
+    assert [line for line in run.approve().stdout.splitlines() if line.startswith("next")] == []
+    found = run.status()
+    assert (found["hint"], found["landed"]) == ("", {"commit": landed, "target": "main"})
+
+
+def test_a_run_of_a_commit_without_a_branch_is_told_where_to_land(project: Project) -> None:
+    with_flow(project)
+    project.commit({"README.md": "# newer\n"}, "newer")
+    run = make_run(project, {"make": {"write": {"a.txt": "a\n"}}}, "--base", "HEAD~1")
+    said = run.approve().stdout
+    assert f"git swarm land {run.id} --target main" in said
+    run.land("--target", "main")
+    assert run.status()["hint"] == ""

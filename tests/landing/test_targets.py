@@ -102,8 +102,8 @@ def test_a_conflict_voids_the_approval(project: Project) -> None:
     assert project.git("for-each-ref", f"refs/swarm/{run.id}/approval") == ""
     assert run.status()["approved"] is None
     again, _files, hint = refusal(run.land(code=1))
-    assert again == f"{run.id} cannot land: its approval became void, by a conflict or a move to another base"
-    assert hint == f"git swarm approve {run.id}"
+    assert again == f"{run.id} cannot land: it and main change the same places"
+    assert hint == "git swarm start mini -m '…'"
     tidy(run)
 
 

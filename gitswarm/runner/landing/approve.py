@@ -16,8 +16,10 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus, Status
 from gitswarm.runner.human import ADOPT
+from gitswarm.runner.landing.look import met_conflict
 from gitswarm.runner.landing.open_at_end import accepted_concerns
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
+from gitswarm.runner.landing.plan import Wish
 from gitswarm.runner.landing.refused import Refused, refuse_rehearsal
 from gitswarm.runner.landing.subject import APPROVE, Subject, speaking, subject_of
 from gitswarm.runner.session import Session
@@ -45,7 +47,7 @@ def approve_run(
     :param accept: concerns that may stay, id → why.
     :raises SwarmError: nothing that is open has such an id.
     """
-    refused = _refused(session, state)
+    refused = _refused(session, state) or met_conflict(session, state, Wish())
     if refused is not None:
         return refused
     subject = subject_of(session, state)

@@ -11,6 +11,7 @@ from gitswarm.engines.kernel import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs
+from gitswarm.ledger.conflicts import anew
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.run import verify_run
@@ -183,7 +184,7 @@ def conflict(session: Session, way: Way, found: Merged) -> Refused:
     return Refused(
         f"{short(way.target)} and {run} change the same places in {count} file{'' if count == 1 else 's'}: "
         "the approval is void",
-        f"git swarm start {' '.join(session.spec.flows)} -m '…'   (on today's {short(way.target)})",
+        anew(session.spec.flows, short(way.target)),
         found.conflicts,
         voids=True,
     )

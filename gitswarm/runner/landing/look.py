@@ -5,11 +5,12 @@ from __future__ import annotations
 from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import Spoken, last_word, standing_approval
+from gitswarm.ledger.conflicts import anew, standing_conflict
 from gitswarm.ledger.landed import grounds, landings, merged_code
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.run_id import BRANCH_PREFIX
-from gitswarm.runner.landing.plan import HEADS, LandingState, Way, Wish
+from gitswarm.runner.landing.plan import HEADS, LandingState, Way, Wish, short
 from gitswarm.runner.landing.refused import Refused
 from gitswarm.runner.landing.subject import was_played
 from gitswarm.runner.session import Session
@@ -44,7 +45,27 @@ def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:
         changed=bool(changed),
         hook_files=_hook_files(session, standing, bases, changed) if standing is not None else (),
         checkouts=tuple(checkouts_of(repository, target)) if tip is not None and target is not None else (),
+        conflict=met_conflict(session, state, wish),
         blocking=tuple(concern.id for concern in state.blocking),
+    )
+
+
+def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | None:
+    """Why there is no sense in approving or landing again: the code met a conflict, and the target still has it."""
+    if standing_conflict(session.repository, state) is None:
+        return None
+    target = _resolved(session, target_of(session, wish))
+    tip = session.repository.refs.read(target) if target is not None else None
+    if target is None or tip is None:
+        return None
+    onto = ahead(session, state, tip)
+    found = _merged(session, state.tip, onto)
+    if not found.conflicts:
+        return None
+    return Refused(
+        f"{session.layout.run_id} cannot land: it and {short(target)} change the same places",
+        anew(session.spec.flows, short(target)),
+        found.conflicts,
     )
 
 
@@ -94,7 +115,11 @@ def ahead(session: Session, state: RunState, tip: str) -> str:
 
 def merged(session: Session, way: Way, tip: str) -> Merged:
     """The approved code on top of `tip`, a commit of the target."""
-    repository, approved = session.repository, way.approval.about
+    return _merged(session, way.approval.about, tip)
+
+
+def _merged(session: Session, approved: str, tip: str) -> Merged:
+    repository = session.repository
     found = landings(repository, tip, session.layout.run_id, session.spec.base)
     return merged_code(repository, approved, tip, grounds(repository, approved, found, tip))
 

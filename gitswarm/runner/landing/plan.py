@@ -35,6 +35,7 @@ class LandingState:
     `tip`: where it is, None when it does not exist. `landings` are the run's own on it, newest first. `bases`: where
     target and run parted. `changed`: the code of the run differs from there; `hook_files`: what of that decides
     what the user's hooks do. `checkouts` stand on the target. `blocking`: ids of open concerns that block.
+    `conflict`: the code met one that is still there.
     """
 
     run: str
@@ -52,6 +53,7 @@ class LandingState:
     hook_files: tuple[str, ...]
     checkouts: tuple[Checkout, ...]
     blocking: tuple[str, ...] = ()
+    conflict: Refused | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ def _unapproved(facts: LandingState) -> Refused | None:
         return refuse_rehearsal(run)
     if facts.standing is not None:
         return None
+    if facts.conflict is not None:
+        return facts.conflict
     why = {
         None: "nobody has approved it",
         ApprovalKind.APPROVES: "its code has changed since it was approved",

@@ -1,0 +1,42 @@
+"""A landing that met a conflict, as the run records it, and the way out of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.approval import ApprovalKind, is_code, last_word
+from gitswarm.ledger.finding import parsed
+from gitswarm.ledger.state import RunState
+
+_LAND = "land"
+
+
+@dataclass(frozen=True, slots=True)
+class LandingConflict:
+    """What `land` reported, and the files in which target and run change the same places."""
+
+    summary: str
+    files: tuple[str, ...]
+
+
+def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingConflict | None:
+    """The conflict that the code which the run has now met when it was to land; None: it met none, or was approved
+    again since."""
+    word = last_word(repository, state)
+    if word is None or word.word is not ApprovalKind.VOIDS:
+        return None
+    record = next((each for each in state.steps if each.commit == word.commit), None)
+    if record is None or record.step != _LAND or not is_code(repository, record.tree, state.tip_tree):
+        return None
+    path = record.execution.envelope
+    content = repository.objects.file(record.tree, path) or b"{}"
+    envelope = parsed(json.loads, content, state.layout, f"{record.commit[:12]}:{path}")
+    return LandingConflict(record.summary, tuple(map(str, envelope.get("blockers", ()))))
+
+
+def anew(flows: Sequence[str], target: str) -> str:
+    """The command that makes the change again, on the commit that the target has now."""
+    return f"git swarm start {' '.join(flows)} -m '…'   (on today's {target})"

@@ -19,11 +19,13 @@ from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.landed import landings
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.trash import discarded_runs
 from gitswarm.records.budget import seconds
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.held import hold_run
@@ -55,11 +57,16 @@ def discard(
     ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
     force: Annotated[bool, Option("--force", help="Also with uncommitted work in the worktree.")] = False,
-    restore: Annotated[bool, Option("--restore", help="Bring discarded or archived runs back.")] = False,
+    restore: Annotated[
+        bool, Option("--restore", help="Bring discarded or archived runs back; without RUN list them.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove runs: branch, notes and worktree go to a trash, from where --restore brings them back."""
     chosen = landed or failed or older is not None
+    if restore and not (runs or chosen or keep_evidence or dry_run):
+        _list_restorable(repository_here(), as_json=as_json)
+        return
     if bool(runs) == chosen or (restore and (chosen or keep_evidence or dry_run)):
         raise UsageError(
             "name runs, or say which: --landed, --failed, --older-than", hint="git swarm discard --landed --dry-run"
@@ -248,6 +255,24 @@ def _bring_back(repository: Repository, text: str) -> RunLayout:
             return here[0]
     restore_archived(repository, layout, now)
     return layout
+
+
+def _list_restorable(repository: Repository, *, as_json: bool) -> None:
+    """Without a name: which runs there are to bring back."""
+    live = set(all_runs(repository))
+    archived = [layout for layout in archived_runs(repository) if layout not in live]
+    trash = discarded_runs(repository)
+    if as_json:
+        ids: list[JsonValue] = [layout.run_id for layout in trash]
+        out_json({"discarded": ids, "archived": [layout.run_id for layout in archived]})
+        return
+    for word, layouts in (("discarded", trash), ("archived", archived)):
+        for layout in layouts:
+            out(f"{word:<10} {layout.run_id} ({age(layout.run_id)})")
+    if trash or archived:
+        out(f"next       git swarm discard --restore {(trash or archived)[0].run_id}")
+    else:
+        out("nothing to restore")
 
 
 def _restore(repository: Repository, runs: Sequence[str], *, as_json: bool) -> None:

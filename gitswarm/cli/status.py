@@ -24,6 +24,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
+from gitswarm.ledger.trash import discarded_runs
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_id import created_at
@@ -97,7 +98,7 @@ def _within(interruption: OpenInterruption) -> str:
 
 
 def list_runs(
-    everything: Annotated[bool, Option("--all", help="Also archived ones.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also archived and discarded ones.")] = False,
     count: CountOption = None,
     since: Annotated[
         str | None, Option("--since", metavar="TIME", help="Not older: 2h, 3d, or as git understands it.")
@@ -135,6 +136,7 @@ def list_runs(
         out_json([{**each, "archived": each["run_id"] in archived} for each in plain] if everything else plain)
     elif found:
         _show_list(found, archived)
+        out_lines(_discarded(repository) if everything else ())
     elif lost or listed.unreadable:
         pass  # told above
     elif runs or state or since:
@@ -155,6 +157,13 @@ def _since(repository: RepositoryReader, runs: list[RunLayout], since: str | Non
         told = repository.git.output("rev-parse", f"--since={since}").decode()
         oldest = int(told.strip().removeprefix("--max-age="))
     return [layout for layout in runs if created_at(layout.run_id).timestamp() >= oldest]
+
+
+def _discarded(repository: RepositoryReader) -> list[str]:
+    """Runs in the trash, as far as they can be told without being brought back."""
+    gone = [layout.run_id for layout in reversed(discarded_runs(repository))]
+    hint = command_lines("restore", f"git swarm discard --restore {gone[0]}") if gone else []
+    return [*(f"{run}  discarded  {age(run)}" for run in gone), *hint]
 
 
 def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.trash import discarded_runs
 from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID, SHORT
 
 _SHADOW = f"refs/heads/{BRANCH_PREFIX}"
@@ -67,6 +68,12 @@ def _archived(repository: RepositoryReader, text: str, wanted: str) -> RunLayout
     if found:
         what = f"{found[0].run_id} is archived" if len(found) == 1 else f"'{text}' matches {len(found)} archived runs"
         raise NotFoundError(what, hint=f"git swarm discard --restore {found[0].run_id}")
+    gone = [run for run in discarded_runs(repository) if wanted in run.run_id]
+    if gone:
+        what = f"{gone[0].run_id} was discarded" if len(gone) == 1 else f"'{text}' matches {len(gone)} discarded runs"
+        raise NotFoundError(
+            what, hint=f"git swarm discard --restore {gone[0].run_id if len(gone) == 1 else ''}".strip()
+        )
     raise NotFoundError(f"no run matches '{text}'", hint="git swarm list")
 
 

@@ -84,6 +84,15 @@ def test_several_runs_by_name_and_back_again(runs: Runs) -> None:
     assert [line.split()[:2] for line in lines[:2]] == [["discarded", runs.failed], ["discarded", runs.landed]]
     assert lines[2:] == ["2 runs discarded", f"undo       git swarm discard --restore {runs.failed} {runs.landed}"]
     assert runs.there() == sorted([runs.open, runs.paused])
+    asked = ask(runs.project, "show", "1", "--run", runs.failed[-6:]).stderr
+    assert asked == f"git-swarm: {runs.failed} was discarded\nhint: git swarm discard --restore {runs.failed}\n"
+    gone = sorted([runs.failed, runs.landed])
+    assert [line.split()[:2] for line in runs.project.swarm("list", "--all").stdout.splitlines()[3:5]] == [
+        [run, "discarded"] for run in reversed(gone)
+    ]
+    listed = runs.project.swarm("discard", "--restore").stdout.splitlines()
+    assert [line.split()[:2] for line in listed[:2]] == [["discarded", run] for run in gone]
+    assert runs.project.json("discard", "--restore") == {"discarded": gone, "archived": []}
     back = runs.project.swarm("discard", "--restore", runs.failed, runs.landed).stdout
     assert back.splitlines() == [f"{runs.failed} is back", f"{runs.landed} is back", "next       git swarm list"]
     assert runs.there() == sorted(runs.every)

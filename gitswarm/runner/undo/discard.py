@@ -17,10 +17,11 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.trash import TRASH, discarded_runs
 from gitswarm.records.base import Record, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.session import Session
-from gitswarm.runner.undo.leftovers import TRASH, leftovers, remove
+from gitswarm.runner.undo.leftovers import leftovers, remove
 from gitswarm.runner.undo.recovery import Reason, interrupted, look, retire_sides, set_aside
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import NestedFinder
@@ -112,10 +113,10 @@ def restore_run(repository: Repository, text: str) -> RunLayout:
 
     :raises NotFoundError: none in the trash, or several.
     """
-    found = [layout for layout in _in_trash(repository) if text.removeprefix("shadow/") in layout.run_id]
+    found = [layout for layout in discarded_runs(repository) if text.removeprefix("shadow/") in layout.run_id]
     if len(found) != 1:
-        known = ", ".join(layout.run_id for layout in _in_trash(repository)) or "it is empty"
-        raise NotFoundError(f"'{text}' is not one run in the trash ({known})", hint="git swarm list")
+        known = ", ".join(layout.run_id for layout in discarded_runs(repository)) or "it is empty"
+        raise NotFoundError(f"'{text}' is not one run in the trash ({known})", hint="git swarm discard --restore")
     layout = found[0]
     _refuse_living(repository, layout)
     prefix = f"{TRASH}{layout.run_id}/"
@@ -144,7 +145,7 @@ def _refuse_living(repository: Repository, layout: RunLayout) -> None:
 def purge(repository: Repository, before: datetime, *, dry_run: bool) -> list[str]:
     """Removes what was discarded before a moment, and leftovers of killed processes; what it was."""
     gone: list[str] = []
-    for layout in _in_trash(repository):
+    for layout in discarded_runs(repository):
         record = _read_record(repository, layout)
         if _discarded_at(repository, layout, record) > before:
             continue
@@ -237,11 +238,6 @@ def own_refs(repository: Repository, layout: RunLayout) -> list[str]:
 
 def _trash_name(layout: RunLayout, name: str) -> str:
     return f"{TRASH}{layout.run_id}/{name.removeprefix('refs/')}"
-
-
-def _in_trash(repository: Repository) -> list[RunLayout]:
-    names = {name.removeprefix(TRASH).partition("/")[0] for name in repository.refs.list(TRASH)}
-    return [RunLayout(name) for name in sorted(names)]
 
 
 def _record_path(repository: Repository, layout: RunLayout) -> Path:

@@ -11,12 +11,12 @@ from gitswarm.git.incoming import PREFIX
 from gitswarm.git.locks import Locks, names_dead_process
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import archived_runs
+from gitswarm.ledger.trash import TRASH
 from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
 from gitswarm.worktree.land import lost_landings
 from gitswarm.worktree.shadow import is_ours, lost_worktrees
 from gitswarm.worktree.side import lost_sides
 
-TRASH = "refs/swarm/trash/"
 _STALE_S = 3600
 _FOLDERS = ("journal", "inbox", "quarantine", "requests", "logs", "locks", "caches", "sessions")
 

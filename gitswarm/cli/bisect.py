@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _LONGEST_S = 7 * 24 * 3600.0
 _SKIP, _FIRST_SIGNAL = 125, 128
+_NOT_FOUND = {126: "the command cannot be executed", 127: "the command was not found"}
+"""What a shell says by its exit code; in a later step the code may be the cause."""
+
 _MARKS = {Verdict.GOOD: "✓", Verdict.BAD: "✗", Verdict.SKIP: "-"}
 _WORDS = {Verdict.GOOD: "passes", Verdict.BAD: "fails", Verdict.SKIP: "cannot be tested"}
 _BASE = "before the first step"
@@ -89,6 +92,13 @@ class _Tests:
             why = ended.error or f"it ended with {code}"
             raise SwarmError(f"{self.command}: {why}, on the code {name}", hint="git swarm bisect -- make test")
         verdict = Verdict.SKIP if code == _SKIP else Verdict.BAD if code else Verdict.GOOD
+        if step is None and code in _NOT_FOUND:
+            for line in tail(ended.output):
+                err(f"  {line}")
+            raise SwarmError(
+                f"{self.command}: {_NOT_FOUND[code]} (exit code {code}), on the code {name}: that is no verdict",
+                hint="git swarm bisect -- make test",
+            )
         self.done.append(_Tested(step, code, verdict, ended.duration_ms, ended.output))
         err(f"{_MARKS[verdict]} {name}  {_WORDS[verdict]}, exit code {code}, {duration(ended.duration_ms)}")
         return verdict

@@ -13,7 +13,7 @@ from gitswarm.cli.lines import padded
 from gitswarm.cli.opened import JsonFlag, RunOption, plain_step, reader_here, step_name
 from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.terminal import is_screen, terminal_width
-from gitswarm.errors import NotFoundError
+from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.blame import Origin, origins
 from gitswarm.ledger.finding import all_runs, find_run
@@ -30,7 +30,7 @@ _ROOM = ((100, _ORDER), (72, (_STEP, _MODEL)), (0, (_STEP,)))
 
 
 def blame(
-    file: Annotated[str, Argument(metavar="FILE", help="A file of this checkout.")],
+    file: Annotated[str, Argument(metavar="FILE[:LINE]", help="A file of this checkout, or one line of it.")],
     run: RunOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -39,7 +39,8 @@ def blame(
     Run, step, iteration, station and model, laid out as `git blame` does it.
     """
     repository = reader_here()
-    found = lines_of(repository, file, None, run, command="blame")
+    name, line = file_and_line(file, "blame")
+    found = lines_of(repository, name, line, run, command="blame")
     if as_json:
         out_json([plain_origin(origin) for origin in found])
     else:
@@ -70,6 +71,18 @@ def lines_of(
     return origins(repository, runs[0].branch, path, line)
 
 
+def file_and_line(what: str, command: str) -> tuple[str, int | None]:
+    """
+    :raises UsageError: lines are counted from 1.
+    """
+    file, colon, number = what.rpartition(":")
+    if not colon or not number.isdecimal() or Path(what).exists():
+        return what, None
+    if not int(number):
+        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm {command} {file}:1")
+    return file, int(number)
+
+
 def from_the_top(repository: RepositoryReader, file: str) -> str:
     if repository.checkout is None:
         return file
@@ -95,7 +108,7 @@ def show_lines(repository: RepositoryReader, found: Sequence[Origin]) -> None:
         cells = _cells(origin, authors.get(origin.commit, ""), with_flow=several)
         rows.append([harmless(cells[name]) for name in names])
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
-    number = len(str(len(found)))
+    number = len(str(max((origin.line for origin in found), default=0)))
     for origin, row in zip(found, rows, strict=True):
         source = " ".join(padded(cell, room) for cell, room in zip(row, widths, strict=True) if room)
         text = harmless(origin.text.removesuffix("\r"))

@@ -22,7 +22,9 @@ def diff(
     what: Annotated[
         list[str] | None,
         Argument(
-            metavar="RUN|STEP", help="A run, or a step of the current run; two: the code of one against the other's."
+            metavar="RUN|STEP",
+            help="A run, or a step of the current run (its newest iteration; STEP@1: the first); two: the code of "
+            "one against the other's.",
         ),
     ] = None,
     run: RunOption = None,
@@ -75,6 +77,8 @@ def _ends(repository: RepositoryReader, words: Sequence[str], run: str | None) -
     found = [_meant(repository, word, run) for word in words]
     if len(found) == 1:
         return found[0].before, found[0].after
+    if found[0].after == found[1].after:
+        err(f"both are {found[0].name}: there is no difference")
     if len({each.base for each in found}) > 1:
         err("their bases differ: what was changed between those is shown too")
     return found[0].after, found[1].after
@@ -84,6 +88,7 @@ def _ends(repository: RepositoryReader, words: Sequence[str], run: str | None) -
 class _Change:
     """Of a run or a step. `base`: the run's."""
 
+    name: str
     before: str
     after: str
     base: str
@@ -98,5 +103,5 @@ def _meant(repository: RepositoryReader, word: str, run: str | None) -> _Change:
         if run is not None:
             raise
         state = replay(repository, find_run(repository, word))
-        return _Change(state.base, state.tip, state.base)
-    return _Change(record.parent, record.commit, state.base)
+        return _Change(state.layout.run_id, state.base, state.tip, state.base)
+    return _Change(f"{record.step}@{record.execution.iteration}", record.parent, record.commit, state.base)

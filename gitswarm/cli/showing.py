@@ -134,8 +134,8 @@ def _show_step(opened: Opened, record: StepRecord) -> None:
     output = whole["output"]
     for number, line in enumerate(output if isinstance(output, list) else ()):
         out(f"  {'' if number else 'output':<9} {line}")
-    for taken in _decisions(opened, record):
-        _field("led to", _led_to(taken))
+    for led_to in dict.fromkeys(map(_led_to, _decisions(opened, record))):
+        _field("led to", led_to)
     _field("changes", f"git swarm diff {record.number} --run {opened.layout.run_id}")
     if output:
         _field("in full", f"git swarm transcript {record.number} --full --run {opened.layout.run_id}")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument
-from gitswarm.cli.blame import from_the_top, lines_of, plain_origin, show_lines
+from gitswarm.cli.blame import file_and_line, from_the_top, lines_of, plain_origin, show_lines
 from gitswarm.cli.console import money, out, out_json, out_lines
 from gitswarm.cli.lines import field
 from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
-from gitswarm.errors import UsageError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.blame import Origin
 from gitswarm.ledger.finding import all_runs
@@ -56,7 +54,7 @@ def why(
 ) -> None:
     """Which step wrote a line, what it answered, and what shows that it is right."""
     repository = reader_here()
-    file, line = _file_and_line(what)
+    file, line = file_and_line(what, "why")
     found = lines_of(repository, file, line, run, command="why")
     if as_json:
         reasons = _reasons(repository, found)
@@ -65,18 +63,6 @@ def why(
         show_lines(repository, found)
     else:
         _show_line(repository, from_the_top(repository, file), found[0], _reasons(repository, found))
-
-
-def _file_and_line(what: str) -> tuple[str, int | None]:
-    """
-    :raises UsageError: lines are counted from 1.
-    """
-    file, colon, number = what.rpartition(":")
-    if not colon or not number.isdecimal() or Path(what).exists():
-        return what, None
-    if not int(number):
-        raise UsageError(f"{what}: lines are counted from 1", hint=f"git swarm why {file}:1")
-    return file, int(number)
 
 
 def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, Reason]:

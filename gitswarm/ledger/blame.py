@@ -123,8 +123,21 @@ def _blamed(repository: RepositoryReader, revision: str, path: str, line: int | 
     done = repository.git.run(*_BLAME, *span, revision, "--", path)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
-        raise NotFoundError(said or f"there is no {path}", hint="git ls-files   (names the files)")
+        raise _missing(repository, revision, path, line, said)
     return list(_parsed(done.stdout.decode(errors="replace").split("\n")))
+
+
+def _missing(repository: RepositoryReader, revision: str, path: str, line: int | None, said: str) -> NotFoundError:
+    """What is not there: the file, or its line."""
+    content = repository.objects.file(repository.objects.commit(revision).tree, path)
+    if content is None:
+        hint = f"git ls-tree -r --full-tree --name-only {revision[:12]}   (names the files)"
+        return NotFoundError(f"there is no {path} in {revision[:12]}", hint=hint)
+    count = len(content.splitlines())
+    if line is None or line <= count:
+        return NotFoundError(said, hint=f"git blame {revision[:12]} -- {path}")
+    has = f"{path} has {count} line{'' if count == 1 else 's'} in {revision[:12]}"
+    return NotFoundError(f"{has}, no line {line}", hint=f"git show {revision[:12]}:{path}")
 
 
 def _parsed(lines: Sequence[str]) -> Iterator[_Blamed]:

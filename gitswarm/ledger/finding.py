@@ -89,6 +89,11 @@ def find_step(repository: RepositoryReader, state: RunState, text: str | None) -
         return steps[-1]
     found = _by_name(steps, text) or _by_number(steps, text) or _by_commit(repository, steps, text)
     if found is None:
+        runs = [run for run in all_runs(repository) if len(text) >= SHORT and text in run.run_id]
+        if len(runs) == 1:
+            raise NotFoundError(
+                f"{state.layout.run_id} has no step '{text}': that is a run", hint=f"git swarm log {runs[0].run_id}"
+            )
         names = ", ".join(dict.fromkeys(record.step for record in steps))
         raise NotFoundError(
             f"{state.layout.run_id} has no step '{text}' (it has: {names})",

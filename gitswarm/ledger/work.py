@@ -16,15 +16,28 @@ _REVIEWS_ITSELF = "self-reviewer"
 def telling_steps(repository: RepositoryReader, state: RunState) -> list[StepRecord]:
     """The newest execution that changed code, of each step whose station writes the product, and the newest review of
     its own work; in a run without such stations, of each step of an agent that changed code."""
-    agents = [
+    agents = _by_agents(state)
+    own = [record for record in agents if record.execution.agent in _AUTHORS and _changed(repository, record)]
+    reviews = [record for record in agents if record.execution.agent == _REVIEWS_ITSELF]
+    told = [*own, *reviews] if own else [record for record in agents if _changed(repository, record)]
+    return _newest(told)
+
+
+def changing_steps(repository: RepositoryReader, state: RunState) -> list[StepRecord]:
+    """The newest execution that changed code, of each step of an agent."""
+    return _newest([record for record in _by_agents(state) if _changed(repository, record)])
+
+
+def _by_agents(state: RunState) -> list[StepRecord]:
+    return [
         record
         for record in state.steps
         if record.result is Result.SUCCEEDED and record.engine not in (KERNEL, HUMAN, "command")
     ]
-    own = [record for record in agents if record.execution.agent in _AUTHORS and _changed(repository, record)]
-    reviews = [record for record in agents if record.execution.agent == _REVIEWS_ITSELF]
-    told = [*own, *reviews] if own else [record for record in agents if _changed(repository, record)]
-    newest = {(record.flow, record.step): record for record in told}
+
+
+def _newest(records: list[StepRecord]) -> list[StepRecord]:
+    newest = {(record.flow, record.step): record for record in records}
     return sorted(newest.values(), key=lambda record: record.number)
 
 

@@ -69,6 +69,14 @@ def test_the_step_that_broke_it(six: Bisecting) -> None:
     assert six.left() == before
 
 
+def test_a_command_that_is_not_there_is_no_verdict(six: Bisecting) -> None:
+    answer = ask(six.project, "bisect", six.run, "--", "nosuchcommand")
+    said = " ".join(answer.stderr.split())
+    assert (answer.code, answer.stdout) == (1, "")
+    assert "nosuchcommand: the command was not found (exit code 127), on the code before the first step" in said
+    assert "nosuchcommand: not found" in said or "nosuchcommand: command not found" in said
+
+
 def test_a_fork_is_searched_from_its_origin_s_base_and_ends_in_between_are_no_steps(six: Bisecting) -> None:
     six.project.swarm("fork", "s4", "--run", six.run, "--until", "s5")
     fork = six.project.json("list")[0]["run_id"]

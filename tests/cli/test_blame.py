@@ -91,8 +91,22 @@ def test_what_only_a_run_has_is_found_there(written: Written, command: str, wher
     ]
 
 
-@pytest.mark.parametrize("where", ["src/app.py:4", "nowhere.py"])
-def test_what_nobody_has_is_an_error(written: Written, where: str) -> None:
-    answer = ask(written.project, "why", where)
-    assert (answer.code, answer.stdout) == (1, "")
-    assert "hint: " in answer.stderr
+@pytest.mark.parametrize("command", ["why", "blame"])
+def test_what_nobody_has_is_an_error(written: Written, command: str) -> None:
+    run = ("--run", written.run)
+    tip = written.project.git("rev-parse", f"shadow/{written.run}")[:12]
+    expected = {
+        ("src/app.py:4", *run): f"src/app.py has 3 lines in {tip}, no line 4\nhint: git show {tip}:src/app.py\n",
+        ("nowhere.py", *run): f"there is no nowhere.py in {tip}\nhint: git ls-tree -r --full-tree --name-only {tip}",
+    }
+    for where, said in expected.items():
+        answer = ask(written.project, command, *where)
+        assert (answer.code, answer.stdout) == (1, "")
+        assert answer.stderr.startswith(f"git-swarm: {said}")
+    assert "hint: git ls-tree" in ask(written.project, command, "nowhere.py").stderr
+
+
+def test_blame_of_one_line_is_that_line_of_the_whole(written: Written) -> None:
+    whole = written.project.json("blame", "src/app.py", "--run", written.run)
+    assert written.project.json("blame", "src/app.py:2", "--run", written.run) == whole[1:2]
+    assert len(written.project.swarm("blame", "src/app.py:2", "--run", written.run).stdout.splitlines()) == 1

@@ -98,6 +98,11 @@ def test_several_runs_by_name_and_back_again(runs: Runs) -> None:
     assert runs.there() == sorted(runs.every)
 
 
+def test_a_decision_that_holds_again_is_told_once(runs: Runs) -> None:
+    shown = runs.project.swarm("show", "s1", "--run", runs.open).stdout
+    assert shown.count("  led to ") == 1
+
+
 def test_an_unknown_name_removes_nothing_at_all(runs: Runs) -> None:
     answer = ask(runs.project, "discard", runs.landed, "nobody")
     assert (answer.code, runs.there()) == (1, sorted(runs.every))

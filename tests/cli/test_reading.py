@@ -346,6 +346,8 @@ STATUS: dict[str, Any] = {
     "rehearsal": True,
     "sandbox": None,
     "budget": None,
+    "conflict": None,
+    "starting": False,
 }
 
 
@@ -606,6 +608,18 @@ def test_names_and_numbers_win_over_a_branch_of_the_same_name(shelf: Shelf, name
         assert step_for(shelf, name) == {"write": 6, "7": 7}[name]
     finally:
         project.git("branch", "-D", name)
+
+
+def test_a_diff_of_a_step_against_itself_says_so(shelf: Shelf) -> None:
+    newest = max(each["iteration"] for each in shelf.json("log", shelf.run) if each["step"] == "write")
+    answer = ask(shelf.project, "diff", "write", f"write@{newest}", "--run", shelf.run)
+    assert (answer.code, newest > 1, answer.stdout) == (0, True, "")
+    assert answer.stderr == f"both are write@{newest}: there is no difference\n"
+
+
+def test_an_id_in_the_place_of_a_step_is_told_apart(shelf: Shelf) -> None:
+    answer = ask(shelf.project, "show", shelf.run[-6:])
+    assert answer.stderr.endswith(f": that is a run\nhint: git swarm log {shelf.run}\n")
 
 
 def test_a_step_name_wins_over_a_run_in_diff(shelf: Shelf) -> None:

@@ -136,11 +136,19 @@ def test_each_proof_is_a_command_that_works(project: Project, said: dict[str, An
     assert "src/app.py" in project.git(*commands[1].split(" -- ")[0].split()[1:], "--stat")
 
 
-def test_the_work_is_told_by_its_authors(said: dict[str, Any]) -> None:
-    assert [each["summary"] for each in said["work"]] == [
-        "Answers with a greeting, as the task asks.",
-        "The greeting is all there is.",
-    ]
+def test_the_work_is_told_by_those_who_changed_code(said: dict[str, Any]) -> None:
+    assert [each["summary"] for each in said["work"]] == ["Answers with a greeting, as the task asks."]
+
+
+def test_tests_are_part_of_the_work(project: Project) -> None:
+    steps = "[{id: author_tests, station: test-author}, {id: implement, station: code-implementer}]"
+    project.commit({".swarm/flows/two.yaml": f"id: two\nsteps: {steps}\n"})
+    wrote = {"author_tests": "tests/test_one.py", "implement": "src/one.py"}
+    script = {"steps": {name: {"write": {path: "x = 1\n"}, "summary": name} for name, path in wrote.items()}}
+    run = project.start(json.dumps(script), flow="two")
+    work = json.loads(project.swarm("report", run, "--format", "json").stdout)["work"]
+    project.swarm("discard", run)
+    assert [each["step"] for each in work] == ["two/author_tests", "two/implement"]
 
 
 def test_the_schema_knows_it(said: dict[str, Any]) -> None:

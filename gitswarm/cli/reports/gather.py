@@ -22,7 +22,7 @@ from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.step_files import StepFiles, step_files
 from gitswarm.ledger.stored_json import spec_fields
-from gitswarm.ledger.work import telling_steps
+from gitswarm.ledger.work import changing_steps
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
@@ -69,7 +69,7 @@ def report_of(opened: Opened) -> RunReport:
 
 
 def _work(opened: Opened) -> tuple[SaidOfWork, ...]:
-    steps = telling_steps(opened.repository, opened.state)
+    steps = changing_steps(opened.repository, opened.state)
     return tuple(SaidOfWork(f"{step.flow}/{step.step}", step.summary) for step in steps if step.summary)
 
 

@@ -154,7 +154,8 @@ def _changes(report: RunReport) -> Section:
 
 def _other_files(report: RunReport) -> Section | None:
     rest = [file for file in report.changes.files if not file.reasons]
-    return Section(f"{plural(len(rest), 'file')} more", (_files(rest),), folded=True) if rest else None
+    more = " more" if len(rest) < len(report.changes.files) else ""
+    return Section(f"{plural(len(rest), 'file')}{more}", (_files(rest),), folded=True) if rest else None
 
 
 def _files(files: Sequence[ReportedFile]) -> Table:

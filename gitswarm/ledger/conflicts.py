@@ -12,6 +12,9 @@ from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
 
 _LAND = "land"
+RESET = "reset"
+_AT_THE_END = (RESET, "gate", "deploy")
+"""Flows that come after the work; no reset begins within the last two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,13 @@ def standing_conflict(repository: RepositoryReader, state: RunState) -> LandingC
     return LandingConflict(record.summary, tuple(map(str, envelope.get("blockers", ()))))
 
 
-def anew(flows: Sequence[str], target: str) -> str:
-    """The command that makes the change again, on the commit that the target has now."""
+def way_out(state: RunState, flows: Sequence[str], target: str) -> str:
+    """The command that leads out of a conflict: back to before the landing, where the run has the flow that merges
+    what its target got; else the same task again, on the commit that the target has now."""
+    run = state.layout.run_id
+    steps = [
+        each for each in state.steps if not each.by_command and each.flow in flows and each.flow not in _AT_THE_END
+    ]
+    if RESET in flows and steps and not state.shared:
+        return f"git swarm rollback {steps[-1].number} --run {run}   (then git swarm resume {run}: reset merges)"
     return f"git swarm start {' '.join(flows)} -m '…'   (on today's {target})"

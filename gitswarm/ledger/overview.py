@@ -11,7 +11,7 @@ from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import ApprovalKind, is_code, last_word, newest_landing, standing_approval
 from gitswarm.ledger.budget import said_limits, uses
-from gitswarm.ledger.conflicts import LandingConflict, anew, standing_conflict
+from gitswarm.ledger.conflicts import LandingConflict, standing_conflict, way_out
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
 from gitswarm.ledger.last_tests import TestsTold, last_tests
@@ -209,7 +209,7 @@ def way_home(repository: RepositoryReader, state: RunState) -> str:
         return ""
     if standing_approval(repository, state) is None:
         met = standing_conflict(repository, state)
-        return anew(spec.flows, "target") if met is not None else f"git swarm approve {run}"
+        return way_out(state, spec.flows, "target") if met is not None else f"git swarm approve {run}"
     return f"git swarm land {run}{_where_to(repository, spec)}"
 
 

@@ -382,3 +382,22 @@ def test_a_remote_that_does_not_answer_ends_in_time_and_asks_nobody(
     assert (found["moved"], found["deleted"]) == (False, False)
     assert "timed out after 0.5 s" in found["reason"]
     assert users(silent) == before
+
+
+def test_the_hint_after_a_conflict_of_landing_leads_out_of_it(diverged: Diverged) -> None:
+    project = diverged.project
+    settled = {"resolve_conflicts": {"write": {"src/app.py": "print('both')\n"}}}
+    run = diverged.start(settled)
+    project.swarm("approve", run)
+    project.commit({"src/app.py": "print('theirs')\n"}, "meanwhile")
+    for refused in (ask(project, "land", run), ask(project, "approve", run)):
+        assert refused.code == 1
+        assert (
+            f"hint: git swarm rollback 3 --run {run}   (then git swarm resume {run}: reset merges)" in refused.stderr
+        )
+    command = project.json("status", run)["hint"].partition("   (")[0]
+    project.swarm(*command.split()[2:])
+    project.swarm("resume", run)
+    project.swarm("approve", run)
+    project.swarm("land", run)
+    assert project.git("show", "main:src/app.py") == "print('both')"

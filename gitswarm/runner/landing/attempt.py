@@ -11,7 +11,7 @@ from gitswarm.engines.kernel import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs
-from gitswarm.ledger.conflicts import anew
+from gitswarm.ledger.conflicts import way_out
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.finding import Finding
 from gitswarm.ledger.verify.run import verify_run
@@ -96,7 +96,7 @@ class _Attempt:
         onto = ahead(session, self.state, tip)
         found = merged(session, way, onto)
         if found.conflicts:
-            refused = conflict(session, way, found)
+            refused = conflict(session, self.state, way, found)
             return Outcome(refused, refused.reason)
         test = needs_test(session, way, found.tree)
         shape = shape_of(session, self.state, way, onto, found.tree)
@@ -178,13 +178,13 @@ def _named(finding: Finding) -> str:
     return f"{where}: {finding.message}"
 
 
-def conflict(session: Session, way: Way, found: Merged) -> Refused:
+def conflict(session: Session, state: RunState, way: Way, found: Merged) -> Refused:
     run = session.layout.run_id
     count = len(found.conflicts)
     return Refused(
         f"{short(way.target)} and {run} change the same places in {count} file{'' if count == 1 else 's'}: "
         "the approval is void",
-        anew(session.spec.flows, short(way.target)),
+        way_out(state, session.spec.flows, short(way.target)),
         found.conflicts,
         voids=True,
     )

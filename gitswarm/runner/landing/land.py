@@ -41,7 +41,7 @@ class Delivered:
 def plan_land(session: Session, state: RunState, wish: Wish) -> Way | Landed | Refused:
     """What `land_run` would do. Nothing changes, but that git may learn merged trees."""
     decided = decide_landing(facts_of(session, state, wish), wish, session.spec.settings.deploy.strategy)
-    return unsound(session) or _foreseen(session, decided) or decided if isinstance(decided, Way) else decided
+    return unsound(session) or _foreseen(session, state, decided) or decided if isinstance(decided, Way) else decided
 
 
 def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refused:
@@ -54,7 +54,7 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
         return decided
     if isinstance(decided, Landed):
         return _landed_before(session, state, decided)
-    refused = unsound(session) or uncommitted_edits(session, state) or _foreseen(session, decided)
+    refused = unsound(session) or uncommitted_edits(session, state) or _foreseen(session, state, decided)
     if refused is not None and not refused.voids:
         return refused
     told: list[Outcome] = []
@@ -68,7 +68,7 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
     return Delivered(outcome.what, outcome.summary, after, is_new=True)
 
 
-def _foreseen(session: Session, way: Way) -> Refused | None:
+def _foreseen(session: Session, state: RunState, way: Way) -> Refused | None:
     """What can be told without a step: a conflict, a target that has the code already, work in the way."""
     repository = session.repository
     tip = repository.refs.read(way.target)
@@ -76,7 +76,7 @@ def _foreseen(session: Session, way: Way) -> Refused | None:
         return None
     found = merged(session, way, tip)
     if found.conflicts:
-        return conflict(session, way, found)
+        return conflict(session, state, way, found)
     onto = repository.objects.commit(tip).tree
     if found.tree == onto:
         run = session.layout.run_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gitswarm.git.as_user import UsersGit, spoken
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import Spoken, last_word, standing_approval
-from gitswarm.ledger.conflicts import anew, standing_conflict
+from gitswarm.ledger.conflicts import standing_conflict, way_out
 from gitswarm.ledger.landed import grounds, landings, merged_code
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUNS_FOLDER
@@ -64,7 +64,7 @@ def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | Non
         return None
     return Refused(
         f"{session.layout.run_id} cannot land: it and {short(target)} change the same places",
-        anew(session.spec.flows, short(target)),
+        way_out(state, session.spec.flows, short(target)),
         found.conflicts,
     )
 

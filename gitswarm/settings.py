@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
-from gitswarm.records.base import Record
+from gitswarm.records.base import Record, Section
 from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import PolicyRules
@@ -27,7 +28,7 @@ from gitswarm.records.run_spec import (
     TestSuite,
 )
 from gitswarm.records.secrets import SecretRules
-from gitswarm.settings_personal import TEAM_FILE, parsed_value, put_personal
+from gitswarm.settings_personal import TEAM_FILE, EntryError, entry_of, entry_value, put_personal
 from gitswarm.specs.context import Profile
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.library import KNOWN_COMMANDS
@@ -109,14 +110,14 @@ class CommandsSection(Record):
     tests: Annotated[dict[Identifier, TestSuite], AfterValidator(_not_a_command)] = {}
 
 
-class WorktreeSection(Record):
+class WorktreeSection(Section):
     dir: str | None = None
     copy_: tuple[str, ...] = Field(default=(), alias="copy")
     setup: str | None = None
     setup_timeout: int = Field(default=600, ge=1)
 
 
-class RoutingSection(Record):
+class RoutingSection(Section):
     """`navigator_timeout`: seconds."""
 
     mode: RoutingMode = RoutingMode.ASSIST
@@ -141,10 +142,15 @@ def _profile_alone(said: object) -> object:
     return {"profile": said} if isinstance(said, str) else said
 
 
-class RetentionRules(Record):
+def _days(given: object) -> object:
+    """`30d` as `gc --archive` takes it."""
+    return given[:-1] if isinstance(given, str) and re.fullmatch(r"\d+d", given) else given
+
+
+class RetentionRules(Section):
     """`days`: how long a run that has ended stays a branch before `gc` moves it to the archive; None: for good."""
 
-    days: int | None = Field(default=None, ge=0)
+    days: Annotated[int | None, BeforeValidator(_days, int | str | None)] = Field(default=None, ge=0)
 
 
 class Config(Record):
@@ -194,16 +200,35 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
         if "context" in merged:
             merged = {**merged, "context": _profile_alone(merged["context"])}
     for name, value in git_config.items():
-        put_personal(Config, merged, name, parsed_value(name, value))
+        put_personal(Config, merged, name, entry_value(Config, name, value))
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise SpecError(
-            [f"git config: swarm.{place}: {plain_message(first)}"],
-            hint="git config --list --show-origin | grep swarm",
-        ) from error
+        name, key = entry_of(Config, first["loc"], git_config)
+        hint = f"git swarm config --unset {key}"
+        place = takewhile(lambda part: isinstance(part, str), first["loc"])
+        raise EntryError(name, ".".join(map(str, place)), plain_message(first), hint=hint) from error
+
+
+def readable_parts(
+    team_file: str | None, git_config: Mapping[str, str]
+) -> tuple[str | None, dict[str, str], list[SpecError]]:
+    """What of a configuration can be read, and what is wrong with the rest: the team's file, or single entries."""
+    team, entries, wrong = team_file, dict(git_config), list[SpecError]()
+    while True:
+        try:
+            load_config(team, entries)
+        except EntryError as error:
+            del entries[error.name]
+            wrong.append(error)
+        except SpecError as error:
+            if team is None:
+                raise
+            team = None
+            wrong.append(error)
+        else:
+            return team, entries, wrong
 
 
 def _says_anything(text: str) -> bool:

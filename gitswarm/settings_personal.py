@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import yaml
@@ -31,6 +32,18 @@ _HOSTS = ("policy", "allow_hosts")
 """A person's, where the team wrote none."""
 
 
+class EntryError(SpecError):
+    """An entry of git's configuration is wrong. `name`: git's name of it; `key`: ours, "" where we have none."""
+
+    def __init__(self, name: str, key: str, what: str, *, hint: str = "") -> None:
+        told = f"git config: {key}: {what}" if key else f"git config: {what}"
+        unset = f"git swarm config --unset {key}" if key else f"git config --unset-all {name}"
+        super().__init__([told], hint=hint or unset)
+        self.name = name
+        self.key = key
+        self.what = what
+
+
 class UnknownKeyError(Exception):
     """No key of configuration; `known` could stand in the place of `part`."""
 
@@ -40,12 +53,44 @@ class UnknownKeyError(Exception):
         self.known = known
 
 
-def parsed_value(name: str, text: str) -> Any:
+def parsed_value(key: str, text: str) -> Any:
+    """
+    :raises SpecError: it is no YAML, or empty.
+    """
     try:
-        return yaml.safe_load(text)
+        value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         said = str(error).splitlines()[0]
-        raise SpecError([f"git config: {name}: not a value: {said}"], hint=f"git config --unset {name}") from error
+        raise SpecError([f"{key}: not a value: {said}"], hint=f"git swarm config {key} VALUE") from error
+    if value == "" or not text.strip():
+        raise SpecError([f"{key}: the value is empty"], hint=f"git swarm config --unset {key}")
+    return value
+
+
+def entry_value(model: type[Record], name: str, text: str) -> Any:
+    """
+    :raises EntryError: there is no such key, or this is no value.
+    """
+    key = ".".join(_entry_path(model, name))
+    try:
+        return parsed_value(key, text)
+    except SpecError as error:
+        raise EntryError(name, key, error.message.removeprefix(f"{key}: ")) from error
+
+
+def entry_of(model: type[Record], place: tuple[int | str, ...], names: Iterable[str]) -> tuple[str, str]:
+    """Name and key of the entry that sets what is at a place of the configuration; the last, if none is about it."""
+    paths = {name: _entry_path(model, name) for name in names}
+    name = next((each for each, path in paths.items() if place[: len(path)] == path), list(paths)[-1])
+    return name, ".".join(paths[name])
+
+
+def _entry_path(model: type[Record], name: str) -> tuple[str, ...]:
+    try:
+        return key_path(model, name.partition(".")[2])
+    except UnknownKeyError as error:
+        near = did_you_mean(error.part, error.known)
+        raise EntryError(name, "", f"unknown key '{name}'{near}") from error
 
 
 def key_path(model: type[Record], key: str) -> tuple[str, ...]:
@@ -94,22 +139,17 @@ def _section(annotation: object) -> type[Record] | None:
 def put_personal(model: type[Record], merged: dict[str, Any], name: str, value: Any) -> None:
     """What a person configured goes before what the team did; where safety is at stake it only adds to it.
 
-    :raises SpecError: there is no such key, or it is the team's alone.
+    :raises EntryError: there is no such key, or it is the team's alone.
     """
-    try:
-        path = key_path(model, name.partition(".")[2])
-    except UnknownKeyError as error:
-        near = did_you_mean(error.part, error.known)
-        raise SpecError([f"git config: unknown key '{name}'{near}"], hint=f"git config --unset {name}") from error
+    path = _entry_path(model, name)
+    key = ".".join(path)
     if (
         path in _TEAM_ONLY
         or (path == _HOSTS and _HOSTS[1] in _get(merged, path[:1]))
         or (path == _FORGE and value not in ("none", _get(merged, path[:1]).get(path[1], "none")))
     ):
-        raise SpecError(
-            [f"git config: '{name}' would loosen what the team agreed on"],
-            hint=f"git config --unset {name}   (the place for it is {TEAM_FILE})",
-        )
+        hint = f"git swarm config --unset {key}   (the place for it is {TEAM_FILE})"
+        raise EntryError(name, key, "this would loosen what the team agreed on", hint=hint)
     if path in ADDED_UP:
         team = merged.get(path[0], {}).get(path[1], [])
         value = [*team, *(value if isinstance(value, list) else [value])]
@@ -121,8 +161,7 @@ def put_personal(model: type[Record], merged: dict[str, Any], name: str, value: 
         try:
             value = BudgetRules.smaller(path[-1], value, _get(merged, path[:1]).get(path[-1]))
         except ValidationError as error:
-            what = f"git config: {name}: {plain_message(error.errors()[0])}"
-            raise SpecError([what], hint=f"git config --unset {name}") from error
+            raise EntryError(name, key, plain_message(error.errors()[0])) from error
     if path in _ORDERED:
         value = _stricter(_ORDERED[path], plain_switch(value), _get(merged, path[:1]).get(path[1]))
     _put(merged, path, value)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.settings import CONFIG_FILE, KEY_NAME, VARIABLE, Config, load_config, mode_from_env
-from gitswarm.settings_personal import ADDED_UP, LAID_OVER, UnknownKeyError, key_path, known_keys, parsed_value
+from gitswarm.settings_personal import (
+    ADDED_UP,
+    LAID_OVER,
+    EntryError,
+    UnknownKeyError,
+    key_path,
+    known_keys,
+    parsed_value,
+)
 from gitswarm.specs.yaml_entry import with_entry, without_entry
 from gitswarm.specs.yaml_source import did_you_mean, nearest, parse_yaml
 
@@ -140,17 +148,24 @@ class PersonalChange:
 
 def set_personal(path: Path, text: str, team: str | None, personal: Mapping[str, str]) -> PersonalChange:
     """
-    :raises SpecError: the value is not one for this key, or it would loosen what the team wrote.
+    :raises SpecError: the value is not one for this key, or it would loosen what the team wrote; or another entry is
+        wrong.
     """
+    key = ".".join(path)
+    given = parsed_value(key, text)
     old = _names(path, personal)
     if path in known_keys(Config) or _NAME_IN_GIT.fullmatch(path[-1]):
         name = _name_in_git(path)
-        return PersonalChange(tuple(each for each in old if each != name), name, _fitting(name, text, team))
+        others = {each: value for each, value in personal.items() if each not in old}
+        return PersonalChange(
+            tuple(each for each in old if each != _lower(name)), name, _fitting(name, text, team, others)
+        )
     # Names with capitals or underscores are no names for git: the whole mapping is one value.
     whole = path[:-1]
     name = _name_in_git(whole)
-    merged = {**(parsed_value(name, personal.get(_lower(name), "{}")) or {}), path[-1]: parsed_value(name, text)}
-    return PersonalChange((), name, _fitting(name, json.dumps(merged), team))
+    merged = {**(parsed_value(key, personal.get(_lower(name), "{}")) or {}), path[-1]: given}
+    others = {each: value for each, value in personal.items() if each != _lower(name)}
+    return PersonalChange((), name, _fitting(name, json.dumps(merged), team, others))
 
 
 def unset_personal(path: Path, personal: Mapping[str, str]) -> PersonalChange:
@@ -168,19 +183,23 @@ def unset_personal(path: Path, personal: Mapping[str, str]) -> PersonalChange:
     return PersonalChange((), name, json.dumps(merged)) if merged else PersonalChange((name,))
 
 
-def _fitting(name: str, text: str, team: str | None) -> str:
+def _fitting(name: str, text: str, team: str | None, others: Mapping[str, str]) -> str:
     """The text as it is to be stored: quoted where YAML takes a text for something else.
 
+    :param others: the entries that stay; all are read with it, as the next command will.
     :raises SpecError: it does not fit.
     """
     try:
-        load_config(team, {name: text})
-    except SpecError as error:
+        load_config(team, {**others, name: text})
+    except EntryError as error:
+        if error.name != name:
+            raise
         quoted = json.dumps(text)
         try:
-            load_config(team, {name: quoted})
+            load_config(team, {**others, name: quoted})
         except SpecError:
-            raise SpecError(error.problems, hint="git swarm config   (keys and their values)") from error
+            what = f"{error.key}: {error.what}"
+            raise SpecError([what], hint="git swarm config   (keys and their values)") from error
         return quoted
     return text
 
@@ -222,7 +241,13 @@ def with_team_value(text: str | None, path: Path, value: str | None) -> str:
         old = with_entry(old, ("context",), {"profile": written["context"]})
     if value is None:
         return _valid(without_entry(old, path))
-    given = parsed_value(".".join(path), value)
+    key = ".".join(path)
+    try:
+        given = parsed_value(key, value)
+    except SpecError as error:
+        raise SpecError(error.problems, hint=f"git swarm config --team --unset {key}") from error
+    if text is not None and _is_there(written, path, (given, value)):
+        return _valid(text)
     try:
         return _valid(with_entry(old, path, given))
     except SpecError:
@@ -231,6 +256,15 @@ def with_team_value(text: str | None, path: Path, value: str | None) -> str:
             with contextlib.suppress(SpecError):
                 return _valid(with_entry(old, path, value))
         raise
+
+
+def _is_there(found: Any, path: Path, values: tuple[Any, ...]) -> bool:
+    """Whether one of the values is what the key has."""
+    for part in path:
+        if not isinstance(found, dict) or part not in found:
+            return False
+        found = found[part]
+    return any(type(each) is type(found) and each == found for each in values)
 
 
 def _valid(text: str) -> str:

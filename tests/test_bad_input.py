@@ -320,7 +320,7 @@ def test_a_base_that_is_no_commit_is_refused(project: Project, revision: str) ->
         ),
         pytest.param(
             "worktree: {setup_timeout: soon}\n",
-            "1: worktree.setup_timeout: Input should be a valid integer, unable to parse string as an integer",
+            "1: worktree.setup_timeout: 'soon' is no whole number",
             id="value",
         ),
         pytest.param("commands: [a]\nx: {", "2: not valid YAML: ", id="not YAML"),
@@ -354,9 +354,9 @@ def test_an_unknown_engine_in_the_team_configuration_is_an_error_not_usage(proje
     [
         ("swarm.x", "1", "git config: unknown key 'swarm.x'"),
         ("swarm.worktre.dir", "1", "git config: unknown key 'swarm.worktre.dir' (did you mean 'worktree'?)"),
-        ("swarm.worktree.setupTimeout", "soon", "git config: swarm.worktree.setup"),
-        ("swarm.durability", "most", "git config: swarm.durability: 'most' is none of its values"),
-        ("swarm.worktree.dir", "[", "git config: swarm.worktree.dir: "),
+        ("swarm.worktree.setupTimeout", "soon", "git config: worktree.setup_timeout: 'soon' is no whole number"),
+        ("swarm.durability", "most", "git config: durability: 'most' is none of its values"),
+        ("swarm.worktree.dir", "[", "git config: worktree.dir: "),
     ],
 )
 def test_a_bad_git_configuration_is_refused_with_its_name(

@@ -129,7 +129,7 @@ def test_what_cannot_be_is_refused_in_plain_words_with_its_place(section: str, p
 def test_the_same_of_git_configuration(key: str, value: str, problem: str) -> None:
     with pytest.raises(SpecError) as told:
         load_config(None, {f"swarm.engines.claude.{key}": value})
-    assert told.value.problems == [f"git config: swarm.engines.claude.{key}: {problem}"]
+    assert told.value.problems == [f"git config: engines.claude.{key}: {problem}"]
 
 
 def test_git_configuration_spells_lists_and_maps_in_one_line() -> None:

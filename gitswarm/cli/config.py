@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
+from pathlib import Path
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import err, out, out_json, out_lines, table
-from gitswarm.cli.here import read_text, repository_here
-from gitswarm.cli.lines import next_lines
-from gitswarm.cli.opened import JsonFlag
-from gitswarm.errors import NotFoundError, SwarmError, UsageError
+from gitswarm.cli.console import complain, err, out, out_json, out_lines, table
+from gitswarm.cli.here import committed_config, read_text, repository_here, unset_hint
+from gitswarm.cli.lines import next_lines, told
+from gitswarm.cli.opened import JsonFlag, folder_here
+from gitswarm.errors import NotFoundError, SpecError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.by_agent import refuse_agent
-from gitswarm.settings import CONFIG_FILE
+from gitswarm.settings import CONFIG_FILE, readable_parts
+from gitswarm.settings_personal import EntryError
 from gitswarm.settings_values import (
     Setting,
     find_key,
@@ -51,7 +54,7 @@ def config(
         return
     path = find_key(key)
     if value is None and not unset:
-        found = setting(path, *_sources(repository))
+        found = _of(path, repository)
         if as_json:
             out_json(found.to_json())
         else:
@@ -68,29 +71,31 @@ def config(
         out_lines(lines)
 
 
-def _sources(repository: Repository) -> tuple[str | None, dict[str, str], dict[str, str]]:
-    """The team's file of HEAD, the person's entries, the environment: what a run started here would have."""
-    return _committed(repository), repository.config(_PREFIX), dict(os.environ)
+def _of(path: tuple[str, ...], repository: Repository) -> Setting:
+    """What a run started here would have; entries of other keys that cannot be read are left out.
 
-
-def _committed(repository: Repository) -> str | None:
-    try:
-        tree = repository.objects.commit(repository.resolve("HEAD")).tree
-    except NotFoundError:  # no commit yet
-        return None
-    content = repository.objects.file(tree, CONFIG_FILE)
-    return content.decode(errors="replace") if content is not None else None
+    :raises SpecError: the entry of this key is one of them.
+    """
+    team, personal, wrong = readable_parts(committed_config(repository), repository.config(_PREFIX))
+    key = ".".join(path)
+    for each in wrong:
+        if isinstance(each, EntryError) and f"{each.key}.".startswith(f"{key}."):
+            raise SpecError(each.problems, hint=unset_hint(repository, each))
+    return setting(path, team, personal, os.environ)
 
 
 def _list(repository: Repository, *, as_json: bool) -> None:
-    team, personal, env = _sources(repository)
-    found = [without_secrets(each) for each in settings(team, personal, env)]
+    committed = committed_config(repository)
+    team, personal, wrong = readable_parts(committed, repository.config(_PREFIX))
+    for each in wrong:
+        complain(f"left out: {each.message}", unset_hint(repository, each))
+    found = [without_secrets(each) for each in settings(team, personal, os.environ)]
     if as_json:
         out_json([each.to_json() for each in found])
         return
     table(["key", "value", "from"], [[each.key, _shown(each), each.origin] for each in found], stretch=1)
     path = repository.checkout / CONFIG_FILE if repository.checkout is not None else None
-    if path is not None and path.is_file() and read_text(str(path)) != (team or ""):
+    if path is not None and path.is_file() and read_text(str(path)) != (committed or ""):
         err(f"note: {CONFIG_FILE} has changes that are not committed: no run sees them")
 
 
@@ -101,26 +106,30 @@ def _shown(found: Setting) -> str:
 def _write_personal(repository: Repository, path: tuple[str, ...], value: str | None, where: list[str]) -> list[str]:
     """The lines to print."""
     personal = repository.config(_PREFIX)
-    change = (
-        unset_personal(path, personal)
-        if value is None
-        else set_personal(path, value, _committed(repository), personal)
-    )
+    try:
+        change = (
+            unset_personal(path, personal)
+            if value is None
+            else set_personal(path, value, committed_config(repository), personal)
+        )
+    except EntryError as error:
+        raise SpecError(error.problems, hint=unset_hint(repository, error)) from error
     for name in change.removed:
         _forget(repository, name, where)
     if change.name:
         repository.git.output("config", *where, "--replace-all", change.name, change.value)
     now = _now(path)
-    lines = [f"{now.key}: {_shown(now)} ({now.origin})"]
+    lines = told(f"{now.key}: ", f"{_shown(now)} ({now.origin})", sys.stdout)
     if value is not None and "git config" not in now.origin:
-        lines.append(f"note: {_OVER_YOURS.get(now.origin, 'it is the same as before')}")
-    return lines if value is None else [*lines, *next_lines("undo       ", f"git swarm config --unset {now.key}")]
+        lines += told("note: ", _OVER_YOURS.get(now.origin, "it is the same as before"), sys.stdout)
+    undo = " ".join(["git swarm config", *where, "--unset", now.key])
+    return lines if value is None else [*lines, *next_lines("undo       ", undo)]
 
 
 def _now(path: tuple[str, ...]) -> Setting:
     """With git's configuration as it is after a change."""
     try:
-        return without_secrets(setting(path, *_sources(repository_here())))
+        return without_secrets(_of(path, repository_here()))
     except NotFoundError:  # an entry of a mapping, which is gone
         return Setting(".".join(path), None, "default")
 
@@ -148,10 +157,18 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
             hint=f"cd {shlex.quote(str(repository.main_folder))} && git swarm config --team {key} VALUE",
         )
     file = repository.checkout / CONFIG_FILE
-    new = with_team_value(read_text(str(file)) if file.is_file() else None, path, value)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(new, encoding="utf-8")
+    old = read_text(str(file)) if file.is_file() else None
+    new = with_team_value(old, path, value)
+    now = f"{key} {'is gone' if value is None else f'is {value}'}"
+    if new != old:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(new, encoding="utf-8")
+    if new == (committed_config(repository) or ""):
+        what = f"{now}, as in the last commit: nothing to commit" if new != old else f"nothing changed: {now} already"
+        return told(f"{CONFIG_FILE}: ", what, sys.stdout)
+    shown = CONFIG_FILE if Path(folder_here()).resolve() == repository.checkout.resolve() else f":/{CONFIG_FILE}"
+    what = f"{now}; it counts once it is committed" if new != old else f"{now} already, and not committed yet"
     return [
-        f"{CONFIG_FILE}: {key} {'is gone' if value is None else f'is {value}'}; it counts once it is committed",
-        *next_lines("next       ", f"git add {CONFIG_FILE} && git commit -m '{key}'"),
+        *told(f"{CONFIG_FILE}: ", what, sys.stdout),
+        *next_lines("next       ", f"git add {shown} && git commit -m '{key}'"),
     ]

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import complain, out, out_json, out_lines, plural
-from gitswarm.cli.here import config_here, repository_here
+from gitswarm.cli.here import readable_config, repository_here
 from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.doctor import Finding, examine_machine, examine_repository, repair
-from gitswarm.settings import CommandLine, engine_access, freeze_settings
+from gitswarm.settings import CommandLine, Config, engine_access, freeze_settings, load_config
 
 _SIGNS = {"ok": "ok", "note": "-", "problem": "!"}
 
@@ -23,15 +23,15 @@ def doctor(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that repairs it."""
-    config = config_here()
-    settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    found = list(examine_machine(settings, engine_access(config, os.environ), os.environ))
     try:
         repository = repository_here()
     except NotARepositoryError:
+        found = _machine(load_config(None, {}))
         found.append(Finding("repository", "note", "none here: what belongs to one was not looked at"))
     else:
-        found += examine_repository(repository)
+        config, unreadable = readable_config(repository)
+        found = [Finding("config", "problem", what, hint) for what, hint in unreadable]
+        found += [*_machine(config), *examine_repository(repository)]
         if fix:
             refuse_agent(os.environ, "doctor --fix", repository.common_dir)
     fixed = repair(found) if fix else set()
@@ -49,6 +49,11 @@ def doctor(
             out("nothing is wrong")
     if wrong:
         raise SystemExit(1)
+
+
+def _machine(config: Config) -> list[Finding]:
+    settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
+    return list(examine_machine(settings, engine_access(config, os.environ), os.environ))
 
 
 def _show(finding: Finding, *, is_fixed: bool) -> None:

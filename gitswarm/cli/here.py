@@ -14,7 +14,8 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.session import Surroundings
-from gitswarm.settings import CONFIG_FILE, Config, engine_access, load_config, worktree_folder
+from gitswarm.settings import CONFIG_FILE, Config, engine_access, load_config, readable_parts, worktree_folder
+from gitswarm.settings_personal import EntryError
 from gitswarm.specs.library import USER_FOLDERS, Library, load_library
 from gitswarm.specs.yaml_source import nearest
 from gitswarm.worktree.shadow import Placement
@@ -34,8 +35,44 @@ def now() -> datetime:
 def config_at(repository: Repository, tree: str) -> Config:
     """Configuration of the commit with this tree, with the person's over it."""
     team = repository.objects.file(tree, CONFIG_FILE)
-    text = team.decode(errors="replace") if team is not None else None
-    return load_config(text, repository.config("swarm."))
+    return _loaded(repository, team.decode(errors="replace") if team is not None else None)
+
+
+def _loaded(repository: Repository, team: str | None) -> Config:
+    """
+    :raises SpecError: it is wrong; an entry of git's configuration with the command that unsets it.
+    """
+    try:
+        return load_config(team, repository.config("swarm."))
+    except EntryError as error:
+        raise SpecError(error.problems, hint=unset_hint(repository, error)) from error
+
+
+def unset_hint(repository: Repository, error: SpecError) -> str:
+    """The hint of an error, for the file that sets the entry."""
+    if not isinstance(error, EntryError):
+        return error.hint
+    done = repository.git.run("config", "--show-scope", "--get", error.name)
+    scope = done.stdout.decode(errors="replace").partition("\t")[0]
+    if scope == "global":
+        return error.hint.replace("config --unset", "config --global --unset", 1)
+    return error.hint if scope in ("local", "") else f"git config --{scope} --unset-all {error.name}"
+
+
+def readable_config(repository: Repository) -> tuple[Config, list[tuple[str, str]]]:
+    """As `config_here`, without what cannot be read; and of that, what is wrong, and the command that removes it."""
+    team, entries, wrong = readable_parts(committed_config(repository), repository.config("swarm."))
+    return load_config(team, entries), [(each.message, unset_hint(repository, each)) for each in wrong]
+
+
+def committed_config(repository: Repository) -> str | None:
+    """The text of the team's file in HEAD."""
+    try:
+        tree = repository.objects.commit(repository.resolve("HEAD")).tree
+    except NotFoundError:  # no commit yet
+        return None
+    content = repository.objects.file(tree, CONFIG_FILE)
+    return content.decode(errors="replace") if content is not None else None
 
 
 def config_here() -> Config:
@@ -44,11 +81,7 @@ def config_here() -> Config:
         repository = repository_here()
     except NotARepositoryError:
         return load_config(None, {})
-    try:
-        tree = repository.objects.commit(repository.resolve("HEAD")).tree
-    except NotFoundError:  # no commit yet
-        return load_config(None, repository.config("swarm."))
-    return config_at(repository, tree)
+    return _loaded(repository, committed_config(repository))
 
 
 def surroundings(config: Config, observer: Observer) -> Surroundings:

@@ -108,15 +108,16 @@ class RepositoryReader:
         return Person(name, email) if name and email else STAND_IN
 
     def config(self, prefix: str) -> dict[str, str]:
-        """Configuration entries whose lower-cased name starts with `prefix`; the last value wins, none is `true`."""
-        return {name: value or "true" for name, value in self._configured.items() if name.lower().startswith(prefix)}
+        """Configuration entries whose lower-cased name starts with `prefix`; the last value wins. A name without `=`
+        is `true`, as git reads it; an empty value stays empty."""
+        return {name: value for name, value in self._configured.items() if name.lower().startswith(prefix)}
 
     @cached_property
     def _configured(self) -> dict[str, str]:
         """All configuration, whatever its bytes."""
         entries = self.git.output("config", "--list", "-z").decode(errors="replace").split("\0")
         pairs = (entry.partition("\n") for entry in entries if entry)
-        return {name: value for name, _line_end, value in pairs}
+        return {name: value if line_end else "true" for name, line_end, value in pairs}
 
     def linked_worktrees(self) -> Iterator[LinkedWorktree]:
         return linked_worktrees(self.common_dir)

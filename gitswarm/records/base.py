@@ -4,9 +4,9 @@ import json
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Self
+from typing import Self, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
 Clock = Callable[[], datetime]
 """Returns the current time, timezone-aware."""
@@ -24,6 +24,24 @@ class Record(BaseModel):
     @classmethod
     def from_json(cls, content: bytes) -> Self:
         return cls.model_validate_json(content)
+
+
+class Section(Record):
+    """Keys that people write. `true` is no number, though pydantic takes it for 1."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: object, info: ValidationInfo) -> object:
+        kinds = _types_in(cls.model_fields[info.field_name or ""].annotation)
+        if isinstance(value, bool) and kinds & {int, float} and bool not in kinds:
+            raise ValueError(f"'{str(value).lower()}' is no number")
+        return value
+
+
+def _types_in(annotation: object) -> set[object]:
+    """The members of a union, without what is annotated to them."""
+    inner = get_args(annotation)
+    return set().union(*map(_types_in, inner)) if inner else {annotation}
 
 
 def pretty_json(value: object) -> bytes:

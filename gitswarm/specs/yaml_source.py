@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -208,6 +209,19 @@ def _in_file(source: YamlSource, raw: Location, *, missing: bool) -> Location:
     return tuple(kept)
 
 
+_EXPECTED = {
+    "int_parsing": "no whole number",
+    "int_type": "no whole number",
+    "int_from_float": "no whole number",
+    "float_parsing": "no number",
+    "float_type": "no number",
+    "bool_parsing": "neither true nor false",
+    "bool_type": "neither true nor false",
+    "string_type": "no text",
+}
+"""By pydantic's name of an error."""
+
+
 def plain_message(item: Any) -> str:
     """What is wrong by one of pydantic's errors, in the words of YAML."""
     if item["type"] in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
@@ -216,6 +230,12 @@ def plain_message(item: Any) -> str:
     if item["type"] == "literal_error":
         known = re.findall(r"'([^']*)'", str(item["ctx"]["expected"]))
         return f"'{item['input']}' is none of its values{did_you_mean(str(item['input']), known)}"
+    if item["type"] in _EXPECTED:
+        given = item["input"]
+        shown = json.dumps(given, default=str, ensure_ascii=False)
+        if item["type"] == "string_type":
+            return f"expected a text: '{shown}'" if isinstance(given, bool | int | float) else "expected a text"
+        return f"'{given if isinstance(given, str) else shown}' is {_EXPECTED[item['type']]}"
     return str(item["msg"]).removeprefix("Value error, ")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -141,6 +142,16 @@ def test_a_value_that_the_team_s_is_stricter_than(project: Project) -> None:
         (("budget",), "'budget' is a section: budget.max_cost_usd, budget.max_tokens"),
         (("engines.claude.mode", "clli"), "there is no mode 'clli' (did you mean 'cli'?)"),
         (("budget.max_cost_usd", "-1"), "greater than 0"),
+        (("commands.test", ""), "commands.test: the value is empty"),
+        (("--team", "commands.test", " "), "commands.test: the value is empty"),
+        (("retention.days", ""), "retention.days: the value is empty"),
+        (("retention.days", "true"), "retention.days: 'true' is no number"),
+        (("--team", "retention.days", "true"), "retention.days: 'true' is no number"),
+        (("budget.max_cost_usd", "yes"), "budget.max_cost_usd: 'true' is no number"),
+        (("retention.days", "soon"), "git-swarm: retention.days: 'soon' is no whole number"),
+        (("retention.days", "-3"), "greater than or equal to 0"),
+        (("budget.max_time", "4hh"), "git-swarm: budget.max_time: '4hh' is no duration"),
+        (("commands.tests", "{a: {run: true}}"), "expected a text: 'true'"),
         (("policy.env", "[HOME]"), "would loosen what the team agreed on"),
         (("--unset", "hub"), "git config does not set hub"),
         (("--team", "--unset", "hub"), "'hub' is not set there"),
@@ -152,12 +163,92 @@ def test_a_value_that_the_team_s_is_stricter_than(project: Project) -> None:
 )
 def test_what_is_refused_is_written_nowhere(shared: Project, line: tuple[str, ...], said: str) -> None:
     before = (shared.root / ".git/config").read_bytes(), (shared.root / CONFIG_FILE).read_bytes()
-    dashed = ("--", *line) if line[-1] == "-1" else line
+    dashed = ("--", *line) if line[-1] in ("-1", "-3") else line
     answer = ask(shared, "config", *dashed)
     assert answer.code in (1, 2)
     assert said in " ".join(answer.stderr.split())
     assert "hint: git swarm config" in answer.stderr or "hint: leave" in answer.stderr or "hint: API" in answer.stderr
     assert before == ((shared.root / ".git/config").read_bytes(), (shared.root / CONFIG_FILE).read_bytes())
+
+
+BY_HAND = (
+    (("swarm.commands.test", ""), "commands.test: the value is empty", "git swarm config --unset commands.test"),
+    (
+        ("swarm.retention.days", "true"),
+        "retention.days: 'true' is no number",
+        "git swarm config --unset retention.days",
+    ),
+    (
+        ("--global", "swarm.budget.maxTime", "4hh"),
+        "budget.max_time: '4hh' is no duration: 90s, 45m, 4h, 1h30m",
+        "git swarm config --global --unset budget.max_time",
+    ),
+    (("swarm.policy.deny", "[{a: b}]"), "policy.deny: expected a text", "git swarm config --unset policy.deny"),
+)
+
+
+def test_entries_that_cannot_be_read_keep_nobody_from_finding_and_unsetting_them(project: Project) -> None:
+    for entry, what, hint in BY_HAND:
+        project.git("config", *entry)
+        for line in (("start", "build", "-m", "x"), ("config", "hub", "origin")):
+            assert ask(project, *line).stderr == f"git-swarm: git config: {what}\nhint: {hint}\n"
+        project.swarm(*hint.split()[2:])
+    for entry, _what, _hint in BY_HAND:
+        project.git("config", *entry)
+    wrong = {(f"git config: {what}", hint) for _entry, what, hint in BY_HAND}
+    found = json.loads(ask(project, "doctor", "--json").stdout)["findings"]
+    assert {(each["message"], each["hint"]) for each in found if each["check"] == "config"} == wrong
+    listed = ask(project, "config", "--json")
+    assert (listed.code, len(json.loads(listed.stdout))) == (0, len(KEYS))
+    assert set(listed.stderr.splitlines()) == {
+        line for what, hint in wrong for line in (f"git-swarm: left out: {what}", f"hint: {hint}")
+    }
+    for _entry, _what, hint in BY_HAND:
+        project.swarm(*hint.split()[2:])
+    assert project.swarm("config").stderr == ""
+
+
+def test_a_team_s_file_that_cannot_be_read_is_told_beside_the_rest(project: Project) -> None:
+    project.commit({CONFIG_FILE: "retention: {days: true}\n"}, "broken")
+    said = f"{CONFIG_FILE}:1: retention.days: 'true' is no number"
+    assert said in ask(project, "config").stderr
+    assert ask(project, "config").code == 0
+    assert json.loads(ask(project, "doctor", "--json").stdout)["findings"][0]["message"] == said
+    project.commit({CONFIG_FILE: TEAM}, "mended")
+
+
+def test_a_name_without_a_value_is_true_as_git_reads_it(project: Project) -> None:
+    with (project.root / ".git/config").open("a", encoding="utf-8") as file:
+        file.write('[swarm "deploy"]\n\trequireSignature\n')
+    assert value(project, "deploy.require_signature") == (True, "git config")
+
+
+def test_a_value_for_all_repositories_and_how_to_undo_it(project: Project) -> None:
+    said = project.swarm("config", "--global", "retention.days", "30d").stdout.splitlines()
+    assert said[0] == "retention.days: 30 (git config)"
+    assert said[1] == "undo       git swarm config --global --unset retention.days"
+    assert project.swarm("config", "retention.days", "31").stdout.startswith("retention.days: 31 ")
+    project.swarm("config", "--unset", "retention.days")
+    project.swarm(*said[1].split()[3:])
+    assert value(project, "retention.days") == (None, "default")
+
+
+def test_the_team_s_value_that_is_there_already(project: Project) -> None:
+    same = project.swarm("config", "--team", "commands.test", "make test").stdout
+    assert same == f"{CONFIG_FILE}: nothing changed: commands.test is make test already\n"
+    project.swarm("config", "--team", "hub", "origin")
+    gone = project.swarm("config", "--team", "--unset", "hub").stdout
+    assert gone == f"{CONFIG_FILE}: hub is gone, as in the last commit: nothing to commit\n"
+
+
+def test_the_next_command_works_in_a_subfolder(project: Project) -> None:
+    below = project.root / "below"
+    below.mkdir(exist_ok=True)
+    said = ask(project, "config", "--team", "hub", "origin", cwd=below).stdout.splitlines()[-1]
+    assert said == f"next       git add :/{CONFIG_FILE} && git commit -m 'hub'"
+    project.git("-C", str(below), *said.partition(" && ")[0].split()[2:])
+    assert "origin" in project.git("diff", "--cached")
+    project.git("reset", "--quiet")
 
 
 def test_an_agent_sets_nothing(project: Project) -> None:

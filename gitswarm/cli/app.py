@@ -6,15 +6,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from importlib import import_module
 
 from gitswarm.cli.arguments import plain_values
 from gitswarm.cli.console import complain
-from gitswarm.cli.help_pages import NEAR
 from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.terminal import paged, wished
-from gitswarm.cli.usage import HELP, NAME, help_text
+from gitswarm.cli.usage import HELP, NAME, help_text, unknown
 from gitswarm.errors import RunInterruptedError
 
 INTERRUPTED = 130
@@ -49,12 +47,8 @@ def _choose(group: Group, name: str, line: list[str]) -> int:
         return 0 if line else USAGE
     if line[0] in group.entries:
         return _call(group, name, line[0], line[1:])
-    if group is ROOT and line[0] in NEAR:
-        complain(f"there is no command '{line[0]}'", NEAR[line[0]])
-        return USAGE
-    from gitswarm.cli.tree import choose
-
-    return choose(group, name, line, partial(_call, group, name))
+    complain(*unknown(group, name, line[0]))
+    return USAGE
 
 
 def _call(group: Group, name: str, entry: str, line: list[str]) -> int:

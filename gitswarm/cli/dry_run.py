@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from gitswarm.cli.console import duration, money, out, out_json, table
+from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
+from gitswarm.cli.lines import fact
 from gitswarm.records.budget import limit_words, time_words
 from gitswarm.records.money import usd
 from gitswarm.records.text import listed
@@ -29,31 +30,32 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
     turn = new.specs.policy.turn
     total = usd(*(step.cost_usd for step in steps))
     out(f"at worst   {sum(step.tokens for step in steps):,} tokens, {money(total)}")
-    for line in _budget(new, steps):
-        out(line)
-    out(f"counted    every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out")
+    for name, value in _budget(new, steps):
+        out_lines(fact(name, value))
+    counted = f"every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out"
+    out_lines(fact("counted", counted))
     tests = sum(step.executions for step in steps if step.extra_runs)
     if tests:
         longest = duration(new.spec.settings.proof.max_time * 1000)
-        out(
-            f"tests      executed {tests} times, and once more where code changed after them; each may add up to"
+        what = (
+            f"executed {tests} times, and once more where code changed after them; each may add up to"
             f" {MOST_EXTRA_RUNS} runs to compare with the base, {longest} in all (proof.max_time)"
         )
+        out_lines(fact("tests", what))
     if engine.mode == "stub":
         out(f"in fact    {money(0.0)}: mode stub asks no model")
 
 
-def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[str]:
+def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[tuple[str, str]]:
     """The longest that it can take, what nobody can say, and whether the limits hold all that."""
     limits = new.spec.settings.budget.limits
     longest = sum(step.time_s or 0.0 for step in steps)
     own = [f"{step.flow}/{step.step}" for step in steps if step.time_s is None]
-    yield f"time       at most {time_words(longest)}, one step after the other" + (
-        f"; without {listed(own)}, which nothing bounds" if own else ""
-    )
+    unbounded = f"; without {listed(own)}, which nothing bounds" if own else ""
+    yield "time", f"at most {time_words(longest)}, one step after the other{unbounded}"
     unpriced = sorted({step.model for step in steps if step.cost_usd is None and step.model})
     if unpriced:
-        yield f"unknown    the price of {listed(unpriced)}: .swarm/flows/policy/models.yaml can say it"
+        yield "unknown", f"the price of {listed(unpriced)}: .swarm/flows/policy/models.yaml can say it"
     known = usd(*(step.cost_usd for step in steps if step.cost_usd is not None)) or 0.0
     worst = {"cost_usd": known, "tokens": sum(step.tokens for step in steps), "time_s": longest}
     for name, limit in limits.plain.items():
@@ -61,7 +63,7 @@ def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[str]:
         holds = (
             "is above all that" if limit >= worst[name] and not open_ended else "may be reached: the run pauses then"
         )
-        yield f"budget     {limit_words(name, limit)} {holds}"
+        yield "budget", f"{limit_words(name, limit)} {holds}"
 
 
 def _row(step: StepForecast) -> tuple[str, str, str, str, str, str]:

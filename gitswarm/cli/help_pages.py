@@ -147,6 +147,7 @@ NEAR: dict[str, str] = {
     "undo": "git swarm rollback STEP   (undo a rollback: git swarm rollback --undo)",
     "merge": "git swarm land",
     "version": "git swarm --version",
-    "help": "git swarm -h",
+    "history": "git swarm log",
+    "help": "git swarm --help   (the manual; the commands on one page: git swarm -h)",
 }
 """Words that people know from elsewhere → the command that does it here."""

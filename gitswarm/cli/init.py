@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out, out_lines, plural
 from gitswarm.cli.here import repository_here
+from gitswarm.cli.lines import told
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.by_agent import refuse_agent
@@ -43,7 +45,8 @@ def init(
         _tell(repository, change)
     if done.dispatching:
         folder = _name(repository, done.dispatching[-1].path.parent)
-        out(f"+ {folder}  the push guard, and {plural(len(done.dispatching) - 1, 'file')} that call your own hooks")
+        more = f"the push guard, and {plural(len(done.dispatching) - 1, 'file')} that call your own hooks"
+        out_lines(told(f"+ {folder}  ", more, sys.stdout))
     _tell_worktrees(repository, done)
     if not done.changes and not done.dispatching:
         out("nothing to add: everything is in place")
@@ -83,9 +86,15 @@ def _tell(repository: Repository, change: Change) -> None:
 
 def _tell_worktrees(repository: Repository, done: Initialised) -> None:
     for path in done.blocked:
-        out(f"closed     {_name(repository, path)}: no push gets out of it")
+        out_lines(told("closed     ", f"{_name(repository, path)}: no push gets out of it", sys.stdout))
     for url in done.open:
-        out(f"still open {url}: your configuration rewrites exactly this pushurl (url.*.insteadOf)")
+        out_lines(
+            told(
+                "still open ",
+                f"{url}: your configuration rewrites exactly this pushurl (url.*.insteadOf)",
+                sys.stdout,
+            )
+        )
 
 
 def _undo(repository: Repository) -> None:
@@ -94,11 +103,17 @@ def _undo(repository: Repository) -> None:
         out("nothing to undo: git swarm init was not done here")
         return
     for path in undone.restored:
-        out(f"restored   {_name(repository, path)}")
+        out_lines(told("restored   ", f"{_name(repository, path)}", sys.stdout))
     for path in undone.ours_removed:
-        out(f"changed    {_name(repository, path)}: somebody changed it since, only our lines were taken out")
+        out_lines(
+            told(
+                "changed    ",
+                f"{_name(repository, path)}: somebody changed it since, only our lines were taken out",
+                sys.stdout,
+            )
+        )
     for path, reason in undone.left:
-        out(f"left       {_name(repository, path)}: {reason}")
+        out_lines(told("left       ", f"{_name(repository, path)}: {reason}", sys.stdout))
     if undone.left:
         raise SwarmError("not everything could be undone", hint="see the lines that begin with 'left'")
 

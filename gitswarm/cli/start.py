@@ -241,7 +241,7 @@ def _detach(repository: Repository, asked: Asked) -> None:
         layout = state.layout
     log = execute_in_background(repository, layout, asked.until)
     out(f"{layout.run_id} runs in the background")
-    out(f"log        {log}")
+    out(f"log        {min(str(log), os.path.relpath(log), key=len)}")
     out(f"next       git swarm watch {layout.run_id}")
     out(f"stop       git swarm stop {layout.run_id}")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -35,6 +37,20 @@ _NARROW = 72
 
 _STATES = (*(status.value for status in RunStatus), "not proven", *SUCCESSORS)
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+_NUMBERS = re.compile(
+    r"@?\d+|\d+(st|nd|rd|th|am|pm)|[+-]\d{4}|z"
+    r"|(\d{1,4}[-/]\d{1,2}([-/]\d{1,4})?t?)?(\d{1,2}(:\d\d){1,2}(am|pm|z|[+-]\d\d:?\d\d)?)?"
+)
+_TIME_WORD = re.compile(
+    "ago|last|at|am|pm|utc|gmt|now|never|today|yesterday|noon|midnight|tea"
+    "|one|two|three|four|five|six|seven|eight|nine|ten"
+)
+_TIME_NAMES = (
+    " seconds minutes hours days weeks months years"
+    " january february march april may june july august september october november december"
+    " sunday monday tuesday wednesday thursday friday saturday"
+)
 
 
 def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
@@ -111,7 +127,10 @@ def list_runs(
     """All runs of this repository, newest first."""
     repository = reader_here()
     if state is not None and state not in _STATES:
-        raise UsageError(f"--state {state}: there is no such state", hint=f"one of: {', '.join(_STATES)}")
+        known = [each for each in _STATES if each != RunStatus.UNPROVEN.value]
+        near = difflib.get_close_matches(state, known, n=1)
+        hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
+        raise UsageError(f"--state {state}: there is no such state", hint=hint)
     most = count_of(count)
     runs = _since(repository, all_runs(repository), since)
     listed = overviews(repository, runs if state else runs[:most])
@@ -153,6 +172,9 @@ def _since(repository: RepositoryReader, runs: list[RunLayout], since: str | Non
     short = re.fullmatch(r"(\d+)([smhdw])", since)
     if short:
         oldest = time.time() - int(short[1]) * _SECONDS[short[2]]
+    elif not _is_time(since):
+        hint = "git swarm list --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
+        raise UsageError(f"--since {since}: no time that git understands", hint=hint)
     else:
         told = repository.git.output("rev-parse", f"--since={since}").decode()
         oldest = int(told.strip().removeprefix("--max-age="))
@@ -164,6 +186,19 @@ def _discarded(repository: RepositoryReader) -> list[str]:
     gone = [layout.run_id for layout in reversed(discarded_runs(repository))]
     hint = command_lines("restore", f"git swarm discard --restore {gone[0]}") if gone else []
     return [*(f"{run}  discarded  {age(run)}" for run in gone), *hint]
+
+
+def _is_time(text: str) -> bool:
+    """Whether every word is one that git's approxidate knows: what it does not know it takes for now."""
+    words = [word for word in re.split(r"[\s.,_]+", text.lower()) if word]
+    if all(re.fullmatch(r"\d{1,8}|ago|last|at", word) for word in words):
+        return bool(re.fullmatch(r"\d{4}\.\d\d?\.\d\d?|\d\d?\.\d\d?\.\d{4}|@?\d{9,}", text))
+    return all(_NUMBERS.fullmatch(word) or _is_word_of_time(word.lstrip("0123456789")) for word in words)
+
+
+def _is_word_of_time(word: str) -> bool:
+    """Names of months, days and units are known by their first letters."""
+    return bool(_TIME_WORD.fullmatch(word)) or (len(word) > 2 and f" {word}" in _TIME_NAMES)
 
 
 def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
 
@@ -12,38 +14,47 @@ import typer
 
 from gitswarm.cli.arguments import Option, Parameter, parameters
 from gitswarm.cli.help_pages import EXAMPLES
-from gitswarm.cli.registry import Group
 from gitswarm.cli.usage import NAME
+from gitswarm.errors import UsageError
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-_ANYTHING = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+_NEGATIVE = re.compile(r"-\d+([.]\d+)?")
+_PARSER_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
+"""The base of the errors about a line."""
 
 
 def call(function: Callable[..., None], name: str, line: Sequence[str]) -> NoReturn:
     """Calls a command with what a line says, or shows its help, or what is wrong.
 
     :param name: what people call it: `git swarm log`.
-    :raises SystemExit: always.
+    :raises SystemExit: the command was called, or its help shown.
+    :raises UsageError: the line is wrong.
     """
-    app = _app("")
+    app = _app()
     app.command(context_settings=_HELP, epilog=_examples(name))(_Declared(function))
-    app(list(line), prog_name=name)
-    raise SystemExit(0)
+    try:
+        code = app(list(line), prog_name=name, standalone_mode=False)
+    except typer.Abort:
+        raise SystemExit(1) from None
+    except _PARSER_ERROR as error:
+        message, hint = _refusal(error, name, line)
+        raise UsageError(message, hint=hint) from error
+    raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def choose(group: Group, name: str, line: Sequence[str], call_entry: Callable[[str, list[str]], int]) -> NoReturn:
-    """Finds the entry of a group that a line names, or says what is wrong.
-
-    :raises SystemExit: always.
-    """
-    app = _app(group.help)
-    for entry_name, entry in group.entries.items():
-        stub = _stub(entry_name, call_entry)
-        app.command(entry_name, help=entry.help, context_settings=_ANYTHING)(stub)
-    # Of a single command typer would make no group.
-    app.callback()(lambda: None)
-    app(list(line), prog_name=name)
-    raise SystemExit(0)
+def _refusal(error: Exception, name: str, line: Sequence[str]) -> tuple[str, str]:
+    """What is wrong with a line, and what to type, for one of the parser library's errors."""
+    told = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    if told.startswith("Invalid value") and "integer" in told:
+        told = f"{told.partition(': ')[0]}: no whole number"
+    number = next((at for at, word in enumerate(line) if _NEGATIVE.fullmatch(word)), None)
+    if told.startswith("No such option: -") and number is not None:
+        return f"'{line[number]}' looks like an option", shlex.join(
+            [*name.split(), *line[:number], "--", *line[number:]]
+        )
+    examples = EXAMPLES.get(name.removeprefix(f"{NAME} "), ())
+    is_missing = told.startswith("Missing") and examples
+    return f"{told[:1].lower()}{told[1:]}", examples[0] if is_missing else f"{name} -h"
 
 
 def _examples(name: str) -> str:
@@ -52,22 +63,13 @@ def _examples(name: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)]) if lines else ""
 
 
-def _app(text: str) -> typer.Typer:
+def _app() -> typer.Typer:
     return typer.Typer(
-        help=text,
-        no_args_is_help=bool(text),
         add_completion=False,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings=_HELP,
     )
-
-
-def _stub(name: str, call_entry: Callable[[str, list[str]], int]) -> Callable[[typer.Context], None]:
-    def entry(context: typer.Context) -> None:
-        raise SystemExit(call_entry(name, context.args))
-
-    return entry
 
 
 class _Declared:

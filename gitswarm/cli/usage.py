@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gitswarm.cli.help_pages import GROUPS
+from gitswarm.cli.help_pages import GROUPS, NEAR
 from gitswarm.cli.registry import ROOT, Group
 
 NAME = "git swarm"
@@ -40,6 +40,19 @@ def sections(group: Group) -> dict[str, dict[str, str]]:
     if group is not ROOT:
         return {"": {name: entry.help.removesuffix(".") for name, entry in group.entries.items()}}
     return GROUPS
+
+
+def unknown(group: Group, name: str, word: str) -> tuple[str, str]:
+    """What is wrong with a word that is no entry of a group, and what to type in its place."""
+    if word.startswith("-"):
+        return f"there is no option '{word}' before a command", f"{name} -h"
+    import difflib  # noqa: PLC0415 - only for a mistake
+
+    elsewhere = NEAR if group is ROOT else {}
+    known = {**{entry: f"{name} {entry}" for entry in group.entries}, **elsewhere}
+    near = difflib.get_close_matches(word, known, n=1)
+    whole = f"{name} {word}".removeprefix(f"{NAME} ")
+    return f"there is no command '{whole}'", known[near[0]] if near else f"{name} -h"
 
 
 def _terminal() -> int:

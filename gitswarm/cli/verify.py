@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import advise, complain, out, out_json, plural
+from gitswarm.cli.console import advise, complain, out, out_json, out_lines, plural
 from gitswarm.cli.here import repository_here
+from gitswarm.cli.lines import told
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.verify.finding import Finding, Report
@@ -33,7 +35,7 @@ def verify(
 
 def _show(report: Report) -> None:
     for finding in report.findings:
-        out(_line(report, finding))
+        out_lines(told("", _line(report, finding), sys.stdout))
     commits = plural(report.commits, "commit")
     errors = sum(1 for finding in report.findings if finding.severity == "error")
     warnings = len(report.findings) - errors
@@ -44,7 +46,7 @@ def _show(report: Report) -> None:
     out(f"{commits} verified, no changes found{warned}")
     if report.trusted is not None:
         behind = "" if report.trusted == report.tip else "; later commits are known only here"
-        out(f"compared with {report.trusted}{behind}")
+        out_lines(told("compared with ", f"{report.trusted}{behind}", sys.stdout))
     else:
         advise(f"git swarm verify {report.run_id} --tip COMMIT   (compares it with a tip that you noted elsewhere)")
 

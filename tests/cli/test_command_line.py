@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import wraps
 
 import pytest
@@ -16,6 +17,9 @@ from gitswarm.cli.arguments import Option, parameters, plain_values
 from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.tree import call
 from gitswarm.cli.usage import help_text
+from tests.conftest import Project
+from tests.projects import ask, new_project
+from tests.tables import table
 
 
 def every_command(group: Group = ROOT, name: str = "git swarm") -> Iterator[tuple[str, Command]]:
@@ -81,18 +85,28 @@ def parsed(name: str, function: Callable[..., None], words: list[str]) -> dict[s
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "said"),
+    ("line", "said", "hint"),
     [
-        (["lgo"], 2, "No such command 'lgo'"),
-        (["--frob"], 2, "No such option: --frob"),
-        (["flows", "show"], 2, "Missing argument"),
-        (["log", "--frob"], 2, "No such option: --frob"),
-        (["gc", "--older-than", "x"], 2, "Invalid value for '--older-than'"),
+        (["lgo"], "there is no command 'lgo'", "git swarm log"),
+        (["stauts"], "there is no command 'stauts'", "git swarm status"),
+        (["cancle"], "there is no command 'cancle'", "git swarm stop   (--now: in the middle of the step)"),
+        (["history"], "there is no command 'history'", "git swarm log"),
+        (["flows", "lst"], "there is no command 'flows lst'", "git swarm flows list"),
+        (["flows", "ls"], "there is no command 'flows ls'", "git swarm flows list"),
+        (["qqqqq"], "there is no command 'qqqqq'", "git swarm -h"),
+        (["--frob"], "there is no option '--frob' before a command", "git swarm -h"),
+        (["flows", "show"], "missing argument 'flow'", "git swarm flows show build"),
+        (["log", "--frob"], "no such option: --frob", "git swarm log -h"),
+        (["log", "--jsn"], "no such option: --jsn (Possible options: --json)", "git swarm log -h"),
+        (["config", "retention.days", "-3"], "'-3' looks like an option", "git swarm config retention.days -- -3"),
+        (["gc", "--older-than", "x"], "invalid value for '--older-than': no whole number", "git swarm gc -h"),
     ],
 )
-def test_a_line_that_is_wrong(line: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(line) == code
-    assert f"\n\nError: {said}" in capsys.readouterr().err
+def test_a_line_that_is_wrong(line: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"git-swarm: {said}")
+    assert second == f"hint: {hint}"
 
 
 def test_without_a_command_there_is_the_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,3 +114,54 @@ def test_without_a_command_there_is_the_help(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == help_text(ROOT, "git swarm") + help_text(
         GROUPS["git swarm flows"], "git swarm flows"
     )
+
+
+@table(
+    "since",
+    [
+        *("yesterday", "2 weeks ago", "2.days.ago", "2026-11-20", "2026-11-20 10:00", "last friday", "nov 20 2026"),
+        *("20.11.2026", "3days", "two hours ago", "noon", "@1700000000", "2026-11-20T10:00:00Z", "5pm", "4w"),
+    ],
+)
+def test_a_time_that_git_understands(empty: Project, since: str) -> None:
+    assert ask(empty, "list", "--since", since).code == 0
+
+
+@table("since", ["3x", "3xyz", "banana", "3 bananas", "3", "ago", "tomorow", "12:3", ""])
+def test_a_time_that_git_would_take_for_now_is_refused(empty: Project, since: str) -> None:
+    done = ask(empty, "list", "--since", since)
+    assert (done.code, done.stdout) == (2, "")
+    first, second = done.stderr.splitlines()
+    assert first == f"git-swarm: --since {since}: no time that git understands"
+    assert second.startswith("hint: git swarm list --since 3d   (")
+
+
+def test_a_state_that_there_is_not_names_each_state_once(empty: Project) -> None:
+    first, second = ask(empty, "list", "--state", "faild").stderr.splitlines()
+    assert first == "git-swarm: --state faild: there is no such state"
+    assert second.startswith("hint: git swarm list --state failed   (or: ")
+    assert "not proven" in second
+    assert "unproven" not in second
+
+
+def test_lines_fit_the_terminal(empty: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gitswarm.cli.lines.is_narrow", lambda _stream: True)
+    on_terminal = replace(empty, env={**empty.env, "COLUMNS": "80"})
+    command = "pytest -q --maxfail 3 --import-mode importlib tests/unit tests/integration tests/smoke"
+    for line in (
+        ("list", "--state", "faild"),
+        ("list", "--since", "banana"),
+        ("config", "--team", "commands.test", command),
+        ("config", "commands.test", command),
+        ("config", "--unset", "commands.test"),
+        ("start", "build", "-m", "x", "--dry-run"),
+        ("init",),
+    ):
+        done = ask(on_terminal, *line)
+        shown = f"{done.stdout}\n{done.stderr}".splitlines()
+        assert [each for each in shown if len(each) > 80 and not each.startswith("    #")] == [], line
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return new_project(tmp_path_factory.mktemp("empty"))

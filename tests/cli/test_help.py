@@ -81,7 +81,7 @@ def test_words_that_people_know_name_the_command(word: str, capsys: pytest.Captu
     said = capsys.readouterr().err
     assert said.splitlines()[0] == f"git-swarm: there is no command '{word}'"
     typed = said.splitlines()[1].removeprefix("hint: git swarm ").split()[0]
-    assert typed in ROOT.entries or typed in ("-h", "--version")
+    assert typed in ROOT.entries or typed in ("--help", "--version")
 
 
 def test_no_near_word_hides_a_command() -> None:

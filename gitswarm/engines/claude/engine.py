@@ -31,7 +31,7 @@ from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.phase_orders import FINALIZE, finalize_order, route_order, work_order
 from gitswarm.engines.claude.phases import Phase, Phases
 from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.program import Program, find_program, has_sdk
+from gitswarm.engines.claude.program import INSTALL_SDK, Program, find_program, has_sdk
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock
@@ -77,8 +77,7 @@ class ClaudeEngine:
     def find_program(self, env: Mapping[str, str]) -> Program:
         """The program that its sessions run, or why there is none."""
         if self.mode == "sdk" and not has_sdk():
-            how = "pip install 'git-swarm[claude]', or --mode cli"
-            return Program(None, problem="claude-agent-sdk is not installed", advice=how)
+            return Program(None, problem="claude-agent-sdk is not installed", advice=INSTALL_SDK)
         program = find_program(self.profile.access, env, bundled_first=self.mode == "sdk")
         folder = self.profile.unkept(env)
         if program.problem is not None or folder is None:

@@ -20,7 +20,9 @@ _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)\b", re.MULTILINE)
 _VERSION_S = 20.0
 _OTHERWISE = "is it Claude Code? SWARM_CLAUDE_CLI=PATH and engines.claude.cli say where another one is"
 INSTALL_CLAUDE = "npm install -g @anthropic-ai/claude-code"
-_INSTALL = f"{INSTALL_CLAUDE}, pip install 'git-swarm[claude]', or SWARM_CLAUDE_CLI=PATH"
+_SDK = "pip install '.[claude]'"
+INSTALL_SDK = f"{_SDK}   (in the checkout of git-swarm; or --mode cli)"
+_INSTALL = f"{INSTALL_CLAUDE}   (or {_SDK} in the checkout of git-swarm; another one: SWARM_CLAUDE_CLI=PATH)"
 
 
 @dataclass(frozen=True, slots=True)

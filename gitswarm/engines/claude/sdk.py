@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.order import SessionOrder, Tell
+from gitswarm.engines.claude.program import INSTALL_SDK
 from gitswarm.engines.claude.said import Gone
 
 _GRACE_S = 1.0
@@ -22,8 +23,7 @@ class SdkTransport:
         try:
             from gitswarm.engines.claude.sdk_session import Cancel, talk  # noqa: PLC0415 - half a second
         except ImportError:
-            how = "pip install 'git-swarm[claude]', or use --mode cli"
-            tell(Gone(None, f"claude-agent-sdk is not installed: {how}", missing=True))
+            tell(Gone(None, f"claude-agent-sdk is not installed: {INSTALL_SDK}", missing=True))
             yield
             return
         order.write_system()

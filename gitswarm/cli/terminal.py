@@ -59,7 +59,7 @@ def text_width() -> int:
 
 def is_narrow(stream: TextIO) -> bool:
     """Whether somebody reads the lines on a terminal: others, logs for one, get them whole."""
-    return stream.isatty()
+    return stream.isatty() or (stream is sys.stdout and _wish.holds)
 
 
 def is_screen() -> bool:

@@ -17,6 +17,7 @@ from gitswarm.cli.arguments import Option, parameters, plain_values
 from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.tree import call
 from gitswarm.cli.usage import help_text
+from tests.cli.test_terminal import on_terminal
 from tests.conftest import Project
 from tests.projects import ask, new_project
 from tests.tables import table
@@ -146,7 +147,7 @@ def test_a_state_that_there_is_not_names_each_state_once(empty: Project) -> None
 
 def test_lines_fit_the_terminal(empty: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gitswarm.cli.lines.is_narrow", lambda _stream: True)
-    on_terminal = replace(empty, env={**empty.env, "COLUMNS": "80"})
+    narrow = replace(empty, env={**empty.env, "COLUMNS": "80"})
     command = "pytest -q --maxfail 3 --import-mode importlib tests/unit tests/integration tests/smoke"
     for line in (
         ("list", "--state", "faild"),
@@ -157,9 +158,16 @@ def test_lines_fit_the_terminal(empty: Project, monkeypatch: pytest.MonkeyPatch)
         ("start", "build", "-m", "x", "--dry-run"),
         ("init",),
     ):
-        done = ask(on_terminal, *line)
+        done = ask(narrow, *line)
         shown = f"{done.stdout}\n{done.stderr}".splitlines()
         assert [each for each in shown if len(each) > 80 and not each.startswith("    #")] == [], line
+
+
+def test_lines_that_a_pager_may_show_fit_the_terminal(empty: Project) -> None:
+    command = "pytest -q --maxfail 3 --import-mode importlib tests/unit tests/integration tests/smoke"
+    shown = on_terminal(empty, 24, "swarm", "config", "commands.test", command).splitlines()
+    assert shown[0].startswith("commands.test: pytest -q")
+    assert max(map(len, shown)) <= 80
 
 
 @pytest.fixture(scope="module")

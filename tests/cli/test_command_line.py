@@ -68,7 +68,8 @@ def test_a_plain_line_means_what_the_parser_library_takes_it_for(lines: list[lis
     for (name, entry), words in zip(COMMANDS.items(), lines, strict=True):
         function = command_function(entry)
         plain = plain_values(function, words)
-        if plain is not None:
+        takes_rest = any(each.is_rest for each in parameters(function)) and "--" in words
+        if plain is not None and not takes_rest:  # the library gives the first word behind `--` to RUN
             defaults = {key: each.default for key, each in inspect.signature(function).parameters.items()}
             assert {**defaults, **plain} == parsed(name, function, words)
 

@@ -157,12 +157,17 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
             hint=f"cd {shlex.quote(str(repository.main_folder))} && git swarm config --team {key} VALUE",
         )
     file = repository.checkout / CONFIG_FILE
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise SwarmError(f"{CONFIG_FILE} is no file of this checkout", hint=f"ls -l {shlex.quote(str(file))}")
     old = read_text(str(file)) if file.is_file() else None
     new = with_team_value(old, path, value)
     now = f"{key} {'is gone' if value is None else f'is {value}'}"
     if new != old:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(new, encoding="utf-8")
+        newline = "\r\n" if file.is_file() and b"\r\n" in file.read_bytes() else "\n"
+        staged = file.with_name(f".{file.name}.{os.getpid()}")
+        staged.write_text(new, encoding="utf-8", newline=newline)
+        staged.replace(file)
     if new == (committed_config(repository) or ""):
         what = f"{now}, as in the last commit: nothing to commit" if new != old else f"nothing changed: {now} already"
         return told(f"{CONFIG_FILE}: ", what, sys.stdout)

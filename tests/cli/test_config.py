@@ -241,6 +241,23 @@ def test_the_team_s_value_that_is_there_already(project: Project) -> None:
     assert gone == f"{CONFIG_FILE}: hub is gone, as in the last commit: nothing to commit\n"
 
 
+def test_ends_of_lines_stay_and_no_link_is_followed(project: Project, tmp_path: Path) -> None:
+    file = project.root / CONFIG_FILE
+    before = file.read_bytes()
+    file.write_bytes(before.replace(b"\n", b"\r\n"))
+    project.swarm("config", "--team", "hub", "origin")
+    assert (file.read_bytes().count(b"\n"), b"hub" in file.read_bytes()) == (file.read_bytes().count(b"\r\n"), True)
+    file.unlink()
+    outside = tmp_path / "outside.yaml"
+    outside.write_bytes(before)
+    file.symlink_to(outside)
+    answer = ask(project, "config", "--team", "hub", "origin")
+    assert (answer.code, "no file of this checkout" in " ".join(answer.stderr.split())) == (1, True)
+    assert outside.read_bytes() == before
+    file.unlink()
+    file.write_bytes(before)
+
+
 def test_the_next_command_works_in_a_subfolder(project: Project) -> None:
     below = project.root / "below"
     below.mkdir(exist_ok=True)

@@ -100,7 +100,7 @@ def test_a_team_and_a_person_forbid_more(project: Project) -> None:
 def test_what_loosens_is_the_team_s_alone(project: Project) -> None:
     project.git("config", "swarm.secrets.allowPaths", "[tests/**]")
     done = project.swarm("start", "build", code=1)
-    assert "'swarm.secrets.allowpaths' would loosen what the team agreed on" in done.stderr
+    assert "secrets.allow_paths: this would loosen what the team agreed on" in done.stderr
 
 
 def test_artifacts_are_written_under_their_own_name_and_where_they_belong(project: Project) -> None:

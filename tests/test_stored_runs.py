@@ -45,7 +45,14 @@ def test_a_stored_run_reads_and_verifies_as_it_did(stored: Corpus, run: str) -> 
         expected["status"] = expected["status"].replace(f'resume {run}"', f"resume {run} -m 'ANSWER'\"")
     found = answers(stored, run)
     status = json.loads(found["status"])
-    for name in ("task", "tests", "steps_executed", "rehearsal"):  # what later versions say beside it
+    for name in (
+        "task",
+        "tests",
+        "steps_executed",
+        "rehearsal",
+        "conflict",
+        "starting",
+    ):  # what later versions say beside it
         del status[name]
     assert (status.pop("question") is None, status.pop("open_concerns")) == (status["state"] != "paused", [])
     assert (status.pop("sandbox"), status.pop("budget")) == (None, None)

@@ -332,7 +332,7 @@ def test_a_run_that_somebody_executes_is_not_rolled_back(three: Project, hanging
 def test_a_detached_run_ends_by_itself_and_has_a_log(three: Project) -> None:
     said = three.swarm_process("start", "three", "--detach", "--script", three.script(SCRIPT)).stdout
     wait_until(lambda: three.json("status")["state"] == "succeeded", "the run ends")
-    log = Path(said.splitlines()[1].removeprefix("log").strip())
+    log = three.root / said.splitlines()[1].removeprefix("log").strip()
     assert "✓  3 three" in log.read_text(encoding="utf-8")
     events = [line for line in three.swarm("events", "--json").stdout.splitlines() if "run_resumed" in line]
     assert events == []

@@ -64,7 +64,7 @@ def starting_of(common_dir: Path, run_id: str) -> Owner | None:
     file = starting_file(locks_folder(common_dir), run_id)
     try:
         is_fresh = time.time() - file.stat().st_mtime < _STARTS_WITHIN_S
-    except FileNotFoundError:
+    except OSError:
         return None
     owner = read_owner(file) if is_fresh else None
     return owner if owner is not None and is_alive(owner) else None

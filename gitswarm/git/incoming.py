@@ -17,6 +17,8 @@ from gitswarm.git.process import Git
 PREFIX = "tmp_objdir-swarm-"
 """`git prune` sweeps folders that begin so far like this, and so do we."""
 
+_ATTEMPTS = 20
+
 _PIECE = 16_000_000
 
 
@@ -115,12 +117,15 @@ def _inflated(path: Path) -> Iterator[bytes]:
 
 
 def _move(path: Path, folder: Path) -> None:
-    target = folder / path.name
-    try:
-        path.rename(target)
-    except FileNotFoundError:
-        folder.mkdir(exist_ok=True)
-        path.rename(target)
+    for attempt in range(_ATTEMPTS):
+        try:
+            path.rename(folder / path.name)
+        except FileNotFoundError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            folder.mkdir(exist_ok=True)  # a git that prunes takes an empty folder away again
+        else:
+            return
 
 
 def _flush(folder: Path) -> None:

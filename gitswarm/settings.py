@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.errors import SpecError, UsageError
-from gitswarm.records.base import Record, Section
+from gitswarm.records.base import Record, WrittenSection
 from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import PolicyRules
@@ -110,14 +110,14 @@ class CommandsSection(Record):
     tests: Annotated[dict[Identifier, TestSuite], AfterValidator(_not_a_command)] = {}
 
 
-class WorktreeSection(Section):
+class WorktreeSection(WrittenSection):
     dir: str | None = None
     copy_: tuple[str, ...] = Field(default=(), alias="copy")
     setup: str | None = None
     setup_timeout: int = Field(default=600, ge=1)
 
 
-class RoutingSection(Section):
+class RoutingSection(WrittenSection):
     """`navigator_timeout`: seconds."""
 
     mode: RoutingMode = RoutingMode.ASSIST
@@ -147,7 +147,7 @@ def _days(given: object) -> object:
     return given[:-1] if isinstance(given, str) and re.fullmatch(r"\d+d", given) else given
 
 
-class RetentionRules(Section):
+class RetentionRules(WrittenSection):
     """`days`: how long a run that has ended stays a branch before `gc` moves it to the archive; None: for good."""
 
     days: Annotated[int | None, BeforeValidator(_days, int | str | None)] = Field(default=None, ge=0)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument
-from gitswarm.cli.bisect_steps import Verdict, bisect_run
+from gitswarm.cli.bisect_steps import BisectVerdict, bisect_run
 from gitswarm.cli.console import advise, duration, err, out, out_json, out_lines
 from gitswarm.cli.interrupts import signals_that_end
 from gitswarm.cli.lines import field as labelled_line
@@ -29,8 +29,8 @@ _SKIP, _FIRST_SIGNAL = 125, 128
 _NOT_FOUND = {126: "the command cannot be executed", 127: "the command was not found"}
 """What a shell says by its exit code; in a later step the code may be the cause."""
 
-_MARKS = {Verdict.GOOD: "✓", Verdict.BAD: "✗", Verdict.SKIP: "-"}
-_WORDS = {Verdict.GOOD: "passes", Verdict.BAD: "fails", Verdict.SKIP: "cannot be tested"}
+_MARKS = {BisectVerdict.GOOD: "✓", BisectVerdict.BAD: "✗", BisectVerdict.SKIP: "-"}
+_WORDS = {BisectVerdict.GOOD: "passes", BisectVerdict.BAD: "fails", BisectVerdict.SKIP: "cannot be tested"}
 _BASE = "before the first step"
 
 
@@ -67,7 +67,7 @@ class _Tested:
 
     step: StepRecord | None
     exit_code: int
-    verdict: Verdict
+    verdict: BisectVerdict
     duration_ms: int
     output: str
 
@@ -77,7 +77,7 @@ class _Tests:
     command: str
     done: list[_Tested] = field(default_factory=list)
 
-    def judge(self, folder: Path, step: StepRecord | None) -> Verdict:
+    def judge(self, folder: Path, step: StepRecord | None) -> BisectVerdict:
         """
         :raises SwarmError: the command cannot be started, or was ended by a signal: that is no verdict on the code.
         """
@@ -91,7 +91,7 @@ class _Tests:
         if ended.ending is not Ending.EXITED or code is None or not 0 <= code < _FIRST_SIGNAL:
             why = ended.error or f"it ended with {code}"
             raise SwarmError(f"{self.command}: {why}, on the code {name}", hint="git swarm bisect -- make test")
-        verdict = Verdict.SKIP if code == _SKIP else Verdict.BAD if code else Verdict.GOOD
+        verdict = BisectVerdict.SKIP if code == _SKIP else BisectVerdict.BAD if code else BisectVerdict.GOOD
         if step is None and code in _NOT_FOUND:
             for line in tail(ended.output):
                 err(f"  {line}")

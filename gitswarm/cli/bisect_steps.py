@@ -23,7 +23,7 @@ _FOUND = re.compile(r"^# (?:possible )?first bad commit: \[([0-9a-f]{40})\]", re
 _ONLY_SKIPPED = 2
 
 
-class Verdict(StrEnum):
+class BisectVerdict(StrEnum):
     """As git calls them."""
 
     GOOD = "good"
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
     SKIP = "skip"
 
 
-Tester = Callable[[Path, StepRecord | None], Verdict]
+Tester = Callable[[Path, StepRecord | None], BisectVerdict]
 """Judges the code in a folder, as it is after a step; None: before the first one."""
 
 
@@ -45,10 +45,10 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
     good, bad = state.ground.root, state.steps[-1].commit
     after = _steps_by_commit(repository, state, good, bad)
     with _thrown_away(repository, bad) as (folder, git):
-        verdicts: dict[str | None, Verdict] = {}
+        verdicts: dict[str | None, BisectVerdict] = {}
         identity = _identity(folder)
 
-        def judged(commit_id: str) -> Verdict:
+        def judged(commit_id: str) -> BisectVerdict:
             """Commits between two steps hold the code of the first."""
             step = after[commit_id]
             key = step.commit if step is not None else None
@@ -61,10 +61,13 @@ def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> t
             return verdicts[key]
 
         _expect(
-            judged(bad), Verdict.BAD, f"it does not fail after the last step ({step_name(state.steps[-1])})", state
+            judged(bad),
+            BisectVerdict.BAD,
+            f"it does not fail after the last step ({step_name(state.steps[-1])})",
+            state,
         )
         git.output("checkout", "--quiet", "--detach", good, "--")
-        _expect(judged(good), Verdict.GOOD, f"it does not pass before the first step, on {good[:12]}", state)
+        _expect(judged(good), BisectVerdict.GOOD, f"it does not pass before the first step, on {good[:12]}", state)
         git.output("bisect", "start", "--first-parent", bad, good, "--")
         while not (found := _FOUND.findall(git.output("bisect", "log").decode(errors="replace"))):
             head = git.output("rev-parse", "HEAD").decode().strip()
@@ -90,9 +93,9 @@ def _steps_by_commit(
     return found
 
 
-def _expect(found: Verdict, wanted: Verdict, otherwise: str, state: RunState) -> None:
+def _expect(found: BisectVerdict, wanted: BisectVerdict, otherwise: str, state: RunState) -> None:
     if found is not wanted:
-        cannot = "; the command says that it cannot be tested (exit code 125)" if found is Verdict.SKIP else ""
+        cannot = "; the command says that it cannot be tested (exit code 125)" if found is BisectVerdict.SKIP else ""
         raise NotFoundError(f"{otherwise}{cannot}", hint=f"git swarm log {state.layout.run_id}")
 
 

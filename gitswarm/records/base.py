@@ -26,7 +26,7 @@ class Record(BaseModel):
         return cls.model_validate_json(content)
 
 
-class Section(Record):
+class WrittenSection(Record):
     """Keys that people write. `true` is no number, though pydantic takes it for 1."""
 
     @field_validator("*", mode="before")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from gitswarm.records.base import Section
+from gitswarm.records.base import WrittenSection
 from gitswarm.records.budget import BudgetLimits, seconds
 
 
@@ -23,7 +23,7 @@ def _seconds(said: object) -> object:
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class BudgetRules(Section):
+class BudgetRules(WrittenSection):
     """Limits of a run, a flow, or one execution of a step; None: no limit. `max_time`: seconds, or as `45m` and
     `4h`, in which something is executed; a run that waits for a person takes none."""
 

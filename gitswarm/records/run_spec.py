@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from gitswarm.records.base import Record, Section
+from gitswarm.records.base import Record, WrittenSection
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
@@ -26,7 +26,7 @@ class EngineChoice(Record):
         return self.engine, self.mode
 
 
-class ClaudeSettings(Section):
+class ClaudeSettings(WrittenSection):
     """How sessions of Claude are held. `setting_sources`: which of Claude Code's own settings are read (CLAUDE.md,
     hooks and permissions with them); none: the session is told only what git-swarm tells it. `step_timeout`: seconds
     that one step may take. `attempts`: how often a step is tried while the provider fails in a way that may pass."""
@@ -49,7 +49,7 @@ class TestSuite(Record):
 LandStrategy = Literal["squash", "merge", "evidence"]
 
 
-class DeployRules(Section):
+class DeployRules(WrittenSection):
     """How approved code gets home. `target`: a local branch; None: the one that the run was started on. `ci_timeout`:
     seconds that the checks of the landed commit are waited for."""
 
@@ -68,7 +68,7 @@ class ReviewRules(Record):
     remote: str = Field(default="origin", pattern=r"^[A-Za-z0-9_][A-Za-z0-9._/-]*$")
 
 
-class ProofRules(Section):
+class ProofRules(WrittenSection):
     """`max_time`: seconds that the tests which git-swarm runs by itself take at most, together, for one test step."""
 
     max_time: int = Field(default=1800, ge=1)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude import holding, program
@@ -92,6 +93,22 @@ def test_a_session_without_a_result_was_killed(stage: Stage, mode: str, broken: 
     )
     assert (told.outcome, told.result.status.value, told.handoff) == ({"kind": "killed"}, "failed", None)
     assert told.detail.startswith(expected)
+
+
+@pytest.mark.parametrize("script", ["kill -9 $$", "echo 'no such model' >&2; exit 1"], ids=["killed", "fails"])
+def test_how_it_ended_is_known_although_the_sdk_wrote_to_it_too_late(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    connect = SubprocessCLITransport.connect
+
+    async def too_late(transport: SubprocessCLITransport) -> None:
+        await connect(transport)
+        assert transport._process is not None
+        await transport._process.wait()
+
+    monkeypatch.setattr(SubprocessCLITransport, "connect", too_late)
+    told = stage.run("sdk", working(), profile=quick(cli=fake(stage.folder, VERSION + script)))
+    assert told.detail.startswith("killed by signal 9" if "kill" in script else "exit code 1, no result")
 
 
 RESULT = (

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from claude_agent_sdk import (
     ClaudeAgentOptions,
+    CLIConnectionError,
     CLINotFoundError,
     HookContext,
     HookInput,
@@ -48,6 +49,7 @@ def talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
     logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
     last_words: deque[str] = deque(maxlen=_STDERR_LINES)
     has_ended = False
+    loop = _Loop()
 
     def pass_on(said: Said) -> None:
         nonlocal has_ended
@@ -55,7 +57,7 @@ def talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
         tell(said)
 
     try:
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
             runner.run(_session(order, gate, pass_on, last_words, cancel))
     except asyncio.CancelledError:
         tell(Gone(None))
@@ -64,6 +66,8 @@ def talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
     except Exception as error:  # noqa: BLE001 - the border to the SDK: whatever it raises ends the session
         # Behind an error result the SDK raises it once more.
         exit_code = getattr(error, "exit_code", None)
+        if isinstance(error, CLIConnectionError):  # it wrote to a program that had ended, and does not say how
+            exit_code = loop.exit_code()
         problem = "" if has_ended else " ".join(last_words).strip() or str(error).splitlines()[0]
         tell(Gone(exit_code if isinstance(exit_code, int) else None, problem))
     else:
@@ -92,6 +96,11 @@ class _Loop(asyncio.SelectorEventLoop):
         started = await super().subprocess_exec(*args, **kwargs)
         self._started.append(started[0])
         return started
+
+    def exit_code(self) -> int | None:
+        """How the program ended that was started last; None: it runs, or none was started."""
+        started = self._started[-1:]
+        return cast("asyncio.SubprocessTransport", started[0]).get_returncode() if started else None
 
     async def close_pipes(self) -> None:
         for transport in self._started:

@@ -10,6 +10,13 @@ from pathlib import Path
 
 FILES_PER_FOLDER = 50
 FLOW = "bench"
+STATION = """\
+id: measured
+title: Promises nothing, so that nothing is repeated
+category: implementation
+identity: You change files.
+invariants: [The change is small.]
+"""
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -49,9 +56,10 @@ def make_checkout(root: Path, env: Mapping[str, str], files: int, *, max_iterati
         path = root / source_name(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"value = {number}\n" * 8, encoding="utf-8")
-    flow = root / ".swarm" / "flows" / f"{FLOW}.yaml"
-    flow.parent.mkdir(parents=True)
-    flow.write_text(_flow(max_iterations), encoding="utf-8")
+    flows = root / ".swarm" / "flows"
+    (flows / "stations").mkdir(parents=True)
+    (flows / f"{FLOW}.yaml").write_text(_flow(max_iterations), encoding="utf-8")
+    (flows / "stations" / "measured.yaml").write_text(STATION, encoding="utf-8")
     checkout.git("add", "-A")
     checkout.git("commit", "-q", "-m", "first")
     return checkout
@@ -67,8 +75,8 @@ def _flow(max_iterations: int) -> str:
 id: {FLOW}
 title: Two steps that loop
 steps:
-  - {{id: write, station: code-implementer}}
+  - {{id: write, station: measured}}
   - id: critique
-    station: code-critic
+    station: measured
     routing: {{kind: microloop, loop_target: write, max_iterations: {max_iterations}}}
 """

@@ -134,6 +134,8 @@ def measure(folder: Path, files: int, steps: int) -> Samples:
         shadow = prepare_worktree(own)
         turns.since = time.perf_counter()
         carry_on(own, Workplace.of(own, shadow), state, decide_next(own, state))
+    if not turns.done():
+        raise RuntimeError(f"the run ended after {len(turns.swarm_ms)} of {turns.limit} steps")
     return Samples(files, turns.swarm_ms[WARM_UP:], turns.git_ms[WARM_UP:])
 
 

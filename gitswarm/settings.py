@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -196,7 +197,7 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
         except SpecError as error:
             hint = error.hint or f"fix {CONFIG_FILE} and commit it: the base commit's counts"
             raise SpecError(error.problems, hint=hint) from error
-        merged = source.data
+        merged = deepcopy(source.data)
         if "context" in merged:
             merged = {**merged, "context": _profile_alone(merged["context"])}
     for name, value in git_config.items():

@@ -125,7 +125,7 @@ def install(seam: Seam) -> None:
     seam.wrap(Journal, "__init__", lambda *_a: "Journal")
     seam.wrap(Journal, "_write", lambda *_a: "Journal._write")
     seam.wrap(Journal, "delete", lambda *_a: "Journal.delete")
-    for name in ("write_blob", "write_commit", "with_files", "with_subtree", "tree_of_index"):
+    for name in ("write_blob", "write_commit", "with_files", "with_subtree", "tree_of_index", "index_equal_to"):
         seam.wrap(Objects, name, functools.partial(_named, f"Objects.{name}"))
     seam.wrap(Refs, "swap", _swap)
     seam.wrap(pygit2.transaction.ReferenceTransaction, "set_target", lambda *_a, **_k: "moving a locked ref")

@@ -566,7 +566,7 @@ def test_the_seam_lies_around_everything_durable(undisturbed: Undisturbed) -> No
         "RunFolder.write",
         "git add",
         "Objects.tree_of_index",
-        "RunningGit.wait",
+        "Objects.index_equal_to",
         "git update-index",
         "git read-tree",
         "git worktree",

@@ -20,12 +20,12 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Literal
 
 from gitswarm.evidence.test_count import is_test_file
+from gitswarm.records.globs import is_named
 from gitswarm.records.sensitive_paths import LOCK_FILES
 
 PathRole = Literal["harness", "mixed", "test", "generated", "docs", "config", "product"]
@@ -169,7 +169,7 @@ def role_of(path: str, text: str | None = None) -> PathRole:
     """
     pure = PurePosixPath(path)
     name = pure.name
-    if _matches(name, _HARNESS) or path.startswith(_HARNESS_FOLDERS):
+    if is_named(name, _HARNESS) or path.startswith(_HARNESS_FOLDERS):
         return "harness"
     if is_mixed(path, text):
         return "mixed"
@@ -179,7 +179,7 @@ def role_of(path: str, text: str | None = None) -> PathRole:
         return "generated"
     if _is_docs(pure):
         return "docs"
-    is_config = _matches(name, _CONFIG) or (len(pure.parts) == 1 and pure.suffix in _CONFIG_SUFFIXES)
+    is_config = is_named(name, _CONFIG) or (len(pure.parts) == 1 and pure.suffix in _CONFIG_SUFFIXES)
     return "config" if is_config else "product"
 
 
@@ -205,7 +205,7 @@ def is_mixed(path: str, text: str | None = None) -> bool:
     if pure.suffix == ".rs":
         return text is not None and not is_test_file(path) and bool(_RUST_TESTS.search(text))
     names = ("pyproject.toml", "setup.cfg", "tox.ini", "package.json", *_MAKEFILES, *_BY_LINES, *_IGNORE_FILES)
-    return _matches(pure.name, names)
+    return is_named(pure.name, names)
 
 
 def decides_about_tests(path: str, before: str | None, after: str | None) -> bool:
@@ -230,12 +230,8 @@ def decides_about_tests(path: str, before: str | None, after: str | None) -> boo
     )
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
 def _is_generated(path: PurePosixPath, text: str | None) -> bool:
-    by_name = _matches(path.name, (*LOCK_FILES, *_GENERATED)) or _GENERATED_FOLDERS.intersection(path.parts[:-1])
+    by_name = is_named(path.name, (*LOCK_FILES, *_GENERATED)) or _GENERATED_FOLDERS.intersection(path.parts[:-1])
     return bool(by_name or (text and _SAYS_GENERATED.search(text[:_HEAD_CHARS])))
 
 
@@ -249,7 +245,7 @@ def _is_docs(path: PurePosixPath) -> bool:
 
 
 def _has_parser(name: str) -> bool:
-    return name in {"pyproject.toml", "setup.cfg", "tox.ini", "package.json"} or _matches(name, _MAKEFILES)
+    return name in {"pyproject.toml", "setup.cfg", "tox.ini", "package.json"} or is_named(name, _MAKEFILES)
 
 
 def _deciding(name: str, text: str) -> object:

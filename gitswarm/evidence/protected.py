@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pathspec import GitIgnoreSpec
-
+from gitswarm.records.globs import gitignore
 from gitswarm.records.sensitive_paths import PROTECTED
 
 
@@ -14,5 +13,5 @@ def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[
 
     :param configured: globs from the top of the worktree, as in `.gitignore`.
     """
-    spec = GitIgnoreSpec.from_lines((*PROTECTED, *configured))
+    spec = gitignore(*PROTECTED, *configured)
     return tuple(path for path in dict.fromkeys(changed) if spec.match_file(path))

@@ -18,6 +18,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_tests import parse
@@ -51,7 +53,7 @@ def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -
     """
     every = tuple(changes)
     own = (each.after or "" for each in every if each.path.endswith(".py") and is_test_file(each.path))
-    expected = _Expectations.of((*own, *tests))
+    expected = _Expectations(chain(own, tests))
     found = []
     for change in every:
         is_product = change.path.endswith(".py") and role_of(change.path, change.after) == "product"
@@ -69,13 +71,10 @@ def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -
 
 
 def _suspicions(change: TextChange, expected: _Expectations) -> Iterator[_Suspicion]:
-    after, before = parse(change.after or ""), parse(change.before or "")
-    if after is None:
-        return
+    after, before = _Code.of(change.after or ""), _Code.of(change.before or "")
     try:
-        known = _dumped(before) if before is not None else frozenset()
         seen: set[str] = set()
-        for suspicion in _found(after, known, expected, "\n".join(sorted(known))):
+        for suspicion in _found(after, before, expected):
             if suspicion.name not in seen:
                 seen.add(suspicion.name)
                 yield suspicion
@@ -83,44 +82,76 @@ def _suspicions(change: TextChange, expected: _Expectations) -> Iterator[_Suspic
         return
 
 
-def _dumped(tree: ast.Module) -> frozenset[str]:
-    return frozenset(
-        ast.dump(node) for node in ast.walk(tree) if isinstance(node, Function | ast.Assign | ast.Lambda)
-    )
+@dataclass(frozen=True)
+class _Code:
+    """A file. What stood in the file before is known by its lines, or else by its syntax."""
+
+    lines: Sequence[str]
+    tree: ast.Module
+
+    @classmethod
+    def of(cls, text: str) -> _Code:
+        """What does not parse is as if there were nothing."""
+        return cls(text.splitlines(), parse(text) or ast.Module([], []))
+
+    def has(self, node: ast.stmt | ast.expr, after: _Code) -> bool:
+        """Whether a function, assignment or lambda of `after` stands here too."""
+        return bool(self._known) and (after.source(node) in self._sources or ast.dump(node) in self._dumps)
+
+    def names(self, node: ast.AST) -> bool:
+        """Whether an expression stands in one of those."""
+        return bool(self._known) and ast.dump(node) in self._joined
+
+    def source(self, node: ast.stmt | ast.expr) -> tuple[str, ...]:
+        """The whole lines that it is in."""
+        begin = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
+        return tuple(self.lines[begin - 1 : node.end_lineno])
+
+    @cached_property
+    def _known(self) -> list[ast.stmt | ast.expr]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, Function | ast.Assign | ast.Lambda)]
+
+    @cached_property
+    def _sources(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(self.source(node) for node in self._known if isinstance(node, Function))
+
+    @cached_property
+    def _dumps(self) -> frozenset[str]:
+        return frozenset(map(ast.dump, self._known))
+
+    @cached_property
+    def _joined(self) -> str:
+        return "\n".join(sorted(self._dumps))
 
 
-def _found(tree: ast.Module, known: frozenset[str], expected: _Expectations, before: str) -> Iterator[_Suspicion]:
-    states = _module_state(tree)
-    for node in ast.walk(tree):
+def _found(after: _Code, before: _Code, expected: _Expectations) -> Iterator[_Suspicion]:
+    states = _module_state(after.tree)
+    for node in ast.walk(after.tree):
         if isinstance(node, ast.ClassDef):
-            yield from _comparisons(node, known)
-        elif isinstance(node, Function) and ast.dump(node) not in known:
+            yield from _comparisons(node, after, before)
+        elif isinstance(node, Function) and not before.has(node, after):
             if what := _by_state(node, states):
                 yield _Suspicion(node.lineno, node.name, what)
             if what := _special_cases(node, expected, before) or _asks_for_tests(node, before):
                 yield _Suspicion(node.lineno, node.name, what)
-    for statement in tree.body:
-        if (
-            isinstance(statement, ast.Assign)
-            and isinstance(statement.value, ast.Dict)
-            and ast.dump(statement) not in known
-        ):
+    for statement in after.tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
             name = statement.targets[0].id if isinstance(statement.targets[0], ast.Name) else "table"
-            if _is_special_table(statement.value, expected):
+            if not before.has(statement, after) and _is_special_table(statement.value, expected):
                 yield _Suspicion(statement.lineno, name, "holds exactly what tests ask and expect")
 
 
 # comparisons
 
 
-def _comparisons(node: ast.ClassDef, known: frozenset[str]) -> Iterator[_Suspicion]:
+def _comparisons(node: ast.ClassDef, after: _Code, before: _Code) -> Iterator[_Suspicion]:
     methods: dict[str, tuple[int, list[ast.expr | None], bool]] = {}
     for each in node.body:
-        if isinstance(each, Function) and ast.dump(each) not in known:
+        if isinstance(each, Function) and not before.has(each, after):
             results: list[ast.expr | None] = [one.value for one in _own(each) if isinstance(one, ast.Return)]
             methods[each.name] = (each.lineno, results, _uses_other(each.args, each.body))
         elif (
-            isinstance(each, ast.Assign) and isinstance(each.value, ast.Lambda) and ast.dump(each.value) not in known
+            isinstance(each, ast.Assign) and isinstance(each.value, ast.Lambda) and not before.has(each.value, after)
         ):
             name = each.targets[0].id if isinstance(each.targets[0], ast.Name) else ""
             methods[name] = (
@@ -278,21 +309,21 @@ def _results(node: ast.If | ast.IfExp) -> list[ast.expr | None]:
 # special cases
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Expectations:
-    """Pairs of an input and a result that tests name together, as text."""
+    """Pairs of an input and a result that tests name together, as text; read when something is compared with them."""
 
-    pairs: frozenset[tuple[str, str]]
+    texts: Iterable[str]
 
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> _Expectations:
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
         pairs: set[tuple[str, str]] = set()
-        for text in texts:
+        for text in self.texts:
             tree = parse(text)
             for node in ast.walk(tree) if tree is not None else ():
                 if len(pairs) < _MOST_VALUES:
                     pairs.update(_pairs(node))
-        return cls(frozenset(pairs))
+        return frozenset(pairs)
 
     def has(self, given: ast.expr, result: ast.expr | None) -> bool:
         wanted = _literal(result) if result is not None else None
@@ -332,19 +363,19 @@ def _is_trivial(node: ast.expr) -> bool:
     return _literal(node) in _TRIVIAL
 
 
-def _special_cases(function: Function, expected: _Expectations, before: str) -> str:
+def _special_cases(function: Function, expected: _Expectations, before: _Code) -> str:
     arguments = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     hits: list[ast.expr] = []
     for node in _own(function):
-        if isinstance(node, ast.If | ast.IfExp) and ast.dump(node.test) not in before:
+        if isinstance(node, ast.If | ast.IfExp) and not before.names(node.test):
             results = _results(node)[:1]
             hits += [each for each in _asked(node.test, arguments) for one in results if expected.has(each, one)]
         elif isinstance(node, ast.Match) and _places(node.subject) & arguments:
-            for case in (each for each in node.cases if ast.dump(each.pattern) not in before):
+            for case in (each for each in node.cases if not before.names(each.pattern)):
                 result = next((each.value for each in case.body if isinstance(each, ast.Return)), None)
                 values = [each.value for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
                 hits += [each for each in values if expected.has(each, result)]
-        elif isinstance(node, ast.Dict) and ast.dump(node) not in before and _is_special_table(node, expected):
+        elif isinstance(node, ast.Dict) and not before.names(node) and _is_special_table(node, expected):
             hits += [each for each in node.keys if each is not None]
     worth = [each for each in hits if not _is_trivial(each)]
     if worth or len({_literal(each) for each in hits}) > 3:
@@ -374,11 +405,11 @@ def _is_special_table(table: ast.Dict, expected: _Expectations) -> bool:
     return enough and not all(_is_trivial(key) for key, _ in entries) and all(expected.has(*each) for each in entries)
 
 
-def _asks_for_tests(function: Function, before: str) -> str:
+def _asks_for_tests(function: Function, before: _Code) -> str:
     """`"pytest" in sys.modules`, `os.environ.get("PYTEST_CURRENT_TEST")`."""
     for node in _own(function):
         is_asked = isinstance(node, ast.Constant) and isinstance(node.value, str) and _UNDER_TEST.search(node.value)
-        if is_asked and ast.dump(node) not in before and _is_asking(function, node):
+        if is_asked and not before.names(node) and _is_asking(function, node):
             return "asks whether tests run"
     return ""
 

@@ -114,12 +114,13 @@ class CaseCounts:
 
 def is_test_file(path: str) -> bool:
     """By its name and folder; a Rust file counts as one only in `tests/`, though it may declare cases anywhere."""
-    pure = PurePosixPath(path)
-    if pure.suffix[1:] not in _CASES:
+    *folders, name = path.split("/")
+    stem, _dot, suffix = name.rpartition(".")
+    if not stem or suffix not in _CASES:
         return False
-    if pure.suffix in {".go", ".bats"}:
-        return pure.stem.endswith("_test") or pure.suffix == ".bats"
-    return bool(_FOLDERS.intersection(pure.parts[:-1]) or _TEST_NAME.match(pure.stem))
+    if suffix in {"go", "bats"}:
+        return stem.endswith("_test") or suffix == "bats"
+    return bool(_FOLDERS.intersection(folders) or _TEST_NAME.match(stem))
 
 
 def count_cases(path: str, text: str) -> int:

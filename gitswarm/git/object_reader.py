@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,11 @@ Entries = Mapping[str, tuple[str, int]]
 
 DIRECTORY = 0o040000
 GITLINK = 0o160000
+
+
+def hash_object(kind: str, content: bytes) -> str:
+    """The id that git gives an object of this kind: `blob`, `tree`, `commit`."""
+    return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content, usedforsecurity=False).hexdigest()
 
 
 class ObjectReader(ABC):

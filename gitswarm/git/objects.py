@@ -19,6 +19,7 @@ from gitswarm.git.refusal import refusal
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
+_NO_INDEX = (pygit2.GitError, OSError, ValueError)
 _ATTEMPTS = 10
 
 
@@ -67,6 +68,16 @@ def _insert(builder: Any, name: str, object_id: Any, mode: Any) -> None:
 
 def _written(builder: Any) -> str:
     return str(_write(builder.write))
+
+
+def _loaded(index: Path) -> pygit2.Index:
+    # Asked first: an Index whose constructor fails complains on stderr when it is collected (pygit2 1.21).
+    content = index.read_bytes()
+    if any(extension in content for extension in _UNREADABLE_EXTENSIONS):
+        raise ValueError(f"{index} is split or sparse")
+    loaded = pygit2.Index(str(index))
+    loaded.read()
+    return loaded
 
 
 def _index_change(delta: pygit2.DiffDelta) -> IndexChange:
@@ -218,28 +229,35 @@ class Objects(ObjectReader):
 
     def tree_of_index(self, index: Path) -> str | None:
         """The tree that a small index file describes; None when libgit2 cannot read it (split, sparse, conflicts)."""
-        # Asked first: an Index whose constructor fails complains on stderr when it is collected (pygit2 1.21).
-        content = index.read_bytes()
-        if any(extension in content for extension in _UNREADABLE_EXTENSIONS):
-            return None
         try:
-            loaded = pygit2.Index(str(index))
-            loaded.read()
-            return str(loaded.write_tree(self._repository))
-        except (pygit2.GitError, OSError, ValueError):
+            return str(_loaded(index).write_tree(self._repository))
+        except _NO_INDEX:
             return None
 
     def index_changes(self, tree_id: str, index: Path) -> list[IndexChange] | None:
         """Where a small index differs from a tree; None when libgit2 cannot read it."""
-        if any(extension in index.read_bytes() for extension in _UNREADABLE_EXTENSIONS):
-            return None
         try:
-            loaded = pygit2.Index(str(index))
-            loaded.read()
-            diff = self._get(tree_id).diff_to_index(loaded)
-        except (pygit2.GitError, OSError, ValueError):
+            diff = self._get(tree_id).diff_to_index(_loaded(index))
+        except _NO_INDEX:
             return None
         return [_index_change(delta) for delta in diff.deltas]
+
+    def index_equal_to(self, tree_id: str, index: Path, target: Path) -> bool:
+        """Writes a small index that is equal to a tree to `target`; it knows what `index` knows about files that are
+        the same, as after `git read-tree --reset`. False: libgit2 cannot, and `target` is nothing."""
+        try:
+            target.write_bytes(index.read_bytes())
+            made = _loaded(target)
+            made.read_tree(self._get(tree_id))
+            made.write_tree(self._repository)  # it knows the ids of its folders then
+            made.write()
+            # By its time git tells which files may have changed since they were staged.
+            found = index.stat()
+            os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+        except _NO_INDEX:
+            target.unlink(missing_ok=True)
+            return False
+        return True
 
     def with_files(self, tree_id: str | None, files: Mapping[str, str | None]) -> str:
         """A tree like `tree_id` (None: empty) in which each path holds the given blob; None: nothing.

@@ -5,7 +5,6 @@ Reads only; git's replacement refs and grafts do not count.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import pygit2
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.commits import EMPTY_TREE, Person
+from gitswarm.git.object_reader import hash_object
 
 DIRECTORY = 0o040000
 GITLINK = 0o160000
@@ -83,7 +83,7 @@ class SealedObjects:
             raise _garbled(object_id, why) from error
         found = _KINDS.get(int(number), "unknown")
         if object_id not in self._sound:
-            if _hashed(found, content) != object_id:
+            if hash_object(found, content) != object_id:
                 raise _garbled(object_id, "is damaged: its bytes hash to another id")
             self._sound.add(object_id)
         if found != kind:
@@ -189,17 +189,13 @@ def tree_hash(entries: Entries) -> str:
         """Git sorts a folder as if its name ended with a slash."""
         return os.fsencode(name) + (b"/" if entries[name].is_folder else b"")
 
-    return _hashed(
+    return hash_object(
         "tree",
         b"".join(
             b"%o %s\0%s" % (entries[name].mode, os.fsencode(name), bytes.fromhex(entries[name].id))
             for name in sorted(entries, key=place)
         ),
     )
-
-
-def _hashed(kind: str, content: bytes) -> str:
-    return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content, usedforsecurity=False).hexdigest()
 
 
 def _named(found: Iterator[tuple[str, TreeEntry | None]]) -> Iterator[tuple[str, TreeEntry]]:

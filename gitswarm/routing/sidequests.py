@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gitswarm.records.event import Event
+from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Candidate, ConditionTrace, Elimination, Frame, StallState, WhyNow
 from gitswarm.routing.conditions import evaluate
@@ -102,9 +103,7 @@ def _fires(trigger: Trigger, quest: Sidequest, situation: Situation) -> _Found:
 def _paths(trigger: PathTrigger, situation: Situation) -> _Found:
     if situation.result is Result.FAILED or not situation.changed:
         return _Found()
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that a run without changes need not wait for
-
-    spec = GitIgnoreSpec.from_lines(trigger.patterns)
+    spec = gitignore(*trigger.patterns)
     hits = [path for path in situation.changed if spec.match_file(path)]
     if not hits:
         return _Found()
@@ -121,10 +120,8 @@ def _stall(trigger: StallTrigger, stall: StallState | None) -> _Found:
 
 def pattern_problem(pattern: str) -> str | None:
     """Why a pattern can never match; None when it can."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - as above
-
     try:
-        GitIgnoreSpec.from_lines([pattern]).match_file("a/b")
+        gitignore(pattern).match_file("a/b")
     except (ValueError, re.error) as error:
         return str(error)
     return None if pattern.strip() and not pattern.startswith("#") else "it names nothing"

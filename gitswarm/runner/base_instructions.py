@@ -9,6 +9,7 @@ from posixpath import dirname, join, normpath
 
 from gitswarm.git.object_reader import DIRECTORY, GITLINK, ObjectReader
 from gitswarm.git.repository import Repository
+from gitswarm.records.globs import gitignore
 from gitswarm.records.instructions import Instruction, Instructions
 
 _LINK = 0o120000
@@ -33,9 +34,7 @@ def read_instructions(repository: Repository, tree: str, patterns: Sequence[str]
 
 
 def _matching(repository: Repository, tree: str, pattern: str) -> list[str]:
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most need not wait for
-
-    spec = GitIgnoreSpec.from_lines([pattern if pattern.startswith("**/") else f"/{pattern.lstrip('/')}"])
+    spec = gitignore(pattern if pattern.startswith("**/") else f"/{pattern.lstrip('/')}")
     return sorted(path for path, _blob in repository.objects.files(tree) if spec.match_file(path))
 
 

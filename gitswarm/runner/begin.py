@@ -27,6 +27,7 @@ from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files
+from gitswarm.runner.step.stored_tests import StoredTests
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.safety.redact.redactor import Redactor
 
@@ -58,6 +59,7 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
         engines=build_engines(new.specs.script, around.clock, claude),
         around=replace(around, observer=DiscreetObserver(around.observer, redactor)),
         redactor=redactor,
+        stored_tests=StoredTests(repository.objects),
         sandbox=sandbox_for(new.spec.settings.policy, around.env),
     )
 

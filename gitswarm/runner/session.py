@@ -23,6 +23,7 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.observer import Observer
+from gitswarm.runner.step.stored_tests import StoredTests
 from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.redact.redactor import Redactor
@@ -97,6 +98,7 @@ class Session:
     engines: Engines
     around: Surroundings
     redactor: Redactor
+    stored_tests: StoredTests
     sandbox: Sandbox = field(default_factory=Sandbox)
     reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
     removing: list[Thread] = field(default_factory=list, compare=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 
 from gitswarm.git.commits import Person
+from gitswarm.records.globs import is_named
 
 _PASSED_ON = (
     *(
@@ -109,14 +109,12 @@ def passed_on(env: Mapping[str, str], also: Sequence[str]) -> dict[str, str]:
 
     :param also: names or globs, `policy.env`.
     """
-    return {
-        name: value for name, value in env.items() if _is_usual(name) or any(fnmatchcase(name, glob) for glob in also)
-    }
+    return {name: value for name, value in env.items() if _is_usual(name) or is_named(name, tuple(also))}
 
 
 @cache
 def _is_usual(name: str) -> bool:
-    return any(fnmatchcase(name, glob) for glob in _PASSED_ON) and _CREDENTIAL.search(name) is None
+    return is_named(name, _PASSED_ON) and _CREDENTIAL.search(name) is None
 
 
 def walled(env: Mapping[str, str], identity: Person) -> dict[str, str]:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import yaml
@@ -19,6 +20,9 @@ from yaml.resolver import Resolver
 from gitswarm.errors import SpecError
 
 _MOST_VALUES = 50_000
+_STRING, _SEQUENCE, _MAPPING = (f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))
+_PLAIN_KEYS = (_STRING, *(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")))
+_HALF_LETTER = re.compile("[\ud800-\udfff]")
 
 Location = tuple[int | str, ...]
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -52,8 +56,10 @@ class YamlSource:
         return f"{self.name}:{self.line_of(location)}: {what}"
 
 
+@lru_cache(maxsize=512)  # a run asks for the bundled files at its start and, as they were frozen, once more
 def parse_yaml(name: str, text: str) -> YamlSource:
-    """
+    """The document of a text. Its data is shared: nobody may change it.
+
     :raises SpecError: the text is not YAML, or a key stands twice in one mapping.
     """
     try:
@@ -62,8 +68,7 @@ def parse_yaml(name: str, text: str) -> YamlSource:
         if node is None:
             return YamlSource(name, None, {})
         reader = _Reader(name, loader)
-        reader.visit(node, (), ())
-        return YamlSource(name, loader.construct_document(node), reader.lines)
+        return YamlSource(name, reader.value(node, (), ()), reader.lines)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _not_yaml(name, mark.line + 1 if mark else 1, str(error.problem or error)) from error
@@ -90,14 +95,15 @@ def _not_yaml(name: str, line: int, what: str) -> SpecError:
 
 @dataclass(slots=True)
 class _Reader:
-    """Notes the line of every key and item, and finds what YAML allows but a file of ours may not have."""
+    """Makes a document's plain data, notes the line of every key and item, and finds what YAML allows but a file of
+    ours may not have."""
 
     name: str
     loader: SafeConstructor
     lines: dict[Location, int] = field(default_factory=dict)
     visited: int = 0
 
-    def visit(self, node: yaml.Node, location: Location, around: tuple[int, ...]) -> None:
+    def value(self, node: yaml.Node, location: Location, around: tuple[int, ...]) -> Any:
         line = node.start_mark.line + 1
         self.visited += 1
         if self.visited > _MOST_VALUES:
@@ -105,34 +111,39 @@ class _Reader:
         self.lines.setdefault(location, line)
         if id(node) in around:
             raise _not_yaml(self.name, line, "a value that contains itself")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, line)
         inside = (*around, id(node))
-        if isinstance(node, yaml.MappingNode):
-            for key_node, value_node in node.value:
-                self._visit_entry(key_node, value_node, location, inside)
-        elif isinstance(node, yaml.SequenceNode):
-            for index, item in enumerate(node.value):
-                self.visit(item, (*location, index), inside)
-        else:
-            self._check_scalar(node, line)
+        if isinstance(node, yaml.SequenceNode):
+            items = [self.value(item, (*location, index), inside) for index, item in enumerate(node.value)]
+            return items if node.tag == _SEQUENCE else self.loader.construct_object(node, deep=True)
+        values = [self._entry(key, value, location, inside) for key, value in node.value]
+        # Merged keys, sets and unhashable keys are for the library.
+        if node.tag != _MAPPING or any(key.tag not in _PLAIN_KEYS for key, _value in node.value):
+            return self.loader.construct_object(node, deep=True)
+        return {
+            self._scalar(key, key.start_mark.line + 1): value
+            for (key, _value), value in zip(node.value, values, strict=True)
+        }
 
-    def _visit_entry(
-        self, key_node: yaml.Node, value_node: yaml.Node, location: Location, around: tuple[int, ...]
-    ) -> None:
+    def _entry(self, key_node: yaml.Node, value_node: yaml.Node, location: Location, around: tuple[int, ...]) -> Any:
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else str(key_node)
         here = (*location, key)
         line = key_node.start_mark.line + 1
         if here in self.lines:
             raise SpecError([f"{self.name}:{line}: the key '{key}' stands here a second time"])
         self.lines[here] = line
-        self.visit(value_node, here, around)
+        return self.value(value_node, here, around)
 
-    def _check_scalar(self, node: yaml.Node, line: int) -> None:
+    def _scalar(self, node: yaml.Node, line: int) -> Any:
+        if not node.value.isascii() and _HALF_LETTER.search(node.value):
+            raise _not_yaml(self.name, line, "half a character (a lone surrogate) cannot be stored")
+        if node.tag == _STRING:
+            return node.value
         try:
-            self.loader.construct_object(node)
+            return self.loader.construct_object(node)
         except ValueError as error:
             raise _not_yaml(self.name, line, str(error)) from error
-        if any("\ud800" <= letter <= "\udfff" for letter in node.value):
-            raise _not_yaml(self.name, line, "half a character (a lone surrogate) cannot be stored")
 
 
 def validate(source: YamlSource, model: type[ModelT]) -> ModelT:

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gitswarm.git.objects import Objects
+from gitswarm.records.globs import is_named
 
 OF_A_COMMIT = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
 _FOLDERS = (
@@ -96,7 +96,7 @@ def changed_hooks(
 def _decides(path: str, folders: tuple[str, ...]) -> bool:
     name = path.rpartition("/")[2]
     inside = any(f"/{path}".find(f"/{folder}/") >= 0 or path == folder for folder in folders)
-    return inside or any(fnmatchcase(name, pattern) for pattern in _FILES)
+    return inside or is_named(name, _FILES)
 
 
 def _package(objects: Objects, path: str, trees: tuple[str, str]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gitswarm.git.object_reader import hash_object
 from gitswarm.git.objects import Objects
 
 
@@ -127,7 +128,7 @@ class RunFolder:
         now = _print(entry.stat(follow_symlinks=False))
         if self._known.get(path) == now:
             return True
-        if Path(entry.path).read_bytes() != self.objects.read_blob(blob_id):
+        if hash_object("blob", Path(entry.path).read_bytes()) != blob_id:
             return False
         self._known[path] = now
         return True

@@ -162,11 +162,14 @@ def _without(name: str) -> str:
     return f":(exclude,top,glob){first}{escaped}"
 
 
-def begin_aligning(shadow: Shadow, tree: str, files: Mapping[str, str | None] | None) -> RunningGit:
+def begin_aligning(shadow: Shadow, tree: str, files: Mapping[str, str | None] | None) -> RunningGit | None:
     """Makes the index equal to `tree` while we do something else; nobody may use it before it was waited for.
+    None: it is done, as libgit2 is quick with a small one.
 
     :param files: what differs, path → blob id (None: removed); None: that is not known.
     """
+    if _aligned_in_process(shadow, tree):
+        return None
     # A small index is cheaper to read anew, and then knows the ids of all its folders: `_tree_of_index` needs them.
     if files is None or _is_small(shadow.git_dir / "index"):
         return RunningGit(shadow.git, *_ALIGN, tree)
@@ -202,7 +205,20 @@ def _flag(shadow: Shadow, flag: str, names: Sequence[str]) -> None:
 
 def align_index(shadow: Shadow, tree: str) -> None:
     """Makes the index equal to `tree`; keeps what it knows about files that are the same."""
-    shadow.git.output(*_ALIGN, tree)
+    if not _aligned_in_process(shadow, tree):
+        shadow.git.output(*_ALIGN, tree)
+
+
+def _aligned_in_process(shadow: Shadow, tree: str) -> bool:
+    """Costs a seventh of `git read-tree` (100 files: 0.7 ms of CPU, not 5). Only git knows sparse patterns."""
+    index = shadow.git_dir / "index"
+    if not index.exists() or not _is_small(index) or sparse.is_sparse(shadow):
+        return False
+    aligned = shadow.git_dir / "index.aligned"
+    if not shadow.objects.index_equal_to(tree, index, aligned):
+        return False
+    aligned.replace(index)
+    return True
 
 
 def restore(shadow: Shadow, tree: str, run_base: str) -> None:

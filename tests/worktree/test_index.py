@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,9 @@ def test_after_a_commit_the_index_is_its_tree(project: Project, shadow: Shadow, 
     (shadow.path / "src" / "app.py").unlink()
     (shadow.path / "kept").mkdir()
     (shadow.path / "kept" / "a.json").write_bytes(b"{}")
-    snapshot.begin_aligning(shadow, tree, ours if known else None).wait()
+    aligning = snapshot.begin_aligning(shadow, tree, ours if known else None)
+    if aligning is not None:
+        aligning.wait()
     assert project.git("write-tree", cwd=shadow.path) == tree
     assert project.git("diff", "--name-only", cwd=shadow.path) == ""
 
@@ -67,6 +70,37 @@ def test_an_index_that_libgit2_cannot_read_is_read_by_git(project: Project, shad
     assert shadow.objects.tree_of_index(shadow.git_dir / "index") is None
     change(shadow)
     assert snapshot.stage(shadow).tree == project.git("write-tree", cwd=shadow.path)
+
+
+def test_a_change_within_the_tick_of_the_last_staging_is_seen_after_aligning(
+    project: Project, shadow: Shadow
+) -> None:
+    """Size and time of the file are as they were; only that the index is no younger tells git to look inside."""
+    changed, index = shadow.path / "src" / "app.py", shadow.git_dir / "index"
+    tree = snapshot.stage(shadow).tree
+    found = changed.stat()
+    os.utime(index, ns=(found.st_mtime_ns, found.st_mtime_ns))
+    changed.write_text(changed.read_text("utf-8").swapcase(), encoding="utf-8")
+    os.utime(changed, ns=(found.st_mtime_ns, found.st_mtime_ns))
+    snapshot.align_index(shadow, tree)
+    assert project.git("diff", "--name-only", cwd=shadow.path) == "src/app.py"
+
+
+@pytest.mark.parametrize("prepare", ["--split-index", "missing", "sparse"])
+def test_an_index_that_libgit2_may_not_write_is_aligned_by_git(
+    project: Project, shadow: Shadow, prepare: str
+) -> None:
+    index, tree = shadow.git_dir / "index", project.git("rev-parse", "HEAD^{tree}")
+    if prepare == "sparse":
+        project.git("sparse-checkout", "set", "--no-cone", "src", cwd=shadow.path)
+    elif prepare == "missing":
+        index.unlink()
+    else:
+        project.git("update-index", prepare, cwd=shadow.path)
+    snapshot.align_index(shadow, tree)
+    assert project.git("write-tree", cwd=shadow.path) == tree
+    assert ("S README.md" in project.git("ls-files", "-t", cwd=shadow.path)) == (prepare == "sparse")
+    assert not (shadow.git_dir / "index.aligned").exists()
 
 
 def test_leaving_the_index_waits_until_it_is_written(project: Project, shadow: Shadow) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
-from pathspec import GitIgnoreSpec
-
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.reports.model import ReportedChanges, ReportedFile
 from gitswarm.ledger.changed_files import CountedFile, changed_files
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.step_files import StepFiles
+from gitswarm.records.globs import gitignore, is_named
 from gitswarm.records.sensitive_paths import AGENTS, CI, LOCK_FILES, MANIFESTS
 
 _BIGGEST = 3
@@ -23,9 +20,9 @@ def changes_of(opened: Opened, steps: list[StepFiles]) -> ReportedChanges:
     files = changed_files(opened.repository, opened.state.base, opened.state.tip)
     configured = run_spec(opened.repository, opened.state).settings.policy.protected_paths
     specs = {
-        "continuous integration": GitIgnoreSpec.from_lines(CI),
-        "instructions of agents": GitIgnoreSpec.from_lines(AGENTS),
-        "protected path": GitIgnoreSpec.from_lines(("/.swarm/**", *configured)),
+        "continuous integration": gitignore(*CI),
+        "instructions of agents": gitignore(*AGENTS),
+        "protected path": gitignore("/.swarm/**", *configured),
     }
     concerned = _concerned(opened, steps)
     big = _biggest(files)
@@ -33,7 +30,7 @@ def changes_of(opened: Opened, steps: list[StepFiles]) -> ReportedChanges:
     for file in files:
         reasons = [name for name, spec in specs.items() if spec.match_file(file.path)]
         name = file.path.rpartition("/")[2]
-        if any(fnmatchcase(name, pattern) for pattern in (*LOCK_FILES, *MANIFESTS)):
+        if is_named(name, (*LOCK_FILES, *MANIFESTS)):
             reasons.append("dependencies")
         reasons += [concern for concern, names in concerned.items() if file.path in names]
         if file.path in big:

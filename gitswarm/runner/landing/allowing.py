@@ -10,6 +10,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.session import Session
@@ -56,11 +57,9 @@ def _pattern(path: str, found: Sequence[str]) -> str:
 
     :raises SwarmError: it fits none of the files that were found.
     """
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most runs need not wait for
-
     bare = path.removeprefix("./").lstrip("/")
     pattern = "/" + (_GLOB.sub(r"\\\1", bare) if bare in found else bare)
-    if not any(map(GitIgnoreSpec.from_lines([pattern]).match_file, found)):
+    if not any(map(gitignore(pattern).match_file, found)):
         known = f"found in: {', '.join(found)}" if found else "nothing was found in this run"
         raise SwarmError(f"no secret was found in {path}; {known}", hint="git swarm log")
     return pattern

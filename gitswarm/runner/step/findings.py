@@ -30,7 +30,7 @@ from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.kept_promises import artifact_findings, content_after, says_something, step_concern
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.runner.step.texts import text_changes, text_of
+from gitswarm.runner.step.texts import text_changes
 from gitswarm.runner.step.verified_commands import met_commands, unmet_commands
 from gitswarm.runner.stored import evidence_of
 
@@ -39,9 +39,7 @@ _BY_TEXT = ("tests_deleted", "tests_weakened")
 
 _RED = frozenset({"tests_red", "tests_not_run", "command_red"})
 _PROTECTED = "protected_path"
-_TESTS_CHARS = 3_000_000
 _DEFINED = re.compile(r"^[ \t]*(?:(?:async )?def |class )?(\w+)(?=\(|:| *=[^=])", re.MULTILINE)
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,18 +156,7 @@ def _tests_of(session: Session, tree: str, changes: Sequence[TextChange]) -> Ite
     """Texts of the project's Python tests that name what changed code defines: special cases are made for such."""
     product = [each.after or "" for each in changes if each.path.endswith(".py") and not is_test_file(each.path)]
     names = frozenset(name for text in product for name in _DEFINED.findall(text))
-    if not names:
-        return
-    objects = session.repository.objects
-    left = _TESTS_CHARS
-    for path, _blob in objects.files(tree):
-        if path.endswith(".py") and is_test_file(path):
-            text = text_of(objects, tree, path) or ""
-            left -= len(text)
-            if left < 0:
-                return
-            if not names.isdisjoint(_WORD.findall(text)):
-                yield text
+    return session.stored_tests.naming(names, tree) if names else iter(())
 
 
 def _is_compared(session: Session) -> bool:

@@ -6,6 +6,7 @@ from gitswarm.evidence.path_roles import role_of
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.records.acceptance import AC_MATRIX
+from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import Session
@@ -83,9 +84,6 @@ def _runs(session: Session, record: StepRecord, step: Step) -> bool:
 
 
 def _matters(path: str, paths: tuple[str, ...]) -> bool:
-    if paths:
-        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most runs need not wait for
-
-        if not GitIgnoreSpec.from_lines(each.removeprefix("./") for each in paths).match_file(path):
-            return False
+    if paths and not gitignore(*(each.removeprefix("./") for each in paths)).match_file(path):
+        return False
     return role_of(path) != "docs"

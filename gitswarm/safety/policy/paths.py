@@ -7,19 +7,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
+from gitswarm.records.globs import gitignore
 from gitswarm.records.instructions import INSTRUCTION_FILES
 from gitswarm.records.policy import Deny
 from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.scope import Scope
 from gitswarm.safety.policy.table import listed
 from gitswarm.safety.policy.words import ShellWord
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
 
 _INSTRUCTIONS = tuple(dict.fromkeys(PurePosixPath(name).name for name in INSTRUCTION_FILES))
 _DEVICES = listed("/dev/null /dev/stdout /dev/stderr /dev/stdin /dev/tty /dev/zero /dev/full")
@@ -142,20 +138,13 @@ def _may_be(part: str, name: str) -> bool:
     return part == name or (part[:1] in (".", "[") and fnmatchcase(name, part))
 
 
-@lru_cache(maxsize=4)
-def _spec(patterns: tuple[str, ...]) -> GitIgnoreSpec:
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most need not wait for
-
-    return GitIgnoreSpec.from_lines(patterns)
-
-
 def protects(scope: Scope, relative: PurePosixPath, *, below: bool) -> bool:
     """Whether the project protects this path, or with `below` anything under it."""
     patterns = scope.rules.protected_paths
     if not patterns:
         return False
     path = str(relative)
-    spec = _spec(patterns)
+    spec = gitignore(*patterns)
     if spec.match_file(path) or (below and (path == "." or spec.match_file(f"{path}/x"))):
         return True
     plain = [pattern.strip("/") for pattern in patterns if not pattern.startswith("!")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import re2
 
@@ -13,18 +14,24 @@ from gitswarm.safety.redact.shapes import Shape, Shapes
 from gitswarm.safety.redact.views import GAP, views
 
 
+@lru_cache(maxsize=4)
+def _keyword_set(keywords: tuple[tuple[str, ...], ...]) -> re2.Set:
+    """Compiled once per process: most runs have the same."""
+    found = re2.Set.SearchSet(options())
+    for words in keywords:
+        found.Add(any_of(words, folds=True))
+    found.Compile()
+    return found
+
+
 class Finder:
     """Applies rules to a text and to every other reading of it. Linear in the length of the text."""
 
     def __init__(self, rules: Sequence[Rule], shapes: Shapes) -> None:
         self._always = [rule for rule in rules if not rule.keywords]
         self._shapes = shapes
-        self._seen: list[Rule | Shape] = []
-        self._keywords = re2.Set.SearchSet(options())
-        self._seen += [*(rule for rule in rules if rule.keywords), *shapes.rules]
-        for rule in self._seen:
-            self._keywords.Add(any_of(rule.keywords, folds=True))
-        self._keywords.Compile()
+        self._seen: list[Rule | Shape] = [*(rule for rule in rules if rule.keywords), *shapes.rules]
+        self._keywords = _keyword_set(tuple(rule.keywords for rule in self._seen))
 
     def in_text(self, text: str) -> list[Span]:
         """In order and without overlaps; what random letters look like counts too."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from gitswarm.records.globs import gitignore
 from gitswarm.records.secrets import SecretFound, SecretRules, Suspect
 from gitswarm.safety.redact.assignments import ASSIGNMENTS, is_said, is_secret_name
 from gitswarm.safety.redact.finder import Finder
@@ -93,11 +94,7 @@ class Redactor:
         return kind in EXAMPLES and is_example_path(path) and not self._own_keys.has(secret)
 
     def _is_allowed(self, path: str) -> bool:
-        if not self._allow_paths:
-            return False
-        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - 10 ms that most runs need not wait for
-
-        return GitIgnoreSpec.from_lines(self._allow_paths).match_file(path)
+        return bool(self._allow_paths) and gitignore(*self._allow_paths).match_file(path)
 
 
 def _own_rule(name: str, pattern: str) -> Rule:

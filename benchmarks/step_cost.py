@@ -21,15 +21,14 @@ from gitswarm.engines.base import (
     LOCAL_WORK,
     Capabilities,
     Emit,
-    RouteTerms,
     StepRequest,
     StepResult,
+    WithoutModel,
 )
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import RoutingMode
 from gitswarm.records.run_id import new_run_id
@@ -72,7 +71,7 @@ def change(root: Path, step: int, files: int) -> None:
 
 
 @dataclass(slots=True)
-class ChangeEngine:
+class ChangeEngine(WithoutModel):
     """Makes the change of the n-th step, and knows how long that took."""
 
     files: int
@@ -89,10 +88,6 @@ class ChangeEngine:
         handoff = Handoff(status=Status.UNVERIFIED, summary=f"change {self.steps}", can_further_iteration_help="yes")
         self.own_s = time.perf_counter() - started
         return StepResult(request.execution.step, Result.SUCCEEDED, "changed", handoff=handoff)
-
-    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:  # noqa: ARG002 - the port
-        """It has no navigator."""
-        return RouteAnswer()
 
 
 @dataclass(slots=True)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    create_model,
+)
 
+from gitswarm.engines.adapter import VARIABLE, EngineSection, ProgramSection
 from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.names import BUILT_IN, DEFAULT, STUB, id_of, short_of
+from gitswarm.engines.registry import BrokenEngineError, adapter_of, is_known, unknown_engine
 from gitswarm.errors import SpecError, UsageError
 from gitswarm.records.base import Record, WrittenSection
 from gitswarm.records.instructions import INSTRUCTION_FILES
@@ -20,7 +34,6 @@ from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
 from gitswarm.records.run_spec import (
-    ClaudeSettings,
     DeployRules,
     EngineChoice,
     FrozenSettings,
@@ -33,66 +46,41 @@ from gitswarm.settings_personal import TEAM_FILE, EntryError, entry_of, entry_va
 from gitswarm.specs.context import Profile
 from gitswarm.specs.flow import Identifier
 from gitswarm.specs.library import KNOWN_COMMANDS
-from gitswarm.specs.yaml_source import YamlSource, did_you_mean, parse_yaml, plain_message, validate
+from gitswarm.specs.yaml_source import YamlSource, parse_yaml, plain_message, validate
 
 CONFIG_FILE = TEAM_FILE
 
-_ENGINES = {"claude": "claude-step", "gemini": "gemini-step"}
-_STUB_MODELS = {"claude-step": "claude-stub", "gemini-step": "gemini-stub"}
-_PROVIDERS = {"claude-step": "anthropic", "gemini-step": "gemini"}
-_OF_CLAUDE = ("ANTHROPIC_", "CLAUDE_")
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 KEY_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$")
 
 
-def _mode_of(*known: str) -> AfterValidator:
-    """One of the modes that an engine has in some version."""
-
-    def check(mode: str) -> str:
-        if mode not in known:
-            raise ValueError(f"there is no mode '{mode}'{did_you_mean(mode, list(known))}")
-        return mode
-
-    return AfterValidator(check)
-
-
-class GeminiSection(Record):
-    mode: Annotated[str, _mode_of("stub", "cli")] | None = None
-
-
-class ClaudeSection(ClaudeSettings):
-    """`env`: for Claude's own processes only; `${NAME}` in a value is the caller's variable. `cli`: path of its
-    program. The rest is described in `ClaudeSettings`."""
-
-    mode: Annotated[str, _mode_of("stub", "sdk", "cli")] | None = None
-    provider: Literal["anthropic", "anthropic_compat"] = "anthropic"
-    env: dict[str, str] = {}
-    cli: str | None = None
-
-    @field_validator("env", mode="before")
-    @classmethod
-    def _texts(cls, env: object) -> object:
-        """`FLAG: 1` in YAML is a number."""
-        if not isinstance(env, dict):
-            return env
-        return {name: str(value) if isinstance(value, int | float) else value for name, value in env.items()}
-
-
 def _known_engine(name: str) -> str:
-    if name not in _ENGINES and name not in _PROVIDERS:
-        raise ValueError(f"unknown engine '{name}'{did_you_mean(name, [*_ENGINES, *_PROVIDERS])}")
+    if not is_known(name):
+        raise ValueError(unknown_engine(name))
     return name
 
 
 EngineName = Annotated[str, AfterValidator(_known_engine)]
+_PLAIN_KEYS = {"default", "flows", "steps"}
 
 
 class EnginesSection(Record):
-    default: EngineName = "claude-step"
-    claude: ClaudeSection = ClaudeSection()
-    gemini: GeminiSection = GeminiSection()
+    """`default`, `flows`, `steps`: which engine executes what. Beside them each engine has a section of its own."""
+
+    default: EngineName = id_of(DEFAULT)
     flows: dict[str, EngineName] = {}
     steps: dict[str, EngineName] = {}
+
+    @property
+    def sections(self) -> dict[str, EngineSection]:
+        """By short name. Of engines that are not built in, those that were mentioned."""
+        found = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: each for name, each in found.items() if isinstance(each, EngineSection)}
+
+
+class UnreadSection(EngineSection):
+    """Of an engine that is broken: nobody can say what may stand in it."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 def _not_a_command(names: dict[str, TestSuite]) -> dict[str, TestSuite]:
@@ -173,6 +161,31 @@ class Config(Record):
     durability: Literal["fast", "full"] = "fast"
 
 
+def config_with(engines: Iterable[str] = ()) -> type[Config]:
+    """The model of a configuration that has sections of these engines, by short name, beside the built-in ones'.
+    Names of no engine are left out: they are an error wherever they stand."""
+    return _model_of(tuple(sorted({*BUILT_IN, *filter(is_known, engines)})), tuple(sys.path))
+
+
+@cache
+def _model_of(engines: tuple[str, ...], path: tuple[str, ...]) -> type[Config]:
+    """
+    :param path: `sys.path`, where engines may come and go.
+    """
+    del path
+    kinds = {name: _section_of(name) for name in engines}
+    fields: dict[str, Any] = {name: (kind, kind()) for name, kind in kinds.items()}
+    section = create_model("EnginesSection", __base__=EnginesSection, __doc__=EnginesSection.__doc__, **fields)
+    return create_model("Config", __base__=Config, __doc__=Config.__doc__, engines=(section, section()))
+
+
+def _section_of(name: str) -> type[EngineSection]:
+    try:
+        return adapter_of(name).configuration
+    except BrokenEngineError:
+        return UnreadSection
+
+
 @dataclass(frozen=True, slots=True)
 class CommandLine:
     """What the options of `start` say about engines; None: nothing."""
@@ -183,17 +196,20 @@ class CommandLine:
     economy: bool = False
 
 
-def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
+def load_config(team_file: str | None, git_config: Mapping[str, str], model: type[Config] | None = None) -> Config:
     """
     :param team_file: text of `.swarm/config.yaml`, None when there is none.
     :param git_config: entries below `swarm.`, by full name.
+    :param model: None: with the engines that are mentioned.
     :raises SpecError: an unknown key or a bad value, with file and line or with the name git config uses.
     """
     merged: dict[str, Any] = {}
-    if team_file is not None and _says_anything(team_file):
-        source = parse_yaml(CONFIG_FILE, team_file)
+    source = parse_yaml(CONFIG_FILE, team_file) if team_file is not None and _says_anything(team_file) else None
+    if model is None:
+        model = config_with(_mentioned(source.data if source is not None else {}, git_config))
+    if source is not None:
         try:
-            _refuse_written_keys(source, validate(source, Config))
+            _refuse_written_keys(source, validate(source, model))
         except SpecError as error:
             hint = error.hint or f"fix {CONFIG_FILE} and commit it: the base commit's counts"
             raise SpecError(error.problems, hint=hint) from error
@@ -201,15 +217,23 @@ def load_config(team_file: str | None, git_config: Mapping[str, str]) -> Config:
         if "context" in merged:
             merged = {**merged, "context": _profile_alone(merged["context"])}
     for name, value in git_config.items():
-        put_personal(Config, merged, name, entry_value(Config, name, value))
+        put_personal(model, merged, name, entry_value(model, name, value))
     try:
-        return Config.model_validate(merged)
+        return model.model_validate(merged)
     except ValidationError as error:
         first = error.errors()[0]
-        name, key = entry_of(Config, first["loc"], git_config)
+        name, key = entry_of(model, first["loc"], git_config)
         hint = f"git swarm config --unset {key}"
         place = takewhile(lambda part: isinstance(part, str), first["loc"])
         raise EntryError(name, ".".join(map(str, place)), plain_message(first), hint=hint) from error
+
+
+def _mentioned(team: object, git_config: Mapping[str, str]) -> set[str]:
+    """Sections of engines in a configuration that nobody has looked at yet."""
+    engines = team.get("engines") if isinstance(team, dict) else None
+    sections = {name for name in engines if isinstance(name, str)} if isinstance(engines, dict) else set()
+    entries = (name.split(".") for name in git_config)
+    return (sections | {words[2] for words in entries if words[1] == "engines" and len(words) > 3}) - _PLAIN_KEYS
 
 
 def readable_parts(
@@ -246,30 +270,24 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
     if scripted and said.mode not in (None, "stub"):
         raise UsageError(f"--script needs mode stub, not '{said.mode}'", hint="leave out --mode or --script")
 
-    def choice(name: str) -> EngineChoice:
-        engine = _ENGINES.get(name, name)
-        if engine not in _PROVIDERS:
-            near = did_you_mean(name, [*_ENGINES, *_ENGINES.values()])
-            what = f"unknown engine '{name}'{near}"
-            raise UsageError(what, hint="git swarm start FLOW --engine claude-step")
-        claude, gemini = config.engines.claude, config.engines.gemini
-        configured = claude.mode if engine == "claude-step" else gemini.mode
-        mode = mode_said or mode_from_env(engine, env) or configured or "stub"
-        model = _STUB_MODELS[engine] if mode == "stub" else said.model
-        return EngineChoice(
-            engine=engine,
-            mode=mode,
-            provider=claude.provider if engine == "claude-step" else _PROVIDERS[engine],
-            model=said.model or model,
-        )
+    chosen: dict[str, EngineChoice] = {}
 
+    def choice(name: str) -> EngineChoice:
+        short = short_of(name)
+        if short not in chosen:
+            chosen[short] = _choice(config, env, short, said, mode_said)
+        return chosen[short]
+
+    default = choice(said.engine or config.engines.default)
+    flows = {} if said.engine else {key: choice(name) for key, name in config.engines.flows.items()}
+    steps = {} if said.engine else {key: choice(name) for key, name in config.engines.steps.items()}
     return FrozenSettings(
         model=said.model,
         economy=said.economy,
         context=config.context.profile,
-        default_engine=choice(said.engine or config.engines.default),
-        flow_engines={} if said.engine else {k: choice(v) for k, v in config.engines.flows.items()},
-        step_engines={} if said.engine else {k: choice(v) for k, v in config.engines.steps.items()},
+        default_engine=default,
+        flow_engines=flows,
+        step_engines=steps,
         commands={name: getattr(config.commands, name) for name in KNOWN_COMMANDS},
         test_suites=config.commands.tests,
         copy_patterns=config.worktree.copy_,
@@ -282,8 +300,28 @@ def freeze_settings(config: Config, env: Mapping[str, str], said: CommandLine, *
         review=config.review,
         proof=config.proof,
         budget=config.budget,
-        claude=ClaudeSettings(**{name: getattr(config.engines.claude, name) for name in ClaudeSettings.model_fields}),
+        engines={name: _frozen(config, name) for name in sorted(chosen)},
     )
+
+
+def _choice(config: Config, env: Mapping[str, str], short: str, said: CommandLine, mode: str | None) -> EngineChoice:
+    """
+    :raises UsageError: there is no such engine.
+    """
+    try:
+        adapter = adapter_of(short)
+    except BrokenEngineError:  # refused when a step of a run would ask it
+        return EngineChoice(engine=id_of(short), mode=mode or STUB, provider="none", model=said.model)
+    section = config.engines.sections.get(short) or adapter.configuration()
+    return adapter.choose(section, mode, said.model, env)
+
+
+def _frozen(config: Config, short: str) -> dict[str, JsonValue]:
+    section = config.engines.sections.get(short)
+    try:
+        return adapter_of(short).frozen(section) if section is not None else {}
+    except BrokenEngineError:
+        return {}
 
 
 def engine_access(config: Config, env: Mapping[str, str]) -> dict[str, EngineAccess]:
@@ -291,33 +329,26 @@ def engine_access(config: Config, env: Mapping[str, str]) -> dict[str, EngineAcc
 
     :raises UsageError: a value names a variable that is not set.
     """
-    claude = config.engines.claude
-    inherited = {name: value for name, value in env.items() if name.startswith(_OF_CLAUDE)}
-    own = {name: _filled_in(name, value, env) for name, value in claude.env.items()}
-    return {"claude-step": EngineAccess(inherited | own, env.get("SWARM_CLAUDE_CLI") or claude.cli)}
-
-
-def _filled_in(name: str, value: str, env: Mapping[str, str]) -> str:
-    def variable(found: re.Match[str]) -> str:
-        if found[1] not in env:
-            what = f"engines.claude.env.{name} needs the variable {found[1]}, which is not set"
-            raise UsageError(what, hint=f"export {found[1]}=…")
-        return env[found[1]]
-
-    return VARIABLE.sub(variable, value)
+    found = {}
+    for name, section in config.engines.sections.items():
+        with contextlib.suppress(BrokenEngineError):
+            found[id_of(name)] = adapter_of(name).access(section, env)
+    return found
 
 
 def _refuse_written_keys(source: YamlSource, config: Config) -> None:
     """
     :raises SpecError: a key stands in a file that is committed.
     """
-    for name, value in config.engines.claude.env.items():
-        if KEY_NAME.search(name) and not VARIABLE.search(value):
-            what = f"engines.claude.env.{name}: a key does not belong in a committed file"
-            raise SpecError(
-                [source.problem(("engines", "claude", "env", name), what)],
-                hint=f'{name}: "${{{name}}}" takes it from your environment',
-            )
+    for engine, section in config.engines.sections.items():
+        own = section.env if isinstance(section, ProgramSection) else {}
+        for name, value in own.items():
+            if KEY_NAME.search(name) and not VARIABLE.search(value):
+                what = f"engines.{engine}.env.{name}: a key does not belong in a committed file"
+                raise SpecError(
+                    [source.problem(("engines", engine, "env", name), what)],
+                    hint=f'{name}: "${{{name}}}" takes it from your environment',
+                )
 
 
 def worktree_folder(config: Config, home: Path) -> Path | None:
@@ -326,10 +357,3 @@ def worktree_folder(config: Config, home: Path) -> Path | None:
         return None
     folder = config.worktree.dir
     return home / folder[2:] if folder.startswith("~/") else Path(folder)
-
-
-def mode_from_env(engine: str, env: Mapping[str, str]) -> str | None:
-    if engine == "claude-step":
-        return env.get("SWARM_CLAUDE_STEP_ENGINE_MODE") or None
-    stub = env.get("SWARM_GEMINI_STUB")
-    return {"0": "cli", "1": "stub"}.get(stub) if stub else None

@@ -22,7 +22,6 @@ _SHORT_KEYS = {"worktreedir": ("worktree", "dir"), "context": ("context", "profi
 
 ADDED_UP = (("policy", "deny"), ("policy", "protected_paths"))
 _TEAM_ONLY = (("secrets", "allow_paths"), ("review", "remote"), ("policy", "env"))
-LAID_OVER = (("engines", "claude", "env"),)
 _STRICTER = (("deploy", "require_signature"),)
 _SMALLER = tuple(("budget", name) for name in BudgetRules.model_fields)
 _ORDERED = {("policy", "sandbox"): get_args(SandboxRule), ("policy", "network"): get_args(NetworkRule)}
@@ -136,6 +135,11 @@ def _section(annotation: object) -> type[Record] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, Record) else None
 
 
+def is_laid_over(path: tuple[str, ...]) -> bool:
+    """Whether a person's entries of this key are laid over the team's, name by name: variables of an engine."""
+    return len(path) == 3 and (path[0], path[2]) == ("engines", "env")
+
+
 def put_personal(model: type[Record], merged: dict[str, Any], name: str, value: Any) -> None:
     """What a person configured goes before what the team did; where safety is at stake it only adds to it.
 
@@ -153,7 +157,7 @@ def put_personal(model: type[Record], merged: dict[str, Any], name: str, value: 
     if path in ADDED_UP:
         team = merged.get(path[0], {}).get(path[1], [])
         value = [*team, *(value if isinstance(value, list) else [value])]
-    if path in LAID_OVER and isinstance(value, dict):
+    if is_laid_over(path) and isinstance(value, dict):
         value = {**_get(merged, path), **value}
     if path in _STRICTER:
         value = value or merged.get(path[0], {}).get(path[1], False)

@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gitswarm.engines.adapter import VARIABLE
+from gitswarm.engines.registry import BrokenEngineError, adapter_of, known_names
 from gitswarm.errors import NotFoundError, SpecError
-from gitswarm.settings import CONFIG_FILE, KEY_NAME, VARIABLE, Config, load_config, mode_from_env
+from gitswarm.settings import CONFIG_FILE, KEY_NAME, Config, config_with, load_config
 from gitswarm.settings_personal import (
     ADDED_UP,
-    LAID_OVER,
     EntryError,
     UnknownKeyError,
+    is_laid_over,
     key_path,
     known_keys,
     parsed_value,
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 
-_ENV = ("engines", "claude", "env")
 _MISSING = object()
 _NAME_IN_GIT = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -46,25 +47,30 @@ class Setting:
         return {"key": self.key, "value": self.value, "origin": self.origin}
 
 
+def _whole() -> type[Config]:
+    """With a section for each engine that there is."""
+    return config_with(known_names())
+
+
 def find_key(key: str) -> Path:
     """The path of a key as a person writes it: `engines.claude.mode`, `swarm.worktreeDir`, `engines.flows.gate`.
 
     :raises NotFoundError: there is no such key.
     """
     try:
-        path = key_path(Config, key.removeprefix("swarm."))
+        path = key_path(_whole(), key.removeprefix("swarm."))
     except UnknownKeyError as error:
-        whole = nearest(key, [".".join(each) for each in known_keys(Config)])
+        whole = nearest(key, [".".join(each) for each in known_keys(_whole())])
         near = f" (did you mean '{whole}'?)" if whole else did_you_mean(error.part, error.known)
         raise NotFoundError(f"there is no key '{key}'{near}", hint="git swarm config") from error
     if path in _sections():
-        below = ", ".join(".".join(each) for each in known_keys(Config) if each[: len(path)] == path)
+        below = ", ".join(".".join(each) for each in known_keys(_whole()) if each[: len(path)] == path)
         raise NotFoundError(f"'{key}' is a section: {below}", hint="git swarm config")
     return path
 
 
 def _sections() -> set[Path]:
-    return {each[:length] for each in known_keys(Config) for length in range(1, len(each))}
+    return {each[:length] for each in known_keys(_whole()) for length in range(1, len(each))}
 
 
 def settings(team: str | None, personal: Mapping[str, str], env: Mapping[str, str]) -> list[Setting]:
@@ -74,7 +80,7 @@ def settings(team: str | None, personal: Mapping[str, str], env: Mapping[str, st
     :param personal: entries of git's configuration below `swarm.`.
     :raises SpecError: the configuration is wrong.
     """
-    return [setting(path, team, personal, env) for path in known_keys(Config)]
+    return [setting(path, team, personal, env) for path in known_keys(_whole())]
 
 
 def setting(path: Path, team: str | None, personal: Mapping[str, str], env: Mapping[str, str]) -> Setting:
@@ -83,25 +89,27 @@ def setting(path: Path, team: str | None, personal: Mapping[str, str], env: Mapp
     :raises NotFoundError: there is no such entry.
     """
     key = ".".join(path)
-    value = _at(load_config(team, personal), path)
+    value = _at(load_config(team, personal, _whole()), path)
     by_env = _from_environment(path, env)
     if by_env is not None:
         return Setting(key, by_env, "environment")
     written = _is_written(team, path)
     if value is _MISSING:
         raise NotFoundError(f"{key} is not set", hint=f"git swarm config {key} VALUE")
-    if value != _at(load_config(team, {}), path) or (_names(path, personal) and not written):
-        both = written and path in ADDED_UP + LAID_OVER
+    if value != _at(load_config(team, {}, _whole()), path) or (_names(path, personal) and not written):
+        both = written and (path in ADDED_UP or is_laid_over(path))
         return Setting(key, value, "team and git config" if both else "git config")
     return Setting(key, value, "team" if written else "default")
 
 
 def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:
-    if path == ("engines", "claude", "mode"):
-        return mode_from_env("claude-step", env)
-    if path == ("engines", "gemini", "mode"):
-        return mode_from_env("gemini-step", env)
-    return env.get("SWARM_CLAUDE_CLI") or None if path == ("engines", "claude", "cli") else None
+    with contextlib.suppress(BrokenEngineError):
+        match path:
+            case ("engines", name, "mode"):
+                return adapter_of(name).mode_said(env)
+            case ("engines", name, "cli"):
+                return adapter_of(name).program_said(env)
+    return None
 
 
 def _at(config: Config, path: Path) -> Any:
@@ -128,9 +136,11 @@ def _is_written(team: str | None, path: Path) -> bool:
 def without_secrets(found: Setting) -> Setting:
     """Keys of a provider that a person wrote into git's configuration are shown to nobody."""
     path = tuple(found.key.split("."))
-    if path == _ENV and isinstance(found.value, dict):
-        return replace(found, value={name: _masked(name, value) for name, value in found.value.items()})
-    return replace(found, value=_masked(path[-1], found.value)) if path[:3] == _ENV else found
+    if not is_laid_over(path[:3]):
+        return found
+    if path[3:] or not isinstance(found.value, dict):
+        return replace(found, value=_masked(path[-1], found.value))
+    return replace(found, value={name: _masked(name, value) for name, value in found.value.items()})
 
 
 def _masked(name: str, value: JsonValue) -> JsonValue:
@@ -154,7 +164,7 @@ def set_personal(path: Path, text: str, team: str | None, personal: Mapping[str,
     key = ".".join(path)
     given = parsed_value(key, text)
     old = _names(path, personal)
-    if path in known_keys(Config) or _NAME_IN_GIT.fullmatch(path[-1]):
+    if path in known_keys(_whole()) or _NAME_IN_GIT.fullmatch(path[-1]):
         name = _name_in_git(path)
         others = {each: value for each, value in personal.items() if each not in old}
         return PersonalChange(
@@ -175,7 +185,7 @@ def unset_personal(path: Path, personal: Mapping[str, str]) -> PersonalChange:
     names = _names(path, personal)
     if names:
         return PersonalChange(tuple(names))
-    name = _name_in_git(path[:-1]) if path not in known_keys(Config) else ""
+    name = _name_in_git(path[:-1]) if path not in known_keys(_whole()) else ""
     merged = parsed_value(name, personal.get(_lower(name), "{}")) if name else None
     if not isinstance(merged, dict) or path[-1] not in merged:
         raise NotFoundError(f"git config does not set {'.'.join(path)}", hint=f"git swarm config {'.'.join(path)}")
@@ -220,7 +230,7 @@ def _names(path: Path, personal: Mapping[str, str]) -> list[str]:
     found = []
     for name in personal:
         try:
-            own = key_path(Config, name.partition(".")[2])
+            own = key_path(_whole(), name.partition(".")[2])
         except UnknownKeyError:
             continue
         if own[: len(path)] == path:

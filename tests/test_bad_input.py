@@ -233,7 +233,7 @@ def test_a_script_from_the_environment_is_checked_as_well(project: Project) -> N
         pytest.param(
             ("--engine", "claud"),
             "unknown engine 'claud' (did you mean 'claude'?)",
-            "git swarm start FLOW --engine claude-step",
+            "git swarm engines",
             id="unknown engine",
         ),
         pytest.param(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.settings import ClaudeSection, ClaudeSettings
 from gitswarm.errors import SpecError, UsageError
-from gitswarm.records.run_spec import ClaudeSettings
-from gitswarm.settings import CommandLine, engine_access, freeze_settings, load_config
+from gitswarm.records.run_spec import FrozenSettings
+from gitswarm.settings import CommandLine, Config, engine_access, freeze_settings, load_config
 
 GLM = """\
 engines:
@@ -29,23 +32,28 @@ engines:
 """
 
 
+def claude_section(config: Config) -> ClaudeSection:
+    found = config.engines.sections["claude"]
+    assert isinstance(found, ClaudeSection)
+    return found
+
+
 def test_a_profile_takes_its_key_from_the_callers_environment() -> None:
     access = engine_access(load_config(GLM, {}), {"ZAI_KEY": "k-123", "SWARM_CLAUDE_CLI": "/opt/claude"})
-    assert access == {
-        "claude-step": EngineAccess(
-            {
-                "ANTHROPIC_BASE_URL": "https://api.z.ai/api/anthropic",
-                "ANTHROPIC_AUTH_TOKEN": "k-123",
-                "CLAUDE_CODE_MAX_RETRIES": "4",
-            },
-            "/opt/claude",
-        )
-    }
+    assert access["claude-step"] == EngineAccess(
+        {
+            "ANTHROPIC_BASE_URL": "https://api.z.ai/api/anthropic",
+            "ANTHROPIC_AUTH_TOKEN": "k-123",
+            "CLAUDE_CODE_MAX_RETRIES": "4",
+        },
+        "/opt/claude",
+    )
+    assert access["gemini-step"] == EngineAccess()
 
 
 def test_what_is_frozen_in_a_run_holds_no_environment() -> None:
     frozen = freeze_settings(load_config(GLM, {}), {"ZAI_KEY": "k-123"}, CommandLine(), scripted=False)
-    assert frozen.claude == ClaudeSettings(
+    assert ClaudeSettings.model_validate(frozen.engines["claude"]) == ClaudeSettings(
         setting_sources=("project",), fallback_model="claude-haiku-4-5", step_timeout=90, attempts=2
     )
     assert (frozen.default_engine.mode, frozen.default_engine.provider) == ("sdk", "anthropic_compat")
@@ -75,12 +83,12 @@ def test_a_key_that_is_written_into_the_committed_file_is_refused(name: str) -> 
 
 def test_a_person_may_keep_a_key_in_their_own_git_configuration() -> None:
     config = load_config(GLM, {"swarm.engines.claude.env": "{ANTHROPIC_API_KEY: abc}"})
-    assert config.engines.claude.env["ANTHROPIC_API_KEY"] == "abc"
+    assert claude_section(config).env["ANTHROPIC_API_KEY"] == "abc"
 
 
 def test_a_persons_environment_is_laid_over_the_teams() -> None:
     config = load_config(GLM, {"swarm.engines.claude.env": "{ANTHROPIC_AUTH_TOKEN: own}"})
-    assert config.engines.claude.env == {
+    assert claude_section(config).env == {
         "ANTHROPIC_BASE_URL": "https://api.z.ai/api/anthropic",
         "ANTHROPIC_AUTH_TOKEN": "own",
         "CLAUDE_CODE_MAX_RETRIES": "4",
@@ -109,7 +117,7 @@ def test_a_wrong_value_is_told_with_its_line(text: str, problem: str) -> None:
     [
         ("claude: {mode: clli}", "engines.claude.mode: there is no mode 'clli' (did you mean 'cli'?)"),
         ("claude: {mode: fast}", "engines.claude.mode: there is no mode 'fast' (known: cli, sdk, stub)"),
-        ("gemini: {mode: sdk}", "engines.gemini.mode: there is no mode 'sdk' (known: cli, stub)"),
+        ("gemini: {mode: sdk}", "engines.gemini.mode: there is no mode 'sdk' (known: stub)"),
         ("claude: {setting_sources: user}", "engines.claude.setting_sources: expected a list: [user]"),
     ],
 )
@@ -140,8 +148,8 @@ def test_git_configuration_spells_lists_and_maps_in_one_line() -> None:
             "swarm.engines.claude.setting_sources": "[user]",
         },
     )
-    assert config.engines.claude.env == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8080"}
-    assert config.engines.claude.setting_sources == ("user",)
+    assert claude_section(config).env == {"ANTHROPIC_BASE_URL": "http://127.0.0.1:8080"}
+    assert claude_section(config).setting_sources == ("user",)
 
 
 def profile(provider: str = "anthropic", env: dict[str, str] | None = None) -> ClaudeProfile:
@@ -212,3 +220,13 @@ def test_the_cost_of_another_provider_is_unknown_until_its_prices_are() -> None:
     assert profile("anthropic_compat").cost(1.25, "glm", tokens) is None
     priced = replace(profile("anthropic_compat"), prices={"glm": (0.5, 2.0)}.get)
     assert priced.cost(1.25, "glm", tokens) == pytest.approx(0.7)
+
+
+def test_a_run_of_an_earlier_version_keeps_what_its_engine_had_to_keep_to() -> None:
+    new = freeze_settings(load_config(GLM, {}), {"ZAI_KEY": "k-123"}, CommandLine(), scripted=False)
+    said = json.loads(new.to_json())
+    said["claude"] = said.pop("engines")["claude"]
+
+    assert FrozenSettings.model_validate(said) == new
+    with pytest.raises(ValidationError):
+        FrozenSettings.model_validate({**json.loads(new.to_json()), "misspelt": 1})

@@ -18,8 +18,6 @@ _VALUES = {
 }
 _STEP = "%(trailers:key=Swarm-Step,valueonly)"
 _FIXED = {
-    "engine": ("claude-step", "gemini-step"),
-    "mode": ("stub", "sdk", "cli"),
     "shell": ("bash", "zsh", "fish"),
     "format": ("md", "html", "json"),
     "by": ("step", "flow", "station", "engine", "model", "run"),
@@ -71,11 +69,34 @@ def _names(kind: str, before: list[str]) -> list[str]:
             return _specs("stations" if kind == "station" else "")
     except OSError:
         return []
-    if kind == "key":
-        from gitswarm.cli.config_keys import KEYS
+    if kind == "key" and any(not word.startswith("-") for word in before):
+        return []
+    return _ASKED[kind]() if kind in _ASKED else list(_FIXED.get(kind, ()))
 
-        return [] if any(not word.startswith("-") for word in before) else list(KEYS)
-    return list(_FIXED.get(kind, ()))
+
+def _engines() -> list[str]:
+    """All that are installed: to look takes a tenth of a second, which nothing else may take."""
+    from importlib.metadata import entry_points
+
+    from gitswarm.engines.names import BUILT_IN, GROUP, id_of
+
+    return [id_of(name) for name in dict.fromkeys([*BUILT_IN, *entry_points(group=GROUP).names])]
+
+
+def _modes() -> list[str]:
+    """Of the built-in engines: what others have only they say."""
+    from gitswarm.engines.names import BUILT_IN, STUB
+
+    return list(dict.fromkeys([STUB, *(mode for each in BUILT_IN.values() for mode in each.modes)]))
+
+
+def _keys() -> list[str]:
+    from gitswarm.cli.config_keys import KEYS
+
+    return list(KEYS)
+
+
+_ASKED = {"engine": _engines, "mode": _modes, "key": _keys}
 
 
 def _specs(folder: str) -> list[str]:

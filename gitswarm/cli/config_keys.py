@@ -1,20 +1,16 @@
-"""The keys of configuration, for TAB: their models take longer to import than an answer may take."""
+"""The keys of configuration, for TAB: their models take longer to import than an answer may take.
+
+Those of engines that are not built in are not here."""
 
 from __future__ import annotations
 
+from gitswarm.engines.names import BUILT_IN
+
 KEYS = (
     "engines.default",
-    "engines.claude.setting_sources",
-    "engines.claude.fallback_model",
-    "engines.claude.step_timeout",
-    "engines.claude.attempts",
-    "engines.claude.mode",
-    "engines.claude.provider",
-    "engines.claude.env",
-    "engines.claude.cli",
-    "engines.gemini.mode",
     "engines.flows",
     "engines.steps",
+    *(f"engines.{name}.{key}" for name, each in BUILT_IN.items() for key in each.keys),
     "commands.test",
     "commands.lint",
     "commands.smoke",

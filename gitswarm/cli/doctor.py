@@ -7,13 +7,14 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import complain, out, out_json, out_lines, plural
-from gitswarm.cli.here import readable_config, repository_here
+from gitswarm.cli.here import readable_config, repository_here, surroundings
 from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.doctor import Finding, examine_machine, examine_repository, repair
-from gitswarm.settings import CommandLine, Config, engine_access, freeze_settings, load_config
+from gitswarm.runner.observer import SilentObserver
+from gitswarm.settings import CommandLine, Config, freeze_settings, load_config
 
 _SIGNS = {"ok": "ok", "note": "-", "problem": "!"}
 
@@ -53,7 +54,7 @@ def doctor(
 
 def _machine(config: Config) -> list[Finding]:
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    return list(examine_machine(settings, engine_access(config, os.environ), os.environ))
+    return list(examine_machine(settings, surroundings(config, SilentObserver())))
 
 
 def _show(finding: Finding, *, is_fixed: bool) -> None:

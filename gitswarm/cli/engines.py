@@ -8,27 +8,55 @@ from dataclasses import asdict
 from typing import Annotated
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import out_json, out_lines
-from gitswarm.cli.here import config_here, now
-from gitswarm.cli.lines import hanging
+from gitswarm.cli.console import complain, out_json, out_lines
+from gitswarm.cli.here import config_here, surroundings
+from gitswarm.cli.lines import fact, hanging
 from gitswarm.cli.terminal import text_width
+from gitswarm.engines.names import short_of
+from gitswarm.engines.registry import adapters, broken_engines, distribution_of
 from gitswarm.runner.engine_survey import EngineHere, survey_engines
-from gitswarm.settings import CommandLine, engine_access, freeze_settings
+from gitswarm.runner.observer import SilentObserver
+from gitswarm.settings import CommandLine, freeze_settings
 
 _GAP = "  "
 
 
 def engines(
+    verbose: Annotated[
+        bool, Option("-v", "--verbose", help="Also where each comes from, and what it needs.")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Engines and their modes: whether each can be used here, and what it can do."""
     config = config_here()
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    found = list(survey_engines(settings, engine_access(config, os.environ), os.environ, now))
+    found = list(survey_engines(settings, surroundings(config, SilentObserver())))
+    for broken in broken_engines():
+        complain(broken.message, broken.hint)
     if as_json:
         out_json([each.to_json() for each in found])
         return
     out_lines([*_usability(found), "", *capability_matrix(found)])
+    if verbose:
+        out_lines(_origins(found))
+
+
+def _origins(found: Sequence[EngineHere]) -> Iterator[str]:
+    """What an engine says about itself, one after the other."""
+    for adapter in adapters():
+        yield ""
+        yield f"{adapter.engine_id}, in configurations and on the command line also {adapter.short_name}"
+        logins = [each.login for each in found if each.engine == adapter.engine_id and each.login]
+        prices = ", ".join(sorted(adapter.prices)) or "models.yaml"
+        for name, value in (
+            ("from", distribution_of(adapter.short_name)),
+            ("provider", ", ".join(adapter.providers)),
+            ("login", ", ".join(dict.fromkeys(logins))),
+            ("prices", prices),
+            ("keys", ", ".join(f"engines.{adapter.short_name}.{key}" for key in adapter.section.model_fields)),
+            *adapter.variables.items(),
+        ):
+            yield from fact(name, value) if value else ()
 
 
 def _usability(found: Sequence[EngineHere]) -> Iterator[str]:
@@ -47,8 +75,11 @@ def _by(each: EngineHere) -> str:
     """What it works with, or what is wrong and what to do about it."""
     if each.problem is not None:
         return each.problem
-    sdk = f"claude-agent-sdk {each.sdk}, " if each.sdk else ""
-    return f"{sdk}claude {each.version}, {each.program}" if each.program else "git-swarm itself"
+    program = each.program
+    if program.path is None:
+        return "git-swarm itself"
+    library = f"{program.library}, " if program.library else ""
+    return f"{library}{short_of(each.engine)} {program.version}, {program.path}"
 
 
 def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:

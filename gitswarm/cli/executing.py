@@ -19,8 +19,8 @@ from gitswarm.cli.here import config_at, read_text, surroundings
 from gitswarm.cli.lines import command_lines, fact, next_lines, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
-from gitswarm.engines.claude.program import INSTALL_CLAUDE, located
-from gitswarm.errors import RunInterruptedError, UsageError
+from gitswarm.engines.registry import adapter_of
+from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
@@ -270,12 +270,30 @@ def explain_rehearsal(repository: Repository, state: RunState) -> None:
     """That nothing here is the work of a model, and what to type for that."""
     spec = spec_fields(repository, state)
     may = "may land all the same (--allow-stub)" if spec.allow_stub else "cannot land"
-    claude = os.environ.get("SWARM_CLAUDE_CLI") or located(os.environ, bundled_first=False)
     lines = [
-        *([f"  claude    {claude}"] if claude else command_lines("install", INSTALL_CLAUDE)),
-        *command_lines("for real", f"git swarm start {' '.join(spec.flows)} --mode cli -m 'TASK'"),
-        *command_lines("always", "git swarm config engines.claude.mode cli"),
+        *_for_real(spec.engine, f"git swarm start {' '.join(spec.flows)}"),
         *told("", f"STUB MODE, a rehearsal: no model was asked, the result {may}", sys.stderr),
     ]
     for line in lines:
         err(line)
+
+
+def _for_real(engine: str, start: str) -> list[str]:
+    """What to type for a run by an engine's model: nothing where it has no such mode, or is not here any more.
+
+    :param start: the command that began the rehearsal.
+    """
+    try:
+        adapter = adapter_of(engine)
+    except SwarmError:
+        return []
+    name, mode = adapter.short_name, adapter.advised
+    if not mode:
+        return []
+    program = adapter.located(os.environ)
+    found = [f"  {name:<9} {program}"] if program else command_lines("install", adapter.install)
+    return [
+        *found,
+        *command_lines("for real", f"{start} --mode {mode} -m 'TASK'"),
+        *command_lines("always", f"git swarm config engines.{name}.mode {mode}"),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated
@@ -11,10 +12,12 @@ import yaml
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import out, out_json, table
 from gitswarm.cli.drawing import drawing
-from gitswarm.cli.here import library_here, problems_of
+from gitswarm.cli.here import config_here, library_here, problems_of
 from gitswarm.errors import SpecError
+from gitswarm.runner.engines import choice_of
 from gitswarm.runner.prompts import compile_blank, plan_json
 from gitswarm.runner.specs import checked_flow, checked_sidequest
+from gitswarm.settings import CommandLine, freeze_settings
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 from gitswarm.specs.graph import mermaid
 
@@ -80,7 +83,11 @@ def compile_step(
     """The prompt of a step, as an agent gets it at the start of a run; and what comes with it."""
     flow_id, _slash, step_id = name.partition("/")
     library = library_here()
-    plan = compile_blank(library, checked_flow(library, flow_id), step_id, economy=economy)
+    flow = checked_flow(library, flow_id)
+    settings = freeze_settings(config_here(), os.environ, CommandLine(), scripted=False)
+    found = [step for step in flow.steps if step.id == step_id]
+    engine = choice_of(settings, flow_id, found[0]).engine if found else settings.default_engine.engine
+    plan = compile_blank(library, flow, step_id, engine=engine, economy=economy)
     if as_json:
         out_json(plan_json(plan))
         return

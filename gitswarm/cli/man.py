@@ -12,6 +12,8 @@ from gitswarm.cli.arguments import Argument, Option, Parameter, parameters
 from gitswarm.cli.config_keys import KEYS
 from gitswarm.cli.help_pages import EXAMPLES, GROUPS
 from gitswarm.cli.registry import ROOT, Command, Group
+from gitswarm.engines.names import BUILT_IN
+from gitswarm.engines.registry import adapter_of
 
 _CODES = (
     ("0", "fine"),
@@ -31,9 +33,6 @@ _FILES = (
     ("../REPOSITORY.swarm/RUN", "the worktree of a run, unless worktree.dir says another place"),
 )
 _ENVIRONMENT = (
-    ("ANTHROPIC_*, CLAUDE_*", "given to Claude's own processes"),
-    ("SWARM_CLAUDE_STEP_ENGINE_MODE, SWARM_GEMINI_STUB", "the engines' modes, before any configuration"),
-    ("SWARM_CLAUDE_CLI", "the program of Claude"),
     ("SWARM_STUB_SCRIPT", "a script for the stub, as --script"),
     ("NO_COLOR, COLUMNS, GIT_PAGER", "as for git"),
 )
@@ -71,7 +70,7 @@ def man_page() -> str:
         ".PP",
         _text(", ".join(KEYS)),
         ".SH ENVIRONMENT",
-        *_table(_ENVIRONMENT),
+        *_table([*(each for name in BUILT_IN for each in adapter_of(name).variables.items()), *_ENVIRONMENT]),
         ".SH FILES",
         *_table(_FILES),
         '.SH "EXIT STATUS"',

@@ -208,7 +208,7 @@ ROOT = Group(
         "engines": Command(
             "engines:engines",
             "Engines and their modes: whether each can be used here, and what it can do.",
-            "--json",
+            "-v --verbose --json",
         ),
         "schemas": Command(
             "schemas:schemas",

@@ -25,7 +25,7 @@ from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.traceability import Traceability
 from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
-from gitswarm.settings import Config
+from gitswarm.settings import config_with
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
@@ -36,7 +36,7 @@ from gitswarm.specs.template import StepTemplate
 SCHEMAS: Mapping[str, type[BaseModel | RunReport]] = {
     "ac_matrix": AcMatrix,
     "ac_status": AcStatus,
-    "config": Config,
+    "config": config_with(),
     "decision": Decision,
     "deploy_decision": DeployDecision,
     "envelope": Envelope,

@@ -87,11 +87,11 @@ def fork(
     layout = find_run(repository, run)
     state = replay(repository, layout)
     at = find_step(repository, state, step)
-    choice = None
+    engines = None
     if engine is not None:
         config = config_of_run(repository, layout)
-        choice = freeze_settings(config, os.environ, CommandLine(engine=engine), scripted=False).default_engine
-    new = plan_fork(repository, state, at, ForkOptions(choice, now(), os.urandom(2)))
+        engines = freeze_settings(config, os.environ, CommandLine(engine=engine), scripted=False)
+    new = plan_fork(repository, state, at, ForkOptions(engines, now(), os.urandom(2)))
     around = quiet_surroundings(repository, layout)
     with create_run(repository, new, around) as (_session, created):
         fresh = created.layout

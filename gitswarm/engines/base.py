@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,9 @@ from gitswarm.records.receipt import Tokens, ToolCall
 from gitswarm.records.secrets import Scrub
 from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
+
+SESSION_MARKER = "SWARM_SESSION"
+"""Environment variable of every process of a session; its value is the session's own."""
 
 OUTPUT_BYTES = 50_000
 """A step's output stays below this (seed 000)."""
@@ -208,20 +211,43 @@ class Engine(Protocol):
         :raises TimeoutError: there was no answer in time.
         """
 
+    def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """Where its sessions ask their model, as `host:port`: what they reach from the sandbox.
 
-LOCAL_WORK = Capabilities(
-    session=False,
-    output_format=False,
+        :param env: the agent's.
+        """
+
+
+class WithoutModel:
+    """The rest of an engine that asks none."""
+
+    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
+        del question, terms
+        return RouteAnswer()
+
+    def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        del env
+        return ()
+
+
+SESSION_WORK = Capabilities(
+    session=True,
+    output_format=True,
     interrupts=True,
-    hooks=False,
-    hot_context=False,
+    hooks=True,
+    hot_context=True,
     streaming=True,
     rewind=False,
-    native_tools=False,
+    native_tools=True,
     tool_observation=True,
     tool_interception=True,
     project_context=False,
     max_context_tokens=0,
+)
+"""Of an engine with sessions, where it says nothing else."""
+
+LOCAL_WORK = replace(
+    SESSION_WORK, session=False, output_format=False, hooks=False, hot_context=False, native_tools=False
 )
 """Of an engine without a model."""
 

@@ -11,9 +11,9 @@ from gitswarm.engines.base import (
     LOCAL_WORK,
     CommandOrder,
     Emit,
-    RouteTerms,
     StepRequest,
     StepResult,
+    WithoutModel,
     capped,
 )
 from gitswarm.engines.detect import no_tests_ran
@@ -23,7 +23,6 @@ from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.evidence import CheckOutcome
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
 from gitswarm.specs.script import Script, ScriptEntry
 
@@ -34,7 +33,7 @@ NOT_EXECUTABLE = (126, 127)
 """What a shell answers when the command itself could not start."""
 
 
-class CommandEngine:
+class CommandEngine(WithoutModel):
     """A non-zero end is a result that succeeded with status UNVERIFIED: routing decides what it means."""
 
     engine_id = "command"
@@ -80,10 +79,6 @@ class CommandEngine:
             tool_calls=recorder.tool_calls,
             check=check,
         )
-
-    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
-        del question, terms
-        return RouteAnswer()
 
     def _entry(self, request: StepRequest) -> ScriptEntry:
         if self._script is None:

@@ -9,17 +9,16 @@ from gitswarm.engines.base import (
     LOCAL_WORK,
     Capabilities,
     Emit,
-    RouteTerms,
     StepRequest,
     StepResult,
+    WithoutModel,
 )
-from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 
 Operation = Callable[[StepRequest, Emit], StepResult]
 
 
 @dataclass(frozen=True, slots=True)
-class KernelEngine:
+class KernelEngine(WithoutModel):
     """Carries out what the runner hands in. No model, no cost."""
 
     operation: Operation
@@ -29,7 +28,3 @@ class KernelEngine:
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         return self.operation(request, emit)
-
-    def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
-        del question, terms
-        return RouteAnswer()

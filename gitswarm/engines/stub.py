@@ -11,11 +11,12 @@ from pathlib import Path
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import (
-    Capabilities,
+    SESSION_WORK,
     Emit,
     RouteTerms,
     StepRequest,
     StepResult,
+    WithoutModel,
     capped,
 )
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
@@ -65,24 +66,11 @@ _MARKED = "swarm-stub.txt"
 _MERGE_RESULT = "deploy/merge_result.json"
 
 
-class StubEngine:
+class StubEngine(WithoutModel):
     """Executes without a model. `script` None: every promised output is written, status VERIFIED."""
 
     mode = "stub"
-    capabilities = Capabilities(
-        session=True,
-        output_format=True,
-        interrupts=True,
-        hooks=True,
-        hot_context=True,
-        streaming=True,
-        rewind=False,
-        native_tools=True,
-        tool_observation=True,
-        tool_interception=True,
-        project_context=False,
-        max_context_tokens=0,
-    )
+    capabilities = SESSION_WORK
 
     def __init__(self, engine_id: str, script: Script | None, clock: Clock) -> None:
         self.engine_id = engine_id

@@ -36,6 +36,7 @@ class SpecFields:
     budget: BudgetLimits = UNLIMITED
     base_ref: str | None = None
     target: str | None = None
+    engine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def _spec(content: bytes) -> SpecFields:
             "allow_stub": bool(allowed),
             "settings": dict(own),
         }:
-            base, deploy = said.get("base_ref"), own.get("deploy")
+            base, deploy, engine = said.get("base_ref"), own.get("deploy"), own.get("default_engine")
             target = deploy.get("target") if isinstance(deploy, dict) else None
             return SpecFields(
                 tuple(map(str, flows)),
@@ -119,6 +120,7 @@ def _spec(content: bytes) -> SpecFields:
                 _budget(own.get("budget")),
                 str(base) if base else None,
                 str(target) if target else None,
+                str(engine.get("engine", "")) if isinstance(engine, dict) else "",
             )
     raise ValueError("no spec of a run")
 

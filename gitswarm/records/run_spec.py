@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue, model_validator
 
 from gitswarm.records.base import Record, WrittenSection
 from gitswarm.records.limits import BudgetRules
@@ -24,17 +24,6 @@ class EngineChoice(Record):
     def key(self) -> tuple[str, str]:
         """Engine and mode: what one transport is known by."""
         return self.engine, self.mode
-
-
-class ClaudeSettings(WrittenSection):
-    """How sessions of Claude are held. `setting_sources`: which of Claude Code's own settings are read (CLAUDE.md,
-    hooks and permissions with them); none: the session is told only what git-swarm tells it. `step_timeout`: seconds
-    that one step may take. `attempts`: how often a step is tried while the provider fails in a way that may pass."""
-
-    setting_sources: tuple[Literal["user", "project", "local"], ...] = ()
-    fallback_model: str | None = None
-    step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=3, ge=1, le=20)
 
 
 class TestSuite(Record):
@@ -77,7 +66,8 @@ class ProofRules(WrittenSection):
 class FrozenSettings(Record):
     """What configuration said when the run was created; edits after that change nothing in it.
 
-    `model` None: the model policy decides, and with `economy` it takes its cheapest tier.
+    `model` None: the model policy decides, and with `economy` it takes its cheapest tier. `engines`: by short name,
+    what each of the run's engines has to keep to.
     """
 
     default_engine: EngineChoice
@@ -93,13 +83,25 @@ class FrozenSettings(Record):
     setup: str | None = None
     setup_timeout_s: int = 600
     navigator_timeout_s: float = 120
-    claude: ClaudeSettings = ClaudeSettings()
+    engines: dict[str, dict[str, JsonValue]] = {}
     policy: PolicyRules = PolicyRules()
     secrets: SecretRules = SecretRules()
     deploy: DeployRules = DeployRules()
     review: ReviewRules = ReviewRules()
     proof: ProofRules = ProofRules()
     budget: BudgetRules = BudgetRules()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_earlier_version(cls, given: object) -> object:
+        """It wrote what its one engine has to keep to beside everything else."""
+        if not isinstance(given, dict):
+            return given
+        engines = {
+            name: said for name, said in given.items() if name not in cls.model_fields and isinstance(said, dict)
+        }
+        ours = {name: said for name, said in given.items() if name not in engines}
+        return {**ours, "engines": engines} if engines else given
 
     @property
     def configured_commands(self) -> dict[str, str]:

@@ -22,7 +22,7 @@ from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
-from gitswarm.runner.engines import build_engines, claude_profile, refuse_impossible
+from gitswarm.runner.engines import Engines, build_engines, refuse_impossible
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace
@@ -46,7 +46,6 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
     layout = RunLayout(new.spec.run_id)
     repository.mark_processes(MARKER, layout.run_id)
     redactor = Redactor(new.spec.settings.secrets, around.env, [access.env for access in around.access.values()])
-    claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
     return Session(
         repository=repository,
         layout=layout,
@@ -56,7 +55,7 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
         requests=Requests(repository, layout),
         spec=new.spec,
         specs=new.specs,
-        engines=build_engines(new.specs.script, around.clock, claude),
+        engines=_engines(new, around),
         around=replace(around, observer=DiscreetObserver(around.observer, redactor)),
         redactor=redactor,
         stored_tests=StoredTests(repository.objects),
@@ -81,12 +80,15 @@ def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> Non
     """
     :raises SwarmError: what stands in the way of this run; nothing exists yet.
     """
-    claude = claude_profile(new.spec.settings, new.specs.policy, around.access)
-    refuse_impossible(new.spec.settings, build_engines(new.specs.script, around.clock, claude), around.env)
+    refuse_impossible(new.spec, new.specs.flows.values(), _engines(new, around), around)
     if new.spec.settings.policy.sandbox == "require":
         sandbox_for(new.spec.settings.policy, around.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
+
+
+def _engines(new: NewRun, around: Surroundings) -> Engines:
+    return build_engines(new.spec.settings, new.specs.policy, new.specs.script, around)
 
 
 @contextmanager

@@ -7,13 +7,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from pydantic import JsonValue
 
-from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.names import short_of
+from gitswarm.engines.registry import broken_engines
 from gitswarm.errors import SwarmError
 from gitswarm.git.discovery import MINIMUM_GIT
 from gitswarm.git.repository import Repository
@@ -23,6 +23,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.engine_survey import survey_engines
+from gitswarm.runner.engines import Machine, choices
 from gitswarm.runner.initialise import missing_parts
 from gitswarm.runner.undo.leftovers import leftovers, remove
 from gitswarm.safety.footprint import put, state_of
@@ -58,18 +59,17 @@ class Finding:
         }
 
 
-def examine_machine(
-    settings: FrozenSettings, access: Mapping[str, EngineAccess], env: Mapping[str, str]
-) -> Iterator[Finding]:
-    """What is the same for every repository.
-
-    :param env: the caller's.
-    """
-    yield from _containment(settings, env)
-    for each in survey_engines(settings, access, env, lambda: datetime.now(UTC)):
+def examine_machine(settings: FrozenSettings, machine: Machine) -> Iterator[Finding]:
+    """What is the same for every repository."""
+    yield from _containment(settings, machine.env)
+    for broken in broken_engines():
+        is_asked = any(short_of(choice.engine) == broken.engine for choice in choices(settings))
+        yield Finding("engine", "problem" if is_asked else "note", broken.message, broken.hint)
+    for each in survey_engines(settings, machine):
         name = f"{each.engine} ({each.mode})"
+        version = each.program.version
         if each.problem is None:
-            yield Finding("engine", "ok", f"{name}{f': claude {each.version}' if each.version else ''}")
+            yield Finding("engine", "ok", f"{name}: {short_of(each.engine)} {version}" if version else name)
         else:
             level: Level = "problem" if each.is_configured else "note"
             yield Finding("engine", level, f"{name}: {each.problem}", "git swarm engines")

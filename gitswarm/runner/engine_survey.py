@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import partial
 
 from pydantic import JsonValue
 
-from gitswarm.engines.base import Capabilities, Engine, EngineAccess
-from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.program import Program, sdk_version
-from gitswarm.records.base import Clock
-from gitswarm.records.run_spec import FrozenSettings
-from gitswarm.runner.engines import build_engines, choices, claude_profile
-from gitswarm.runner.session import LOCAL
+from gitswarm.engines.adapter import Program
+from gitswarm.engines.base import LOCAL_WORK, Capabilities
+from gitswarm.engines.names import STUB
+from gitswarm.engines.registry import adapters
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings
+from gitswarm.runner.engines import LOCAL, Machine, choices, engine_setup
 
 
 @dataclass(frozen=True, slots=True)
 class EngineHere:
-    """An engine in one of its modes. `program`, `version`: what its sessions run, "" where they run none or it is
-    not there; `sdk`: version of the library that it needs besides. `problem`: why it cannot be used, and what to do;
-    None: it can. `is_configured`: a run that is started here may ask it."""
+    """An engine in one of its modes. `program`: what its sessions run here, and why that cannot be used. `login`:
+    what it reaches its provider with, "" where that is not seen. `is_configured`: a run that is started here may ask
+    it."""
 
     engine: str
     mode: str
     capabilities: Capabilities
     is_configured: bool
-    program: str = ""
-    version: str = ""
-    sdk: str = ""
-    problem: str | None = None
+    program: Program = field(default_factory=partial(Program, None))
+    login: str = ""
+
+    @property
+    def problem(self) -> str | None:
+        """And what to do about it."""
+        return self.program.told or None
 
     def to_json(self) -> dict[str, JsonValue]:
         return {
@@ -37,41 +40,27 @@ class EngineHere:
             "mode": self.mode,
             "available": self.problem is None,
             "configured": self.is_configured,
-            "program": self.program or None,
-            "version": self.version or None,
-            "sdk": self.sdk or None,
+            "program": str(self.program.path) if self.program.path else None,
+            "version": self.program.version or None,
+            "sdk": self.program.library.rpartition(" ")[2] or None,
             "problem": self.problem,
             "capabilities": asdict(self.capabilities),
         }
 
 
-def survey_engines(
-    settings: FrozenSettings, access: Mapping[str, EngineAccess], env: Mapping[str, str], clock: Clock
-) -> Iterator[EngineHere]:
+def survey_engines(settings: FrozenSettings, machine: Machine) -> Iterator[EngineHere]:
     """
-    :param env: the caller's.
+    :param settings: of a run that would be started here.
     """
-    configured = {LOCAL.key, *(choice.key for choice in choices(settings))}
-    engines = build_engines(None, clock, claude_profile(settings, None, access))
-    for key, engine in sorted(engines.items(), key=lambda entry: (entry[0] == LOCAL.key, entry[0][0])):
-        yield _here(engine, env, is_configured=key in configured)
-
-
-def _here(engine: Engine, env: Mapping[str, str], *, is_configured: bool) -> EngineHere:
-    program, sdk = Program(None), ""
-    if isinstance(engine, ClaudeEngine):
-        program = engine.find_program(env)
-        sdk = sdk_version() if engine.mode == "sdk" else ""
-        lacking = engine.profile.lacking(env)
-        if program.problem is None and lacking is not None and is_configured:
-            program = Program(program.path, program.version, *lacking)
-    return EngineHere(
-        engine=engine.engine_id,
-        mode=engine.mode,
-        capabilities=engine.capabilities,
-        is_configured=is_configured,
-        program=str(program.path or ""),
-        version=program.version,
-        sdk=sdk,
-        problem=program.told or None,
-    )
+    by_key = {choice.key: choice for choice in choices(settings)}
+    for adapter in adapters():
+        stub = adapter.stub(None, machine.clock)
+        yield EngineHere(adapter.engine_id, STUB, stub.capabilities, (adapter.engine_id, STUB) in by_key)
+        for mode, capabilities in adapter.modes.items():
+            key = (adapter.engine_id, mode)
+            said = EngineChoice(engine=adapter.engine_id, mode=mode, provider=adapter.providers[0])
+            setup = engine_setup(adapter, by_key.get(key, said), settings, machine, lambda _model: None)
+            program = adapter.find(mode, setup, machine.env)
+            login = adapter.login(setup, machine.env)
+            yield EngineHere(adapter.engine_id, mode, capabilities, key in by_key, program, login)
+    yield EngineHere(LOCAL.engine, LOCAL.mode, LOCAL_WORK, is_configured=True)

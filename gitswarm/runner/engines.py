@@ -1,88 +1,141 @@
-"""Builds the engines that a run may use."""
+"""Which engine executes which step of a run, and the engines themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
+from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Prices
 from gitswarm.engines.base import Engine, EngineAccess
-from gitswarm.engines.claude.cli import CliTransport
-from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.sdk import SdkTransport
 from gitswarm.engines.command import CommandEngine
-from gitswarm.engines.stub import StubEngine
-from gitswarm.errors import EngineMissingError, UsageError
+from gitswarm.engines.missing import MissingEngine
+from gitswarm.engines.names import STUB
+from gitswarm.engines.registry import adapter_of
+from gitswarm.errors import EngineMissingError, SwarmError, UsageError
 from gitswarm.records.base import Clock
-from gitswarm.records.run_spec import EngineChoice, FrozenSettings
-from gitswarm.specs.model_policy import ModelFacts, ModelPolicy
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
+from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.yaml_source import nearest
-
-CLAUDE = "claude-step"
-SESSION_ENGINES = (CLAUDE, "gemini-step")
 
 Engines = Mapping[tuple[str, str], Engine]
 """By engine and mode (`EngineChoice.key`)."""
 
-
-def build_engines(script: Script | None, clock: Clock, claude: ClaudeProfile) -> Engines:
-    engines: list[Engine] = [StubEngine(engine_id, script, clock) for engine_id in SESSION_ENGINES]
-    engines += [ClaudeEngine(transport, claude, clock) for transport in (SdkTransport(), CliTransport())]
-    engines.append(CommandEngine(script, clock))
-    return {(engine.engine_id, engine.mode): engine for engine in engines}
+LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
+OWN = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
+"""Of steps that git-swarm carries out itself."""
 
 
-def claude_profile(
-    settings: FrozenSettings, policy: ModelPolicy | None, access: Mapping[str, EngineAccess]
-) -> ClaudeProfile:
-    """
-    :param policy: knows prices; None: nobody will be asked for any.
-    """
+def choice_of(settings: FrozenSettings, flow: str, step: Step) -> EngineChoice:
+    """Step over flow over the run's default; steps of commands and of git-swarm itself have their own engines."""
+    if step.is_command or step.is_kernel:
+        return LOCAL if step.is_command else OWN
+    by_step = settings.step_engines.get(f"{flow}/{step.id}") or settings.step_engines.get(step.id)
+    return by_step or flow_choice(settings, flow)
 
-    def price(model: str) -> tuple[float, float] | None:
-        facts = policy.facts(model) if policy is not None else ModelFacts()
-        return None if facts.input is None or facts.output is None else (facts.input, facts.output)
 
-    chosen = next((choice for choice in choices(settings) if choice.engine == CLAUDE), None)
-    provider = chosen.provider if chosen is not None else "anthropic"
-    return ClaudeProfile(provider, settings.claude, access.get(CLAUDE, EngineAccess()), price)
+def flow_choice(settings: FrozenSettings, flow: str) -> EngineChoice:
+    """Of a session of this flow that belongs to no step with an engine of its own."""
+    return settings.flow_engines.get(flow) or settings.default_engine
 
 
 def choices(settings: FrozenSettings) -> Iterable[EngineChoice]:
-    """Every engine that a run of these settings may ask."""
+    """Every engine that some run of these settings may ask."""
     return (settings.default_engine, *settings.flow_engines.values(), *settings.step_engines.values())
 
 
-def refuse_impossible(settings: FrozenSettings, engines: Engines, env: Mapping[str, str]) -> None:
-    """
-    :raises UsageError: a chosen engine or mode does not exist in this version.
+class Machine(Protocol):
+    """What a process was given that executes a run."""
+
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def access(self) -> Mapping[str, EngineAccess]: ...
+
+
+def engine_setup(
+    adapter: EngineAdapter, choice: EngineChoice, settings: FrozenSettings, machine: Machine, prices: Prices
+) -> EngineSetup:
+    """What an engine is opened with in a run of these settings."""
+    access = machine.access.get(choice.engine) or adapter.access(adapter.configuration(), machine.env)
+    frozen = settings.engines.get(adapter.short_name, {})
+    return EngineSetup(choice.provider, machine.clock, frozen, access, prices)
+
+
+def prices_of(policy: ModelPolicy, adapter: EngineAdapter) -> Prices:
+    """The policy's, else those that the engine itself knows."""
+
+    def price(model: str) -> tuple[float, float] | None:
+        facts = policy.facts(model)
+        said = None if facts.input is None or facts.output is None else (facts.input, facts.output)
+        return said or adapter.prices.get(model)
+
+    return price
+
+
+def build_engines(settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: Machine) -> Engines:
+    """Every engine that the run may ask, and the project's commands."""
+    found: dict[tuple[str, str], Engine] = {LOCAL.key: CommandEngine(script, machine.clock)}
+    for choice in choices(settings):
+        if choice.key not in found:
+            found[choice.key] = _opened(choice, settings, policy, script, machine)
+    return found
+
+
+def _opened(
+    choice: EngineChoice, settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: Machine
+) -> Engine:
+    try:
+        adapter = _adapter_with(choice)
+    except SwarmError as error:
+        return MissingEngine(choice.engine, choice.mode, error.message)
+    if choice.mode == STUB:
+        return adapter.stub(script, machine.clock)
+    setup = engine_setup(adapter, choice, settings, machine, prices_of(policy, adapter))
+    return adapter.open(choice.mode, setup)
+
+
+def refuse_impossible(spec: RunSpec, flows: Iterable[Flow], engines: Engines, machine: Machine) -> None:
+    """Looks at the engines that the run really asks; where it asks none, at the word of the default mode.
+
+    :param flows: those that it may enter.
+    :raises UsageError: an engine or mode that does not exist in this version.
     :raises EngineMissingError: what it needs is not on this machine.
     """
-    for choice in dict.fromkeys(choices(settings)):
-        _refuse_choice(choice, engines)
-        engine = engines[choice.key]
-        if isinstance(engine, ClaudeEngine):
-            _refuse_missing(engine, env)
-            if settings.policy.network == "none":
-                what = f"policy.network is none: {choice.engine} could not reach its model"
-                raise UsageError(what, hint="policy.network: engine in .swarm/config.yaml")
+    settings = spec.settings
+    asked = _asked(settings, flows)
+    if not asked:
+        _adapter_with(settings.default_engine)
+    for choice in asked.values():
+        adapter = _adapter_with(choice)
+        if choice.mode == STUB:
+            continue
+        setup = engine_setup(adapter, choice, settings, machine, lambda _model: None)
+        program = adapter.find(choice.mode, setup, machine.env)
+        if program.problem is not None:
+            raise EngineMissingError(program.problem, hint=program.advice)
+        if settings.policy.network == "none" and engines[choice.key].hosts(machine.env):
+            what = f"policy.network is none: {choice.engine} could not reach its model"
+            raise UsageError(what, hint="policy.network: engine in .swarm/config.yaml")
 
 
-def provider_hosts(engine: Engine, env: Mapping[str, str]) -> tuple[str, ...]:
-    """Where the model of an engine is asked, as `host:port`.
+def _asked(settings: FrozenSettings, flows: Iterable[Flow]) -> dict[tuple[str, str], EngineChoice]:
+    found = (choice_of(settings, flow.id, step) for flow in flows for step in flow.steps if step.station is not None)
+    return {choice.key: choice for choice in found}
 
-    :param env: of its programs.
+
+def _adapter_with(choice: EngineChoice) -> EngineAdapter:
     """
-    return engine.profile.hosts(env) if isinstance(engine, ClaudeEngine) else ()
-
-
-def _refuse_choice(choice: EngineChoice, engines: Engines) -> None:
-    modes = [mode for engine, mode in engines if engine == choice.engine]
-    if not modes:
-        raise UsageError(
-            f"unknown engine '{choice.engine}' (known: {', '.join(SESSION_ENGINES)})",
-            hint="git swarm start FLOW --engine claude-step",
-        )
+    :raises UsageError: there is no such engine, or it has no such mode.
+    :raises BrokenEngineError: it cannot be used.
+    """
+    adapter = adapter_of(choice.engine)
+    modes = [STUB, *adapter.modes]
     if choice.mode not in modes:
         near = nearest(choice.mode, modes)
         meant = f" (did you mean '{near}'?)" if near else ""
@@ -90,12 +143,4 @@ def _refuse_choice(choice: EngineChoice, engines: Engines) -> None:
             f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {', '.join(modes)}){meant}",
             hint=f"git swarm start FLOW --mode {near or modes[0]}",
         )
-
-
-def _refuse_missing(engine: ClaudeEngine, env: Mapping[str, str]) -> None:
-    program = engine.find_program(env)
-    if program.problem is not None:
-        raise EngineMissingError(program.problem, hint=program.advice)
-    lacking = engine.profile.lacking(env)
-    if lacking is not None:
-        raise EngineMissingError(lacking[0], hint=lacking[1])
+    return adapter

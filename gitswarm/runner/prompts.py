@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from gitswarm.engines.names import DEFAULT, id_of
+from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import NotFoundError, SpecError, UsageError
 from gitswarm.records.money import usd
-from gitswarm.records.run_spec import FrozenSettings, RunSpec
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
+from gitswarm.runner.engines import choice_of, prices_of
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.runner.step.test_steps import is_test_step
@@ -24,13 +27,16 @@ from gitswarm.specs.model_policy import ModelPolicy, ModelWish, choose_model
 from gitswarm.specs.template import template_id
 from gitswarm.specs.yaml_source import did_you_mean
 
-_ENGINE = "claude-step"
 _MARK = re.compile(r"unknown fragment '([^']+)'|unknown variable '\{\{([^}]+)\}\}'")
 _NO_RUN = ".swarm/runs/<run>"
 
 
-def compile_blank(library: Library, flow: Flow, step_id: str, *, economy: bool = False) -> PromptPlan:
+def compile_blank(
+    library: Library, flow: Flow, step_id: str, *, engine: str = id_of(DEFAULT), economy: bool = False
+) -> PromptPlan:
     """The prompt of a step before anything has happened.
+
+    :param engine: full name; it decides which model is named.
 
     :raises NotFoundError: the flow has no such step.
     :raises UsageError: a command executes it.
@@ -46,7 +52,7 @@ def compile_blank(library: Library, flow: Flow, step_id: str, *, economy: bool =
         )
     station = library.station(step.station).station
     wish = ModelWish(economy=economy)
-    model = choose_model(library.policy(), _ENGINE, f"{flow.id}/{step.id}", station, wish)
+    model = choose_model(library.policy(), engine, f"{flow.id}/{step.id}", station, wish)
     role = Role(flow, step, station, library.template(template_id(flow, step)), model)
     return compile_prompt(role, library.fragments, _nothing_yet())
 
@@ -97,7 +103,7 @@ class StepForecast:
 def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepForecast]:
     """Every step of a flow as if each loop ran to its maximum and each session used all of its turns."""
     settings = spec.settings
-    engine, wish = settings.default_engine.engine, ModelWish(settings.model, settings.economy)
+    wish = ModelWish(settings.model, settings.economy)
     executions = worst_executions(flow, with_criteria="plan" in specs.flows)
     for step in flow.steps:
         if step.station is None:
@@ -109,7 +115,8 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
             )
             continue
         station = specs.stations[step.station]
-        model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
+        choice = choice_of(settings, flow.id, step)
+        model = choose_model(specs.policy, choice.engine, f"{flow.id}/{step.id}", station, wish)
         role = Role(flow, step, station, specs.templates[template_id(flow, step)], model)
         budget = Budget.of(settings.context, specs.policy.facts(model.model).window)
         told = pack_instructions(specs.instructions, budget.recent)
@@ -124,7 +131,7 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
         plan = compile_prompt(role, specs.fragments, briefing)
         times, own = executions[step.id], step.budget
         turns, turn = times * plan.max_turns, specs.policy.turn
-        tokens, cost = turns * (turn.input + turn.output), _cost(specs.policy, model.model, turns)
+        tokens, cost = turns * (turn.input + turn.output), _cost(specs.policy, choice, model.model, turns)
         capped = None if own.max_cost_usd is None else times * own.max_cost_usd
         yield StepForecast(
             flow=flow.id,
@@ -136,7 +143,7 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
             executions=times,
             tokens=tokens if own.max_tokens is None else min(tokens, times * own.max_tokens),
             cost_usd=min((each for each in (cost, capped) if each is not None), default=None),
-            time_s=times * min(settings.claude.step_timeout, own.max_time or math.inf),
+            time_s=_session_s(settings, choice, step, times),
         )
 
 
@@ -148,11 +155,19 @@ def _longest(settings: FrozenSettings, step: Step) -> float | None:
     return min(own or settings.command_timeout_s, step.budget.max_time or math.inf)
 
 
-def _cost(policy: ModelPolicy, model: str, turns: int) -> float | None:
-    facts = policy.facts(model)
-    if facts.input is None or facts.output is None:
+def _session_s(settings: FrozenSettings, choice: EngineChoice, step: Step, times: int) -> float | None:
+    """The same of all executions by an engine; None: nothing bounds them."""
+    adapter = adapter_of(choice.engine)
+    longest = adapter.longest_s(settings.engines.get(adapter.short_name, {}))
+    each = min((bound for bound in (longest, step.budget.max_time) if bound is not None), default=None)
+    return None if each is None else times * each
+
+
+def _cost(policy: ModelPolicy, choice: EngineChoice, model: str, turns: int) -> float | None:
+    price = prices_of(policy, adapter_of(choice.engine))(model)
+    if price is None:
         return None
-    return usd(turns * (policy.turn.input * facts.input + policy.turn.output * facts.output) / 1_000_000)
+    return usd(turns * (policy.turn.input * price[0] + policy.turn.output * price[1]) / 1_000_000)
 
 
 def plan_json(plan: PromptPlan) -> dict[str, JsonValue]:

@@ -58,7 +58,7 @@ def resume_run(
             )
         if state.end is RunStatus.SUCCEEDED:
             return _complete(session, state, adopt=options.adopt)
-        refuse_impossible(session.spec.settings, session.engines, around.env)
+        refuse_impossible(session.spec, session.specs.flows.values(), session.engines, around)
         if options.approve and not waits_for_approval(session, state):
             raise SwarmError(
                 f"{layout.run_id} has no proposal that waits for approval", hint=f"git swarm resume {layout.run_id}"

@@ -18,7 +18,7 @@ from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.instructions import Instructions
 from gitswarm.records.review import Feedback
-from gitswarm.records.run_spec import EngineChoice, RunSpec
+from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
@@ -28,7 +28,7 @@ from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.safety.sandbox.trial import Sandbox
-from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
@@ -46,10 +46,6 @@ MARKER = "SWARM_STEP_OF"
 
 SIBLING_MARKER = "SWARM_SIBLING"
 """The same for every process of a step that is executed beside others, so that only those can be ended."""
-
-LOCAL = EngineChoice(engine="command", mode="local", provider="none", model="none")
-OWN = EngineChoice(engine="kernel", mode="local", provider="none", model="none")
-"""Of steps that git-swarm carries out itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +98,6 @@ class Session:
     sandbox: Sandbox = field(default_factory=Sandbox)
     reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
     removing: list[Thread] = field(default_factory=list, compare=False)
-
-    def engine_choice(self, flow: str, step: Step) -> EngineChoice:
-        """Step over flow over the run's default; steps of commands and of git-swarm itself have their own engines."""
-        if step.is_command or step.is_kernel:
-            return LOCAL if step.is_command else OWN
-        settings = self.spec.settings
-        by_step = settings.step_engines.get(f"{flow}/{step.id}") or settings.step_engines.get(step.id)
-        return by_step or settings.flow_engines.get(flow) or settings.default_engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.order import Transport
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.sdk import SdkTransport
+from gitswarm.engines.claude.settings import ClaudeSettings
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Execution
 from gitswarm.records.policy import Allow, Deny, Verdict
 from gitswarm.records.receipt import ToolCall
-from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.specs.compile import Prompt
 from tests.loopback.api import Asked, Model
 from tests.loopback.server import Loopback

@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError
-from gitswarm.engines.claude.engine import CAPABILITIES
+from gitswarm.engines.claude.adapter import CAPABILITIES
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Status

@@ -10,8 +10,8 @@ import pytest
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.settings import ClaudeSettings
 from gitswarm.records.outcome import Result
-from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.records.transcript import Message
 from tests.claude.stage import LOGIN, MODEL, NO_RETRIES, Stage, Told, both, by, in_turns, quick, terms_of
 from tests.loopback.api import Asked, Model, Reply, Text, say, use

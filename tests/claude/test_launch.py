@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gitswarm.engines.claude import launch
+from gitswarm.engines import launch
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the CLI takes its place")

@@ -9,9 +9,10 @@ import psutil
 import pytest
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
+from gitswarm.engines.adapter import Program
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude import holding, program
-from gitswarm.engines.claude.program import Program, find_program
+from gitswarm.engines.claude.program import find_program
 from gitswarm.records.engine_outcome import EngineOutcome
 from tests.claude.stage import Stage, in_turns, quick
 from tests.conftest import Project

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.engines.claude.profile import MARKER
+from gitswarm.engines.base import SESSION_MARKER
 from gitswarm.engines.claude.program import _bundled
 from gitswarm.specs.script import Script
 from tests.claude.runs import asked, having, reaching
@@ -205,7 +205,7 @@ def test_the_environment_of_the_cli_is_the_one_that_was_ordered(
     ordered = quick().environment(stage.env)
     of_the_sdk = {name for name in seen if name.startswith(("CLAUDE_AGENT_SDK_", "CLAUDE_CODE_"))} - set(ordered)
     of_the_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
-    assert set(seen) - of_the_sdk - of_the_shell == {*ordered, MARKER}
+    assert set(seen) - of_the_sdk - of_the_shell == {*ordered, SESSION_MARKER}
     assert {name: seen[name] for name in ordered} == ordered
     assert "planted" not in seen.values()
     assert bool(of_the_sdk) == (mode == "sdk")

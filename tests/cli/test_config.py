@@ -11,7 +11,7 @@ import pytest
 
 from gitswarm.cli.candidates import candidates
 from gitswarm.cli.config_keys import KEYS
-from gitswarm.settings import CONFIG_FILE, Config, load_config
+from gitswarm.settings import CONFIG_FILE, config_with, load_config
 from gitswarm.settings_personal import known_keys
 from gitswarm.settings_values import with_team_value
 from gitswarm.specs.yaml_entry import with_entry, without_entry
@@ -90,7 +90,7 @@ def test_a_person_s_value_is_git_s_configuration_and_counts_for_runs(project: Pr
     ]
     assert project.git("config", "swarm.engines.claude.mode").strip() == "sdk"
     entries = {"swarm.engines.claude.mode": "sdk"}
-    assert load_config(TEAM, entries).engines.claude.mode == "sdk"
+    assert load_config(TEAM, entries).engines.sections["claude"].mode == "sdk"
     project.swarm("config", "--unset", "engines.claude.mode")
     assert value(project, "engines.claude.mode") == ("cli", "team")
 
@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_changed_in_place_is_left_to_its_author() -> None:
 
 
 def test_tab_offers_the_keys() -> None:
-    assert tuple(".".join(each) for each in known_keys(Config)) == KEYS
+    assert tuple(".".join(each) for each in known_keys(config_with())) == KEYS
     assert candidates(["config", "engines.claude.m"]) == ["engines.claude.mode"]
     assert candidates(["config", "--team", "dur"]) == ["durability"]
     assert candidates(["config", "durability", ""]) == []

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from gitswarm.containment import Uncontained
+from gitswarm.engines.adapter import Program
 from gitswarm.engines.base import (
     Capabilities,
     Emit,
@@ -21,6 +22,7 @@ from gitswarm.engines.base import (
     StepRequest,
     StepResult,
 )
+from gitswarm.engines.claude.adapter import CAPABILITIES
 from gitswarm.engines.claude.confined import confined_order
 from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.gate import Gate
@@ -31,7 +33,7 @@ from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.phase_orders import FINALIZE, finalize_order, route_order, work_order
 from gitswarm.engines.claude.phases import Phase, Phases
 from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.program import INSTALL_SDK, Program, find_program, has_sdk
+from gitswarm.engines.claude.program import INSTALL_SDK, find_program, sdk_version
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock
@@ -44,22 +46,6 @@ _FINALIZE_S = 300.0
 _HANDING_OVER = ("ok", "max_turns", "denied")
 """How work may have ended that can be handed over."""
 _SOURCES: Mapping[str, ToolSource] = {"sdk": "sdk", "cli": "cli-observed"}
-
-CAPABILITIES = Capabilities(
-    session=True,
-    output_format=True,
-    interrupts=True,
-    hooks=True,
-    hot_context=True,
-    streaming=True,
-    rewind=False,
-    native_tools=True,
-    tool_observation=True,
-    tool_interception=True,
-    project_context=True,
-    max_context_tokens=200_000,
-)
-"""Of both transports: the seeds' matrix says less of the CLI, which is not true any more (docs/engines.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +62,12 @@ class ClaudeEngine:
 
     def find_program(self, env: Mapping[str, str]) -> Program:
         """The program that its sessions run, or why there is none."""
-        if self.mode == "sdk" and not has_sdk():
+        is_sdk = self.mode == "sdk"
+        sdk = sdk_version() if is_sdk else ""
+        if is_sdk and not sdk:
             return Program(None, problem="claude-agent-sdk is not installed", advice=INSTALL_SDK)
-        program = find_program(self.profile.access, env, bundled_first=self.mode == "sdk")
+        program = find_program(self.profile.access, env, bundled_first=is_sdk)
+        program = replace(program, library=f"claude-agent-sdk {sdk}" if is_sdk else "")
         folder = self.profile.unkept(env)
         if program.problem is not None or folder is None:
             return program
@@ -140,6 +129,9 @@ class ClaudeEngine:
             return RouteAnswer(answered.structured, tokens, cost)
         is_ok = answered.outcome.kind == "ok"
         return RouteAnswer(answered.text if is_ok else _no_answer(answered.outcome), tokens, cost)
+
+    def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        return self.profile.hosts(env)
 
     @contextmanager
     def _ordered(

@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, Full, Queue
 
-from gitswarm.engines.base import StepEndedError
+from gitswarm.engines.base import SESSION_MARKER, StepEndedError
 from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Ended, Gone, Returned, Said
 from gitswarm.process_table import end_processes_with
 
@@ -59,7 +58,7 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
         finally:
             is_over.set()
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
-            end_processes_with(MARKER, order.env[MARKER])
+            end_processes_with(SESSION_MARKER, order.env[SESSION_MARKER])
     if talk.last.ended is None and talk.last.gone is None:
         over = f"no time left after {watch.timeout_s:g} s" if watch.is_budget else None
         talk.last = replace(talk.last, timeout_s=watch.timeout_s, over=talk.last.over or over)

@@ -14,10 +14,10 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment, Uncontained
-from gitswarm.engines.claude import launch
+from gitswarm.engines import launch
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.said import Said
-from gitswarm.records.run_spec import ClaudeSettings
+from gitswarm.engines.claude.settings import ClaudeSettings
 
 
 @dataclass(frozen=True, slots=True)

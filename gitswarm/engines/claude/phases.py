@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
+from gitswarm.engines.base import SESSION_MARKER
 from gitswarm.engines.claude.conversation import Conversation, retry_event
 from gitswarm.engines.claude.ending import outcome_of
 from gitswarm.engines.claude.holding import SessionLimits, hold_session
 from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.profile import MARKER
 from gitswarm.engines.claude.said import Usage
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.money import usd
@@ -91,7 +91,7 @@ class Phases:
     def _once(self, order: SessionOrder, watch: SessionLimits, earlier: Usage) -> tuple[Phase, Conversation]:
         talk = self.start()
         counted = talk.meter.usage
-        marked = replace(_with_the_rest(order, counted), env={**order.env, MARKER: secrets.token_hex(8)})
+        marked = replace(_with_the_rest(order, counted), env={**order.env, SESSION_MARKER: secrets.token_hex(8)})
         hold_session(self.transport, marked, talk, watch)
         ended = talk.last.ended
         usage = ended.usage.after(earlier) if ended else _both(earlier, talk.meter.since(counted))

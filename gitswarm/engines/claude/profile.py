@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from gitswarm.engines.adapter import Prices
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.said import AnswerUsage
-from gitswarm.records.run_spec import ClaudeSettings
-
-MARKER = "SWARM_SESSION"
-"""Environment variable of every process of a session; its value is the session's own."""
-
-Prices = Callable[[str], tuple[float, float] | None]
-"""US dollars for a million tokens in and out of a model; None: not known."""
+from gitswarm.engines.claude.settings import ClaudeSettings
 
 _UNLESS_SAID = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",

@@ -7,9 +7,9 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from gitswarm.engines.adapter import Program
 from gitswarm.engines.base import EngineAccess
 from gitswarm.processes import CommandLimits, Ending, run_shell
 
@@ -23,21 +23,6 @@ INSTALL_CLAUDE = "npm install -g @anthropic-ai/claude-code"
 _SDK = "pip install '.[claude]'"
 INSTALL_SDK = f"{_SDK}   (in the checkout of git-swarm; or --mode cli)"
 _INSTALL = f"{INSTALL_CLAUDE}   (or {_SDK} in the checkout of git-swarm; another one: SWARM_CLAUDE_CLI=PATH)"
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """`problem`: why it cannot be used, and `advice` what to do about that; None: it can. `path` None: there is none.
-    `version` empty: not known."""
-
-    path: Path | None
-    version: str = ""
-    problem: str | None = None
-    advice: str = ""
-
-    @property
-    def told(self) -> str:
-        return ": ".join(part for part in (self.problem, self.advice) if part)
 
 
 def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first: bool) -> Program:

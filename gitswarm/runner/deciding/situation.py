@@ -39,7 +39,7 @@ from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.containing import contained_alone, scratch_folder
 from gitswarm.runner.deciding.budget import limit_reached
 from gitswarm.runner.deciding.divergence import diverged
-from gitswarm.runner.engines import provider_hosts
+from gitswarm.runner.engines import flow_choice
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision
@@ -309,16 +309,16 @@ def _failure(session: Session, executed: list[StepRecord]) -> str | None:
 
 
 def _navigator(session: Session, record: StepRecord) -> Ask | None:
-    """The engine that executed the step, asked in its third phase; None where it cannot be asked."""
+    """The engine that executed the step, else that of its flow, asked in its third phase."""
     settings = session.spec.settings
-    engine = session.engines.get(settings.default_engine.key)
-    if engine is None:
-        return None
+    own = session.engines.get((record.engine, record.mode))
+    engine = own if own is not None and own.capabilities.session else None
+    engine = engine or session.engines[flow_choice(settings, record.flow).key]
 
     def ask(question: RouteQuestion) -> RouteAnswer:
         wanted = ModelWish(settings.model, settings.economy)
         env = agent_environment(session, NAVIGATOR)
-        walls = contained_alone(session, NAVIGATOR, provider_hosts(engine, env))
+        walls = contained_alone(session, NAVIGATOR, engine.hosts(env))
         terms = RouteTerms(
             flow_key=record.flow,
             step_id=record.step,

@@ -18,7 +18,8 @@ from gitswarm.records.event import Event, EventKind
 from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result
 from gitswarm.runner.containing import let_go
-from gitswarm.runner.session import OWN, Session, Workplace
+from gitswarm.runner.engines import OWN
+from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.examine import examine
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan

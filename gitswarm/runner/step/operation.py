@@ -8,7 +8,8 @@ from gitswarm.engines.kernel import KernelEngine, Operation
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision
-from gitswarm.runner.session import OWN, Session, Workplace
+from gitswarm.runner.engines import OWN
+from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.specs.flow import Step

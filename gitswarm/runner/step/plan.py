@@ -15,6 +15,7 @@ from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
+from gitswarm.runner.engines import choice_of
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
@@ -140,7 +141,7 @@ def plan_step(
     step = step_at(session, flow.id, decision.to_step or "", decision.stack)
     iteration = max(state.last_iteration(flow.id, step.id), place.interrupted.get((flow.id, step.id), 0)) + 1
     station = station_at(session, step, decision.stack)
-    choice = session.engine_choice(flow.id, step)
+    choice = choice_of(session.spec.settings, flow.id, step)
     prompts = None
     if station is not None:
         role = session_role(session, flow, step, station, choice.engine)

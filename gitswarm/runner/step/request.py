@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
+from gitswarm.engines.registry import adapter_of
+from gitswarm.errors import SwarmError
 from gitswarm.evidence.report_request import request_report
 from gitswarm.evidence.test_report import read_run
 from gitswarm.ledger.layout import agent_identity
@@ -20,8 +23,8 @@ from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import contained, contained_environment, scratch_folder
-from gitswarm.runner.engines import provider_hosts
-from gitswarm.runner.session import MARKER, OWN, SIBLING_MARKER, Session, Workplace
+from gitswarm.runner.engines import OWN
+from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.project_commands import project_command
 from gitswarm.runner.step.test_steps import is_test_step
@@ -34,7 +37,6 @@ from gitswarm.specs.flow import ShellCommand, Step
 from gitswarm.specs.promises import promised_artifacts
 
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
-_READ_BY_CLAUDE = (".claude/**", ".mcp.json")
 
 
 def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequest:
@@ -43,7 +45,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
     env = agent_environment(session, plan.step.agent)
     walls: Containment = UNCONTAINED
     if plan.choice != OWN:
-        provider = provider_hosts(session.engines[plan.choice.key], env)
+        provider = session.engines[plan.choice.key].hosts(env)
         walls = contained(session, place.shadow, copies_of(plan), provider)
     env |= {
         **walls.environment,
@@ -137,11 +139,11 @@ def _folders_of_agents(session: Session) -> dict[str, str]:
 def _rules(settings: FrozenSettings) -> PolicyRules:
     """Where sessions read the project's own settings, no agent may write them: the next session would execute what
     they say, without asking anybody."""
-    if not {"project", "local"} & set(settings.claude.setting_sources):
-        return settings.policy
-    return settings.policy.model_copy(
-        update={"protected_paths": (*settings.policy.protected_paths, *_READ_BY_CLAUDE)}
-    )
+    own: list[str] = []
+    for name, frozen in settings.engines.items():
+        with contextlib.suppress(SwarmError):  # an engine that is not here executes nothing
+            own += adapter_of(name).own_files(frozen)
+    return settings.policy.model_copy(update={"protected_paths": (*settings.policy.protected_paths, *own)})
 
 
 def agent_environment(session: Session, agent: str) -> dict[str, str]:

@@ -15,16 +15,17 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.run_id import new_run_id
-from gitswarm.records.run_spec import EngineChoice
+from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.begin import NewRun
 from gitswarm.runner.specs import read_frozen
 
 
 @dataclass(frozen=True, slots=True)
 class ForkOptions:
-    """What is different in the fork. `engine` None: as in the run it comes from; `entropy` for its id."""
+    """What is different in the fork. `engines`: settings that say which; None: as in the run it comes from; `entropy`
+    for its id."""
 
-    engine: EngineChoice | None
+    engines: FrozenSettings | None
     moment: datetime
     entropy: bytes
 
@@ -38,9 +39,14 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord, options: 
         )
     spec = run_spec(repository, state)
     settings = spec.settings
-    if options.engine is not None:
+    if options.engines is not None:
         settings = settings.model_copy(
-            update={"default_engine": options.engine, "flow_engines": {}, "step_engines": {}}
+            update={
+                "default_engine": options.engines.default_engine,
+                "flow_engines": {},
+                "step_engines": {},
+                "engines": {**settings.engines, **options.engines.engines},
+            }
         )
     limits = settings.budget.limits.over(said_limits(repository, state.layout))
     settings = settings.model_copy(update={"budget": BudgetRules.of(limits)})

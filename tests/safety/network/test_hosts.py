@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.settings import ClaudeSettings
 from gitswarm.errors import SpecError
 from gitswarm.records.policy import PolicyRules
-from gitswarm.records.run_spec import ClaudeSettings
 from gitswarm.safety.network.gateway import Upstream
 from gitswarm.safety.network.hosts import is_allowed, local_ports, refusal
 from gitswarm.settings import load_config

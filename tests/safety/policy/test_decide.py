@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from gitswarm.engines.claude import profile
+from gitswarm.engines import base
 from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
 from gitswarm.runner import session
 from gitswarm.safety.policy.decide import decide
@@ -136,7 +136,7 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
 
 
 def test_the_markers_are_those_of_sessions_and_steps() -> None:
-    assert frozenset({profile.MARKER, session.MARKER, session.SIBLING_MARKER}) == MARKERS
+    assert frozenset({base.SESSION_MARKER, session.MARKER, session.SIBLING_MARKER}) == MARKERS
 
 
 @table("variable", FOLDERS_OF_AGENTS)

@@ -1,0 +1,216 @@
+"""What an engine says about itself: the one object that git-swarm finds and opens (docs/adding-an-engine.md)."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, JsonValue, create_model, field_validator
+
+from gitswarm.engines.base import Capabilities, Engine, EngineAccess
+from gitswarm.engines.names import STUB, id_of
+from gitswarm.engines.stub import StubEngine
+from gitswarm.errors import UsageError
+from gitswarm.records.base import Clock, WrittenSection
+from gitswarm.records.run_spec import EngineChoice
+from gitswarm.specs.script import Script
+from gitswarm.specs.yaml_source import did_you_mean
+
+Prices = Callable[[str], tuple[float, float] | None]
+"""US dollars for a million tokens in and out of a model; None: not known."""
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""In a value of `env`: the caller's variable."""
+
+
+class EngineSection(WrittenSection):
+    """`engines.NAME` of the configuration. `mode`: one of the adapter's, or `stub`."""
+
+    mode: str | None = None
+
+
+class ProgramSection(EngineSection):
+    """Of an engine with a program. `env`: for its own processes only; `${NAME}` in a value is the caller's variable.
+    `cli`: path of the program."""
+
+    env: dict[str, str] = {}
+    cli: str | None = None
+
+    @field_validator("env", mode="before")
+    @classmethod
+    def _texts(cls, env: object) -> object:
+        """`FLAG: 1` in YAML is a number."""
+        if not isinstance(env, dict):
+            return env
+        return {name: str(value) if isinstance(value, int | float) else value for name, value in env.items()}
+
+
+class NoSettings(WrittenSection):
+    """Of an engine that has nothing to be frozen in a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the sessions of an engine run. `problem`: why it cannot be used, and `advice` what to do about that; None:
+    it can. `path` None: there is none. `version` empty: not known. `library`: name and version of a package that it
+    needs besides."""
+
+    path: Path | None
+    version: str = ""
+    problem: str | None = None
+    advice: str = ""
+    library: str = ""
+
+    @property
+    def told(self) -> str:
+        return ": ".join(part for part in (self.problem, self.advice) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSetup:
+    """What an engine is opened with. `settings`: fields of the adapter's `settings`, as the run froze them; `access`:
+    read anew by each process. `prices`: of the run's model policy, and the adapter's own."""
+
+    provider: str
+    clock: Clock
+    settings: Mapping[str, JsonValue]
+    access: EngineAccess = field(default_factory=EngineAccess)
+    prices: Prices = lambda _model: None
+
+
+class EngineAdapter(ABC):
+    """An engine, before it is opened. Importing the module of an adapter has to be cheap: what is heavy is imported
+    by `open`.
+
+    `short_name`: as people write it, the name of its entry point and of its section of the configuration.
+    `modes`: by name, with what each can do; `stub` is not among them. `providers`: who may answer; the first one
+    unless the section says another. `section`: keys of the configuration, which has those of `settings` among them:
+    the part that is frozen in a run. `prices`: US dollars for a million tokens in and out, by model, where the model
+    policy says none; a model in neither has an unknown price. `inherits`: beginnings of the names of variables that
+    its processes get from the caller. `advised`: the mode that is recommended to who sees a rehearsal; "": none.
+    `install`: a command that brings the program. `variables`: of the environment, and what each does.
+    """
+
+    short_name: ClassVar[str]
+    modes: ClassVar[Mapping[str, Capabilities]] = {}
+    providers: ClassVar[tuple[str, ...]] = ("none",)
+    section: ClassVar[type[EngineSection]] = EngineSection
+    settings: ClassVar[type[WrittenSection]] = NoSettings
+    prices: ClassVar[Mapping[str, tuple[float, float]]] = {}
+    inherits: ClassVar[tuple[str, ...]] = ()
+    advised: ClassVar[str] = ""
+    install: ClassVar[str] = ""
+    variables: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def engine_id(self) -> str:
+        """As receipts and trailers have it."""
+        return id_of(self.short_name)
+
+    @abstractmethod
+    def open(self, mode: str, setup: EngineSetup) -> Engine:
+        """The engine in one of its own modes. Nothing is started yet."""
+
+    def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
+        """Whether a mode can be used from here.
+
+        :param env: the caller's.
+        """
+        del mode, setup, env
+        return Program(None)
+
+    def located(self, env: Mapping[str, str]) -> Path | None:
+        """Where its program is, unchecked: for advice."""
+        del env
+        return None
+
+    def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
+        """What it reaches its provider with, in words and as far as that is seen without asking; "": not known."""
+        del setup, env
+        return ""
+
+    def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """Patterns of files in the worktree that tell its next session what to execute: no agent may write them."""
+        del settings
+        return ()
+
+    def longest_s(self, settings: Mapping[str, JsonValue]) -> float | None:
+        """How long one step may take; None: nothing but the budget bounds it."""
+        del settings
+        return None
+
+    def stub(self, script: Script | None, clock: Clock) -> Engine:
+        """It, without a model."""
+        return StubEngine(self.engine_id, script, clock)
+
+    @property
+    def stub_model(self) -> str:
+        return f"{self.short_name}-{STUB}"
+
+    def mode_said(self, env: Mapping[str, str]) -> str | None:
+        """By the environment, which comes before any configuration."""
+        return env.get(f"{_variable(self.engine_id)}_ENGINE_MODE") or None
+
+    def program_said(self, env: Mapping[str, str]) -> str | None:
+        """The same of the path of the program."""
+        return env.get(f"{_variable(self.short_name)}_CLI") or None
+
+    # What follows from the rest.
+
+    @property
+    def configuration(self) -> type[EngineSection]:
+        """`section`, whose mode is one of those that there are."""
+        known = [STUB, *self.modes]
+
+        def check(mode: str) -> str:
+            if mode not in known:
+                raise ValueError(f"there is no mode '{mode}'{did_you_mean(mode, known)}")
+            return mode
+
+        base = self.section
+        mode: Any = (Annotated[str, AfterValidator(check)] | None, None)
+        return create_model(base.__name__, __base__=base, __doc__=base.__doc__, __module__=base.__module__, mode=mode)
+
+    def choose(
+        self, section: EngineSection, mode: str | None, model: str | None, env: Mapping[str, str]
+    ) -> EngineChoice:
+        """
+        :param mode, model: what was asked for; None: as it is configured.
+        """
+        taken = mode or self.mode_said(env) or section.mode or STUB
+        stub = self.stub_model if taken == STUB else None
+        provider = getattr(section, "provider", self.providers[0])
+        return EngineChoice(engine=self.engine_id, mode=taken, provider=provider, model=model or stub)
+
+    def frozen(self, section: EngineSection) -> dict[str, JsonValue]:
+        """What of a section is the run's, whatever is configured later."""
+        return section.model_dump(mode="json", include=set(self.settings.model_fields))
+
+    def access(self, section: EngineSection, env: Mapping[str, str]) -> EngineAccess:
+        """What is this machine's.
+
+        :param env: the caller's.
+        :raises UsageError: a value names a variable that is not set.
+        """
+        given = {name: value for name, value in env.items() if self.inherits and name.startswith(self.inherits)}
+        if not isinstance(section, ProgramSection):
+            return EngineAccess(given, self.program_said(env))
+        own = {name: self._filled_in(name, value, env) for name, value in section.env.items()}
+        return EngineAccess(given | own, self.program_said(env) or section.cli)
+
+    def _filled_in(self, name: str, value: str, env: Mapping[str, str]) -> str:
+        def variable(found: re.Match[str]) -> str:
+            if found[1] not in env:
+                what = f"engines.{self.short_name}.env.{name} needs the variable {found[1]}, which is not set"
+                raise UsageError(what, hint=f"export {found[1]}=…")
+            return env[found[1]]
+
+        return VARIABLE.sub(variable, value)
+
+
+def _variable(name: str) -> str:
+    return "SWARM_" + name.upper().replace("-", "_")

@@ -1,0 +1,110 @@
+"""A run is refused for an engine that it asks, and for no other; engines come and go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_engines import program
+from tests.conftest import Project
+from tests.engines.test_registry import WORKING, brings, site
+from tests.projects import ask
+
+__all__ = ["site"]
+
+ONE = "id: one\nsteps: [{id: a, station: code-implementer}]\n"
+TWO = "id: two\nsteps: [{id: b, station: code-implementer}, {id: c, engine: command, command: {run: 'true'}}]\n"
+
+
+def team(project: Project, engines: str) -> None:
+    files = {".swarm/flows/one.yaml": ONE, ".swarm/flows/two.yaml": TWO, ".swarm/config.yaml": engines}
+    project.commit(dict(files), "the team's engines")
+
+
+@pytest.fixture
+def here(project: Project, tmp_path: Path) -> Project:
+    return replace(project, env={**project.env, "SWARM_CLAUDE_CLI": program(tmp_path, "9.9.9")})
+
+
+@pytest.mark.parametrize(
+    ("engines", "flow", "refused"),
+    [
+        ("flows: {two: gemini}", "one", ""),
+        ("flows: {two: gemini}", "two", "gemini-step has no mode 'cli' in this version (it has: stub)"),
+        ("default: gemini, flows: {two: claude}", "two", ""),
+        ("default: gemini, steps: {one/a: claude}", "one", ""),
+        ("default: gemini, steps: {one/b: claude}", "one", "gemini-step has no mode 'cli'"),
+        ("flows: {one: gemini}, steps: {a: claude}", "one", ""),
+    ],
+)
+def test_a_mode_is_for_the_engines_that_are_asked(here: Project, engines: str, flow: str, refused: str) -> None:
+    team(here, f"engines: {{{engines}}}\n")
+
+    answer = ask(here, "start", flow, "-m", "x", "--mode", "cli", "--dry-run")
+
+    assert answer.code == (2 if refused else 0), answer.stderr
+    assert refused in answer.stderr
+
+
+def test_what_one_engine_lacks_stops_no_flow_of_another(here: Project) -> None:
+    gone = replace(here, env={**here.env, "SWARM_CLAUDE_CLI": "/nowhere"})
+    team(here, "engines: {default: gemini, claude: {mode: cli}, flows: {two: claude}}\n")
+
+    answers = [ask(gone, "start", flow, "--dry-run", "-m", "x") for flow in ("one", "two")]
+
+    assert [answer.code for answer in answers] == [0, 1]
+    assert "there is no program at /nowhere" in answers[1].stderr
+
+
+def test_a_broken_engine_is_told_and_stops_nothing_else(here: Project, site: Path) -> None:
+    brings(site, "bad", {"bad": "bad:ADAPTER"}, "raise RuntimeError('no luck')")
+    team(here, "engines: {bad: {mode: far}, flows: {two: bad}}\n")
+    what = "the engine 'bad' of bad 1.0 is broken: RuntimeError: no luck"
+
+    assert ask(here, "start", "one", "-m", "x").code == 0
+    for words in (("log",), ("status",), ("config",), ("flows", "list"), ("approve", "--help")):
+        answer = ask(here, *words)
+        assert (answer.code, "bad" in answer.stderr) == (0, False), answer.stderr
+    listed = ask(here, "engines", "--json")
+    assert (listed.code, what in " ".join(listed.stderr.split())) == (0, True)
+    assert {each["engine"] for each in json.loads(listed.stdout)} >= {"bolt-step", "claude-step", "command"}
+    found = json.loads(ask(here, "doctor", "--json").stdout)["findings"]
+    assert [each["level"] for each in found if each["message"] == what] == ["problem"]
+    refused = ask(here, "start", "two", "-m", "x")
+    assert (refused.code, what in " ".join(refused.stderr.split())) == (1, True)
+
+
+def test_a_stub_of_an_installed_engine_is_listed_chosen_and_recorded(here: Project, site: Path) -> None:
+    assert site.name
+    team(here, "engines: {claude: {mode: stub}}\n")
+
+    here.swarm("start", "one", "-m", "x", "--engine", "bolt")
+
+    (step,) = here.json("log")
+    assert (step["engine"], step["mode"], step["model"]) == ("bolt-step", "stub", "bolt-stub")
+    told = ask(here, "engines", "-v").stdout
+    assert "bolt-step, in configurations and on the command line also bolt" in told
+    assert "lightning 1.0" in told
+    assert "engines.bolt.speed" in told
+
+
+def test_a_run_whose_engine_is_gone_can_be_read_and_not_continued(
+    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team(here, "")
+    with monkeypatch.context() as patch:
+        folder = tmp_path / "site"
+        folder.mkdir()
+        brings(folder, "thunder", {"clap": "thunder:ADAPTER"}, WORKING.replace("NAME", "clap"))
+        patch.syspath_prepend(folder)
+        here.swarm("start", "two", "-m", "x", "--engine", "clap", "--until", "b")
+
+    assert [step["engine"] for step in here.json("log")] == ["clap-step"]
+    for words in (("status",), ("show", "b"), ("verify",), ("report",), ("cost",)):
+        answer = ask(here, *words)
+        assert answer.code == 0, answer.stderr
+    answer = ask(here, "resume")
+    assert (answer.code, answer.stderr.startswith("git-swarm: unknown engine 'clap-step'")) == (2, True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from pydantic import ValidationError
-
 from gitswarm.engines.base import StepRequest, StepResult, capped
-from gitswarm.engines.claude.bounds import bounded
+from gitswarm.engines.bounds import read_handoff
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.said import Usage
@@ -102,11 +100,4 @@ def _said_in(final: Phase) -> Handoff | str:
         if final.outcome.kind != "ok":
             return final.outcome.detail or final.outcome.kind
         return "the session gave no structured output, also when it was asked again"
-    said, losses = bounded(final.structured) if isinstance(final.structured, dict) else (final.structured, ())
-    try:
-        handoff = Handoff.model_validate(said)
-        return handoff.model_copy(update={"concerns": (*handoff.concerns, *losses)}) if losses else handoff
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "handoff"
-        return f"it is not valid: {place}: {first['msg']}"
+    return read_handoff(final.structured)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Handoff
 from gitswarm.specs.context import cut
@@ -13,6 +13,18 @@ _SUMMARY_CHARS = 10_000
 _MOST_ITEMS = 100
 _ITEM_CHARS = 2_000
 _NAME_CHARS = 80
+
+
+def read_handoff(said: JsonValue) -> Handoff | str:
+    """What was handed over, or why it cannot be used."""
+    kept, losses = bounded(said) if isinstance(said, dict) else (said, ())
+    try:
+        handoff = Handoff.model_validate(kept)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "handoff"
+        return f"it is not valid: {place}: {first['msg']}"
+    return handoff.model_copy(update={"concerns": (*handoff.concerns, *losses)}) if losses else handoff
 
 
 def bounded(said: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], tuple[str, ...]]:

@@ -22,7 +22,7 @@ from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
-from gitswarm.runner.engines import Engines, build_engines, refuse_impossible
+from gitswarm.runner.engines import Engines, asked_engines, build_engines, refuse_impossible
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace
@@ -80,7 +80,9 @@ def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> Non
     """
     :raises SwarmError: what stands in the way of this run; nothing exists yet.
     """
-    refuse_impossible(new.spec, new.specs.flows.values(), _engines(new, around), around)
+    settings, specs = new.spec.settings, new.specs
+    asked = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
+    refuse_impossible(settings, asked, _engines(new, around), around)
     if new.spec.settings.policy.sandbox == "require":
         sandbox_for(new.spec.settings.policy, around.env)
     refuse_unready(repository)

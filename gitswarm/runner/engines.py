@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Prices
@@ -13,10 +13,11 @@ from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import EngineMissingError, SwarmError, UsageError
 from gitswarm.records.base import Clock
-from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
+from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
+from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.yaml_source import nearest
 
 Engines = Mapping[tuple[str, str], Engine]
@@ -100,18 +101,30 @@ def _opened(
     return adapter.open(choice.mode, setup)
 
 
-def refuse_impossible(spec: RunSpec, flows: Iterable[Flow], engines: Engines, machine: Machine) -> None:
-    """Looks at the engines that the run really asks; where it asks none, at the word of the default mode.
+def asked_engines(
+    settings: FrozenSettings, flows: Iterable[Flow], sidequests: Iterable[Sidequest]
+) -> list[EngineChoice]:
+    """Those that the run really asks.
 
-    :param flows: those that it may enter.
+    :param flows, sidequests: that it may enter; of a sidequest count the steps that have an engine of their own.
+    """
+    found = [choice_of(settings, flow.id, step) for flow in flows for step in flow.steps if step.station is not None]
+    aside = [quest.step_name(index) for quest in sidequests for index in range(len(quest.steps))]
+    found += [settings.step_engines[name] for name in aside if name in settings.step_engines]
+    return list({choice.key: choice for choice in found}.values())
+
+
+def refuse_impossible(
+    settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: Machine
+) -> None:
+    """
+    :param asked: where the run asks none, the default mode has to exist all the same.
     :raises UsageError: an engine or mode that does not exist in this version.
     :raises EngineMissingError: what it needs is not on this machine.
     """
-    settings = spec.settings
-    asked = _asked(settings, flows)
     if not asked:
         _adapter_with(settings.default_engine)
-    for choice in asked.values():
+    for choice in asked:
         adapter = _adapter_with(choice)
         if choice.mode == STUB:
             continue
@@ -122,11 +135,6 @@ def refuse_impossible(spec: RunSpec, flows: Iterable[Flow], engines: Engines, ma
         if settings.policy.network == "none" and engines[choice.key].hosts(machine.env):
             what = f"policy.network is none: {choice.engine} could not reach its model"
             raise UsageError(what, hint="policy.network: engine in .swarm/config.yaml")
-
-
-def _asked(settings: FrozenSettings, flows: Iterable[Flow]) -> dict[tuple[str, str], EngineChoice]:
-    found = (choice_of(settings, flow.id, step) for flow in flows for step in flow.steps if step.station is not None)
-    return {choice.key: choice for choice in found}
 
 
 def _adapter_with(choice: EngineChoice) -> EngineAdapter:

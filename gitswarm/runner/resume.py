@@ -15,7 +15,7 @@ from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.containing import mention_sandbox
 from gitswarm.runner.control import Request
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
-from gitswarm.runner.engines import refuse_impossible
+from gitswarm.runner.engines import asked_engines, refuse_impossible
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions, commit_human_step
 from gitswarm.runner.landing.accepting import accept_concerns
@@ -58,7 +58,9 @@ def resume_run(
             )
         if state.end is RunStatus.SUCCEEDED:
             return _complete(session, state, adopt=options.adopt)
-        refuse_impossible(session.spec, session.specs.flows.values(), session.engines, around)
+        settings, specs = session.spec.settings, session.specs
+        asked_of = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
+        refuse_impossible(settings, asked_of, session.engines, around)
         if options.approve and not waits_for_approval(session, state):
             raise SwarmError(
                 f"{layout.run_id} has no proposal that waits for approval", hint=f"git swarm resume {layout.run_id}"

@@ -38,6 +38,7 @@ def here(project: Project, tmp_path: Path) -> Project:
         ("default: gemini, steps: {one/a: claude}", "one", ""),
         ("default: gemini, steps: {one/b: claude}", "one", "gemini-step has no mode 'cli'"),
         ("flows: {one: gemini}, steps: {a: claude}", "one", ""),
+        ("steps: {sq-risk-review-weigh: gemini}", "one", "gemini-step has no mode 'cli'"),
     ],
 )
 def test_a_mode_is_for_the_engines_that_are_asked(here: Project, engines: str, flow: str, refused: str) -> None:

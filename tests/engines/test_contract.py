@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,10 +14,9 @@ from gitswarm.engines.adapter import EngineAdapter
 from gitswarm.engines.registry import adapter_of, distribution_of
 from gitswarm.specs.script import Script
 from gitswarm.testing import EngineContract, Orders, Staged
+from tests.engines.errand import EXAMPLE, with_errand
 
 pytestmark = pytest.mark.processes
-
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "engines" / "errand"
 
 
 def script_of(orders: Orders, folder: Path) -> Script:
@@ -67,26 +64,8 @@ class TestStubOfGemini(StubContract):
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The example in a folder of `sys.path`, with what pip would make of its pyproject.toml."""
-    folder = tmp_path_factory.mktemp("installed")
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text("utf-8"))["project"]
-    for name in ("errand_agent.py", "errand_engine.py"):
-        shutil.copy(EXAMPLE / name, folder)
-    info = folder / f"git_swarm_errand-{project['version']}.dist-info"
-    info.mkdir()
-    ((group, entries),) = project["entry-points"].items()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()))
-    (folder / "bin").mkdir()
-    program, (module, _colon, function) = folder / "bin" / "errand", project["scripts"]["errand"].partition(":")
-    code = f"import sys; sys.path.insert(0, {str(folder)!r}); from {module} import {function}; {function}()"
-    program.write_text(f"#!{sys.executable} -IS\n{code}\n")
-    program.chmod(0o755)
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-    for name in ("errand_engine", "errand_agent"):
-        sys.modules.pop(name, None)
+    with with_errand(tmp_path_factory.mktemp("installed")) as folder:
+        yield folder
 
 
 class TestErrand(EngineContract):

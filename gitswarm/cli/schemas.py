@@ -14,6 +14,7 @@ from gitswarm.cli.console import out
 from gitswarm.cli.reports.model import RunReport
 from gitswarm.errors import NotFoundError
 from gitswarm.records.acceptance import AcMatrix, AcStatus
+from gitswarm.records.base_tests import BaseTests
 from gitswarm.records.deploy_decision import DeployDecision
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.event import LoggedEvent
@@ -36,6 +37,7 @@ from gitswarm.specs.template import StepTemplate
 SCHEMAS: Mapping[str, type[BaseModel | RunReport]] = {
     "ac_matrix": AcMatrix,
     "ac_status": AcStatus,
+    "base_tests": BaseTests,
     "config": config_with(),
     "decision": Decision,
     "deploy_decision": DeployDecision,

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gitswarm.evidence.case_names import go_parts, own_name
 from gitswarm.evidence.declarations import DeclaredTest
-from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.red_tests import is_excused_whole, judge_failures, judge_nothing, report_failures
 from gitswarm.evidence.suite_run import (
     ComparisonIndex,
     SuiteRun,
     SuiteRuns,
-    declaration_of,
-    declared_name,
     finding,
     is_own,
-    is_whole_file,
     may_stand_in,
     own_tests,
     place,
@@ -29,15 +25,11 @@ from gitswarm.evidence.suite_run import (
     title_of,
 )
 from gitswarm.evidence.survivors import judge_base_tests
-from gitswarm.evidence.test_changes import FollowedTest, TestChanges, has_collected_name, read_changes
-from gitswarm.records.case_results import CaseResult
+from gitswarm.evidence.test_changes import TestChanges, has_collected_name
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
 _CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
-_MOST_CHARS = 3_000_000
-"""Of test files that are read to see whether each test has a result: some seconds."""
-
 _PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 
 
@@ -55,91 +47,33 @@ class Comparison:
     flaky: tuple[str, ...] = ()
 
 
-def needs_base(
-    changes: TestChanges, final: SuiteRun | None, base_tests: Collection[str], read: Callable[[str], str | None]
-) -> bool:
-    """Whether the base report has to be made, for a red run that is to be routed or at the end.
+def needs_base(changes: TestChanges, final: SuiteRun, *, may_land: bool) -> bool:
+    """Whether the tests of the base are run: always where the work may land.
 
-    Existing tests or the harness are touched; nothing was executed although the base has tests; a failing test, or a
-    failure without a name, is as it was at the base; a test file of the base is in a report that names all tests
-    with nothing; a test was skipped that nothing in its text marks so.
-
-    :param base_tests: paths of the base's test files.
-    :param read: text of a file of the final tree.
+    In a rehearsal only where the result decides how it goes on: existing tests or the harness are touched, nothing
+    was executed, or a failing test, or a failure without a name, is as it was at the base.
     """
-    if changes.calls_for_base:
-        return True
-    if final is None:
-        return False
-    if (final.ran_nothing and base_tests) or _leaves_out(final, base_tests, read) or _skips_unmarked(final, read):
+    if may_land or changes.touches_tests or final.ran_nothing:
         return True
     own = own_tests(changes)
-    if final.is_red and (not red_cases(final) or any(not is_own(case, own) for case in red_cases(final))):
-        return True
-    return any(not _stands(final, test) for test in changes.followed)
+    return final.is_red and (not red_cases(final) or any(not is_own(case, own) for case in red_cases(final)))
 
 
-def _leaves_out(final: SuiteRun, base_tests: Collection[str], read: Callable[[str], str | None]) -> bool:
-    """Whether a test file of the base, of a kind that the report knows, or a function in it, has no result there."""
-    if not final.names_all or final.results is None:
+def misses_untouched_tests(proof: SuiteRuns) -> bool:
+    """Whether tests that nobody touched, or some without a name, were executed at the base and are not by now."""
+    judged = ComparisonIndex(proof)
+    if judged.base is None or proof.final.is_red:
         return False
-    reported: defaultdict[str, set[str]] = defaultdict(set)
-    for case in final.results.cases:
-        if case.file is not None:
-            reported[case.file].add(declared_name(case))
-    kinds = {PurePosixPath(file).suffix for file in reported}
-    expected = [path for path in base_tests if PurePosixPath(path).suffix in kinds and has_collected_name(path)]
-    if any(path not in reported for path in expected):
+    names = {name for each in judge_base_tests(judged) if each.blocking for name in each.names}
+    cases = judged.base.results.cases if judged.base.results is not None else ()
+    if any(case.name in names and place(case) not in judged.touched for case in cases):
         return True
-    left = _MOST_CHARS
-    for path in expected:
-        text = read(path) if path.endswith(".py") else None
-        left -= len(text or "")
-        if left < 0:
-            return False
-        functions = {test.name for test in read_tests(path, text).tests if "::" not in test.name}
-        if not functions <= reported[path] and not any(is_whole_file(case) for case in final.results.cases):
-            return True
-    return False
-
-
-def _skips_unmarked(final: SuiteRun, read: Callable[[str], str | None]) -> bool:
-    """Whether the product, or anything else outside of a test, may have made it skip itself."""
-    skipped: defaultdict[str, list[CaseResult]] = defaultdict(list)
-    for case in final.results.cases if final.results is not None else ():
-        if case.outcome == "skipped" and case.file is not None and case.file.endswith(".py"):
-            skipped[case.file].append(case)
-    for path, cases in skipped.items():
-        marks = {test.name: test.mark for test in read_tests(path, read(path)).tests}
-        if any(not is_whole_file(case) and not marks.get(declared_name(case), "?") for case in cases):
-            return True
-        if any(is_whole_file(case) for case in cases):
-            return True
-    return False
-
-
-def _stands(final: SuiteRun, test: FollowedTest) -> bool:
-    """Whether a declared test is in the report and did not fail; so it is where the report does not tell."""
-    if not final.names_all or final.results is None or test.after is None:
-        return True
-    declared = {(test.new_path, test.after.name): test}
-    reported = [case for case in final.results.cases if declaration_of(case, declared) is not None]
-    inherited = (case for case in final.results.cases if own_name(case.name) == own_name(test.after.name))
-    return any(not case.is_red for case in (*reported, *inherited))
-
-
-def needs_old_on_new(changes: TestChanges) -> bool:
-    return changes.calls_for_base
+    return not judged.touched and any(each.blocking for each in _not_compared(judged))
 
 
 def compare(proof: SuiteRuns) -> Comparison:
     """All findings of the end of a run, in the order of their table in docs/evidence.md."""
-    changes = read_changes(proof.changes)
-    own = tuple(each for each in proof.changes if each.path in proof.harness)
-    changes = replace(changes, harness=(*changes.harness, *own))
-    if proof.final is None:
-        return Comparison((finding("tests_not_run", (), "the last test run was skipped", blocking=True),), None)
-    judged = ComparisonIndex(proof, changes, proof.final)
+    judged = ComparisonIndex(proof)
     nothing = judge_nothing(judged)
     if nothing is not None and nothing.flag in {"no_tests", "tests_cannot_run"}:
         return Comparison((nothing, *_not_compared(judged)), None)
@@ -220,15 +154,16 @@ def _harness(judged: ComparisonIndex) -> Iterator[ProofFinding]:
 
 def _not_compared(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """What was called for and not done, and names that a report does not tell."""
-    proof, touched = judged.proof, judged.changes.calls_for_base
-    if proof.base in {"no time", "not possible"}:
-        yield finding("not_compared", (), f"the tests of the base were not run: {proof.base}", blocking=touched)
+    proof, touched = judged.proof, judged.changes.touches_tests
+    if proof.base in {"no time", "not possible", "far longer"}:
+        fact = f"the tests of the base were not run: {proof.base}"
+        yield finding("not_compared", (), fact, blocking=touched or proof.base == "far longer")
     elif judged.base is not None and not (judged.base.names_all and judged.final.names_all):
-        fewer = judged.final.executed < judged.base.executed
-        counts = f"{judged.base.executed} executed at the base, {judged.final.executed} now"
-        fact = f"the reports do not name every test; {counts}"
-        if fewer or touched or (red_cases(judged.final) and not judged.final.ran_nothing):
-            blocking = touched and (fewer or judged.base.names_all)
+        executed = max(judged.final.executed, proof.again.executed if proof.again is not None else 0)
+        fact = f"the reports do not name every test; {judged.base.executed} executed at the base, {executed} now"
+        is_less = executed < judged.base.executed or judged.base.names_all
+        if touched or is_less or (red_cases(judged.final) and not judged.final.ran_nothing):
+            blocking = is_less and (touched or not judged.final.is_red)
             yield finding("not_compared", (), fact, blocking=blocking)
     if proof.old_on_new == "no time":
         yield finding("not_compared", (), "the base versions of the tests were not run: no time", blocking=True)

@@ -33,13 +33,11 @@ class CriteriaFacts:
     :ivar final: results on the final tree; None: no test ran, or the tool names none.
     :ivar base: on the base; None: not made.
     :ivar changes: of the tests, from the base to the final tree.
-    :ivar has_tests: the project has any test.
     """
 
     final: CaseResults | None
     base: CaseResults | None
     changes: TestChanges
-    has_tests: bool
 
 
 def judge_criteria(
@@ -97,8 +95,6 @@ def _agrees(name: str, case: CaseResult) -> bool:
 
 
 def _judge(criterion: NamedCriterion, facts: CriteriaFacts, elsewhere: Sequence[NamedTest]) -> JudgedCriterion:
-    if not facts.has_tests:
-        return JudgedCriterion(id=criterion.id, proof="claimed", reason="the project has no tests")
     if not criterion.test_cases:
         return JudgedCriterion(id=criterion.id, proof="untested", reason="it names no test")
     own = tuple(test for name in criterion.test_cases if (test := _shown(name, facts)) is not None)

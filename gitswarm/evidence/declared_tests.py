@@ -27,11 +27,14 @@ _MOST_BLOCKS = 100
 _BODY_CHARS = 100_000
 
 
-def read_tests(path: str, text: str | None) -> TestSource:
-    """What a file of this name and text declares; nothing for what is no test file. Never raises."""
+def read_tests(path: str, text: str | None, *, reported: bool = False) -> TestSource:
+    """What a file of this name and text declares; nothing for what is no test file. Never raises.
+
+    :param reported: tests of it were run, whatever its name is.
+    """
     suffix = PurePosixPath(path).suffix[1:]
     language = _LANGUAGES.get(suffix)
-    if not text or language is None or (suffix != "rs" and not is_test_file(path)):
+    if not text or language is None or not (reported or suffix == "rs" or is_test_file(path)):
         return TestSource()
     text = text[:TEXT_CHARS]
     if suffix == "py" and (parsed := read_python(text)) is not None:

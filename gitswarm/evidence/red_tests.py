@@ -66,7 +66,7 @@ def judge_nothing(judged: ComparisonIndex) -> ProofFinding | None:
     if not final.ran_nothing or final.failed:
         return None
     if base is None:
-        return None if judged.proof.has_base_tests else finding("no_tests", (), "no test ran, and the base has none")
+        return None
     if base.ran_nothing:
         return finding("no_tests", (), "no test ran, at the base neither")
     fact = f"no test ran; the base executed {base.executed}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
-from gitswarm.evidence.test_changes import FollowedTest, TestChanges
+from gitswarm.evidence.test_changes import FollowedTest, TestChanges, read_changes
 from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import ExtraRun, TestReport
@@ -20,8 +21,9 @@ Value = TypeVar("Value")
 
 _FACT_COLUMNS = 300
 
-Missing = Literal["not needed", "not possible", "no time"]
-"""Why a run was not made. `not possible`: the runner takes no files, or it could not be set up."""
+Missing = Literal["not needed", "not possible", "no time", "far longer"]
+"""Why a run was not made. `not possible`: the runner takes no files, or it could not be set up. `far longer`: it was
+still going after three times as long as the tests take by now, so that some may be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +67,45 @@ class SuiteRun:
 class SuiteRuns:
     """What is known when a run is judged.
 
-    :ivar final: on the final tree; None: it was skipped, or never made.
+    :ivar final: on the final tree.
     :ivar base: on the base; a reason where it was not made.
     :ivar old_on_new: the base versions of touched test and harness files on the final product.
     :ivar alone: failing tests of the final run, run again alone; None: not done.
+    :ivar again: the next whole run, where the final one misses tests that nobody touched; None: not done.
     :ivar changes: texts from the base to the final tree.
     :ivar removed: tests that handoffs declare as removed.
     :ivar harness: changed files that decide about tests in this project, besides those that do everywhere.
     :ivar criteria: names of results that criteria stand on.
-    :ivar has_base_tests: the base has test files.
     :ivar extra_runs_ms: how long the runs took that were made for this.
     """
 
-    final: SuiteRun | None
+    final: SuiteRun
     base: SuiteRun | Missing = "not needed"
     old_on_new: CaseResults | Missing = "not needed"
     alone: CaseResults | None = None
+    again: SuiteRun | None = None
     changes: Sequence[TextChange] = ()
     removed: Sequence[RemovedTest] = ()
     harness: frozenset[str] = frozenset()
     criteria: frozenset[str] = frozenset()
-    has_base_tests: bool = True
     extra_runs_ms: Mapping[ExtraRun, int] = field(default_factory=dict)
+
+    @property
+    def read(self) -> TestChanges:
+        """What the changes do to tests, of all files that a report names."""
+        return _read(tuple(self.changes), reported_files(self.final) | reported_files(self.base), self.harness)
+
+
+@lru_cache(maxsize=4)
+def _read(changes: tuple[TextChange, ...], reported: frozenset[str], harness: frozenset[str]) -> TestChanges:
+    found = read_changes(changes, reported)
+    return replace(found, harness=(*found.harness, *(each for each in changes if each.path in harness)))
+
+
+def reported_files(run: SuiteRun | Missing) -> frozenset[str]:
+    """Files whose tests were run, whatever they are called; not those that only show examples."""
+    cases = run.results.cases if isinstance(run, SuiteRun) and run.results is not None else ()
+    return frozenset(case.file for case in cases if case.file is not None and not is_doctest(case))
 
 
 def is_whole_file(case: CaseResult) -> bool:
@@ -94,13 +113,21 @@ def is_whole_file(case: CaseResult) -> bool:
     return case.name == case.file
 
 
+def is_doctest(case: CaseResult) -> bool:
+    """An example in a docstring or a document, as pytest names it: `app.py::app.total`, `README.md::README.md`."""
+    if case.file is None or not case.name.startswith(f"{case.file}::"):
+        return False
+    inner = path_within(case).partition("[")[0]
+    return "." in inner or inner == PurePosixPath(case.file).stem
+
+
 @dataclass(slots=True)
 class ComparisonIndex:
     """A proof with its lookups. `base` None: there is none."""
 
     proof: SuiteRuns
-    changes: TestChanges
-    final: SuiteRun
+    final: SuiteRun = field(init=False)
+    changes: TestChanges = field(init=False)
     base: SuiteRun | None = field(init=False)
     old: dict[str, CaseResult] | None = field(init=False)
     cases: dict[str, CaseResult] = field(init=False)
@@ -112,6 +139,7 @@ class ComparisonIndex:
     by_declared: dict[tuple[str, str], FollowedTest] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.final, self.changes = self.proof.final, self.proof.read
         self.base = self.proof.base if isinstance(self.proof.base, SuiteRun) else None
         old = self.proof.old_on_new
         self.old = old.named() if isinstance(old, CaseResults) else None

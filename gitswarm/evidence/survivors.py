@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.declarations import DeclaredTest
 from gitswarm.evidence.definitions import changed_definitions
+from gitswarm.evidence.moved_examples import moved_examples
 from gitswarm.evidence.removal import subject_of
-from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_whole_file, place
+from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
+from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
 _LISTED = 3
+_WORD = re.compile(r"\w+")
 
 
 def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
-    base = judged.base
-    if base is None or base.results is None:
-        return
     lost: list[CaseResult] = []
     weakened: list[tuple[CaseResult, str]] = []
     changed: list[CaseResult] = []
-    for case in base.results.cases:
-        if not case.is_executed or case.outcome == "xfailed" or is_whole_file(case):
-            continue
+    flaky: list[str] = []
+    again = judged.proof.again.results.named() if judged.proof.again and judged.proof.again.results else {}
+    for case in _base_tests(judged):
         successors = _successors(judged, case)
-        if not successors:
+        why = _weaker(judged, case, successors) if successors else "gone"
+        if why and case.name in again and again[case.name].is_green:
+            flaky.append(case.name)
+        elif not successors:
             lost.append(case)
-        elif why := _weaker(judged, case, successors):
+        elif why:
             weakened.append((case, why))
         elif case.is_green and _old_fails(judged, case) and not _is_kept(judged, case):
             changed.append(case)
@@ -41,8 +45,16 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         )
     if lost and judged.final.names_all:
         yield from _lost(judged, lost)
+    if flaky:
+        yield finding("flaky", flaky, f"not executed, and passed in the next run: {listed(flaky)}")
     if changed:
         yield finding("expectation_changed", [case.name for case in changed], _both_lines(judged, changed))
+
+
+def _base_tests(judged: ComparisonIndex) -> Iterator[CaseResult]:
+    """What was executed there, and was not expected to fail."""
+    cases = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
+    return (each for each in cases if each.is_executed and each.outcome != "xfailed" and not is_whole_file(each))
 
 
 def _is_kept(judged: ComparisonIndex, case: CaseResult) -> bool:
@@ -129,7 +141,8 @@ def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:
 
 def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
     places = _Places(judged)
-    reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_made_by_product(judged, case)]
+    reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_as_many(judged, case, places)]
+    reshaped += moved_examples(judged, (case for case in lost if case not in reshaped))
     apart = {case.name for case in reshaped}
     left = [case for case in lost if case.name not in apart]
     excused = _removed_with_subject(judged, left)
@@ -141,9 +154,7 @@ def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[Proof
         yield finding("removed_on_purpose", list(excused), f"removed with what they tested: {shown}")
     if reshaped:
         names = [case.name for case in reshaped]
-        yield finding(
-            "tests_reshaped", names, f"under other names, or made of what the product has no more: {listed(names)}"
-        )
+        yield finding("tests_reshaped", names, f"under other names: {listed(names)}")
 
 
 class _Places:
@@ -174,12 +185,13 @@ def _is_reshaped(judged: ComparisonIndex, case: CaseResult, places: _Places) -> 
     return places.after[judged.renamed.get(before, before)] >= places.before[before]
 
 
-def _is_made_by_product(judged: ComparisonIndex, case: CaseResult) -> bool:
-    """Parameters of a test that is as it was, with the harness as it was, and that runs with others."""
-    test = judged.followed(case)
-    untouched = not judged.changes.harness and place(case) not in judged.touched
-    others = judged.by_key[place(case), declared_name(case)]
-    return untouched and (test is None or not test.is_changed) and any(each.is_executed for each in others)
+def _is_as_many(judged: ComparisonIndex, case: CaseResult, places: _Places) -> bool:
+    """Nothing changed where it stood, and as many tests are executed there: their names are made of what the product
+    says, of dates or addresses."""
+    where = place(case)
+    changed = {_old_path(each) for each in judged.proof.changes}
+    untouched = where not in changed if where else not judged.changes.files
+    return untouched and not judged.changes.harness and places.after[where] >= places.before[where]
 
 
 def _executed(cases: Collection[CaseResult]) -> Counter[str]:
@@ -187,22 +199,32 @@ def _executed(cases: Collection[CaseResult]) -> Counter[str]:
 
 
 def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> dict[str, str]:
-    """Declared as removed, and a file or definition that they name is gone too: name → what is gone."""
-    if not judged.proof.removed:
-        return {}
-    definitions = changed_definitions(judged.proof.changes)
-    subjects = definitions.removed - definitions.replaced
+    """A file or definition that they name is gone too, and they are declared as removed: name → what is gone. The
+    example of a definition goes with it, without a word."""
     texts = {each.old_path: each for each in judged.changes.files}
+    product = (each for each in judged.proof.changes if each.path.endswith(".rs") or _old_path(each) not in texts)
+    definitions = changed_definitions(product)
+    subjects = definitions.removed - definitions.replaced
     found = {}
     for case in lost:
         test = judged.followed(case)
-        if test is None or not is_declared(case.name, judged.proof.removed):
+        words = _WORD.findall(path_within(case))
+        if test is None and is_doctest(case):
+            words = words[-1:]
+        elif not is_declared(case.name, judged.proof.removed):
             continue
-        file = texts[test.old_path]
-        starts = [each.line for each in file.before.tests]
-        if subject := subject_of(test, file.change.before or "", starts, subjects):
+        subject = next((word for word in words if word in subjects), None)
+        if test is not None:
+            file = texts[test.old_path]
+            starts = [each.line for each in file.before.tests]
+            subject = subject_of(test, file.change.before or "", starts, subjects)
+        if subject:
             found[case.name] = subject
     return found
+
+
+def _old_path(change: TextChange) -> str:
+    return change.old_path or change.path
 
 
 def _both_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:

@@ -31,11 +31,14 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class FileTests:
-    """The tests of one changed file, before and after."""
+    """The tests of one changed file, before and after. `was_test`, `is_test`: it is a test file by then, by its path
+    or because a report names it."""
 
     change: TextChange
     before: TestSource
     after: TestSource
+    was_test: bool
+    is_test: bool
 
     @property
     def old_path(self) -> str:
@@ -45,11 +48,8 @@ class FileTests:
     def is_gone(self) -> bool:
         """No test file stands there any more: deleted, or renamed to what is none."""
         path = self.change.path
-        stands = self.change.after is not None and (role_of(path) in _TEST_ROLES or path.endswith(".rs"))
-        return bool(self.before.tests) and not stands
-
-
-_TEST_ROLES = frozenset({"test", "mixed", "harness"})
+        can_have = self.is_test or role_of(path) in {"mixed", "harness"} or path.endswith(".rs")
+        return bool(self.before.tests) and not (self.change.after is not None and can_have)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class TestChanges:
     def old_files(self) -> tuple[str, ...]:
         """Files whose base versions are put on the final product to run the old tests: touched test files, and
         harness that was there. Tests that stand in product files, as in Rust, cannot be told from it."""
-        tests = {path for path in self.touched if role_of(path) == "test"}
+        tests = {each.old_path for each in self.files if each.was_test and each.old_path in self.touched}
         return tuple(sorted(tests | {each.old_path or each.path for each in self.harness if each.before is not None}))
 
     @property
@@ -112,25 +112,23 @@ class TestChanges:
         """Test files of before of which a test was changed or went, or whose other code was changed."""
         changed = {test.old_path for test in self.followed if test.is_changed}
         others = {
-            each.old_path
-            for each in self.files
-            if each.before.tests and role_of(each.old_path) == "test" and not is_extension(each)
+            each.old_path for each in self.files if each.before.tests and each.was_test and not is_extension(each)
         }
         return frozenset(changed | others)
 
     @property
-    def calls_for_base(self) -> bool:
+    def touches_tests(self) -> bool:
         """Whether existing tests or the harness are touched, so that the base has to be run too."""
         return bool(self.touched or self.harness)
 
 
-def read_changes(changes: Iterable[TextChange]) -> TestChanges:
-    """:param changes: the files of a diff that are text; a rename is one change with both names."""
+def read_changes(changes: Iterable[TextChange], reported: Collection[str] = ()) -> TestChanges:
+    """
+    :param changes: the files of a diff that are text; a rename is one change with both names.
+    :param reported: files whose tests were run: a project may call them as it likes.
+    """
     every = tuple(changes)
-    read = (
-        FileTests(each, read_tests(each.old_path or each.path, each.before), read_tests(each.path, each.after))
-        for each in every
-    )
+    read = (_file_tests(each, reported) for each in every)
     files = tuple(each for each in read if each.before.tests or each.after.tests)
     followed, taken = _follow(files, changed_definitions(every))
     added = tuple(
@@ -142,6 +140,17 @@ def read_changes(changes: Iterable[TextChange]) -> TestChanges:
     )
     harness = tuple(each for each in every if _is_harness(each))
     return TestChanges(files, followed, added, harness)
+
+
+def _file_tests(change: TextChange, reported: Collection[str]) -> FileTests:
+    old, new = change.old_path or change.path, change.path
+    return FileTests(
+        change,
+        read_tests(old, change.before, reported=old in reported),
+        read_tests(new, change.after, reported=new in reported),
+        was_test=old in reported or role_of(old) == "test",
+        is_test=new in reported or role_of(new) == "test",
+    )
 
 
 def _is_harness(change: TextChange) -> bool:

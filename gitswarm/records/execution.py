@@ -87,6 +87,10 @@ class Execution:
     def evidence(self) -> str:
         return f"{self.folder}/evidence/{self.step}.json"
 
+    @property
+    def base_tests(self) -> str:
+        return f"{self.folder}/base/{self.step}.json"
+
     def transcript(self, engine: str) -> str:
         return f"{self.folder}/{self.transcript_in_flow(engine)}"
 

@@ -46,10 +46,8 @@ JUDGED = [
 ]
 
 
-def judge(
-    names: tuple[str, ...], final: CaseResults | None = FINAL, *, has_tests: bool = True
-) -> tuple[str, str, bool]:
-    facts = CriteriaFacts(final, BASE, CHANGES, has_tests)
+def judge(names: tuple[str, ...], final: CaseResults | None = FINAL) -> tuple[str, str, bool]:
+    facts = CriteriaFacts(final, BASE, CHANGES)
     (found,) = judge_criteria([NamedCriterion("AC-1", names)], facts)
     return found.proof, found.reason, found.is_blocking
 
@@ -57,10 +55,6 @@ def judge(
 @table(("names", "proof", "reason"), JUDGED, ids=[", ".join(row[0]) or "none" for row in JUDGED])
 def test_a_criterion_is_judged(names: tuple[str, ...], proof: str, reason: str) -> None:
     assert judge(names) == (proof, reason, proof in {"untested", "failing"})
-
-
-def test_without_tests_a_criterion_is_claimed() -> None:
-    assert judge(("test_new",), has_tests=False) == ("claimed", "the project has no tests", False)
 
 
 def test_without_names_a_criterion_is_claimed() -> None:

@@ -205,7 +205,7 @@ TOUCHED = [
 @table(("before", "after", "touched"), [row[1:] for row in TOUCHED], ids=[row[0] for row in TOUCHED])
 def test_existing_tests_are_touched(before: str | None, after: str | None, touched: bool) -> None:  # noqa: FBT001
     found = read_changes([TextChange(A, before, after)])
-    assert found.calls_for_base is touched
+    assert found.touches_tests is touched
     assert found.old_files == ((A,) if touched else ())
 
 
@@ -218,9 +218,9 @@ def test_a_script_that_only_gets_tests_is_not_touched() -> None:
 
 def test_product_code_beside_tests_of_rust_is_no_test() -> None:
     before = "fn f() -> i32 { 1 }\n#[test]\nfn a() { assert_eq!(f(), 1); }\n"
-    assert not read_changes([TextChange("src/a.rs", before, before.replace("{ 1 }", "{ 2 - 1 }"))]).calls_for_base
+    assert not read_changes([TextChange("src/a.rs", before, before.replace("{ 1 }", "{ 2 - 1 }"))]).touches_tests
     changed = read_changes([TextChange("src/a.rs", before, before.replace("f(), 1", "f(), 2"))])
-    assert (changed.calls_for_base, changed.old_files) == (True, ())
+    assert (changed.touches_tests, changed.old_files) == (True, ())
 
 
 def test_harness_is_restored_or_taken_out() -> None:
@@ -231,7 +231,7 @@ def test_harness_is_restored_or_taken_out() -> None:
             TextChange("pyproject.toml", "[project]\n", "[project]\nversion = '2'\n"),
         ]
     )
-    assert (found.calls_for_base, found.old_files, found.new_harness) == (
+    assert (found.touches_tests, found.old_files, found.new_harness) == (
         True,
         ("conftest.py",),
         ("tests/conftest.py",),
@@ -245,4 +245,4 @@ CHANGES = st.builds(TextChange, st.sampled_from([A, B, "a.test.js", "conftest.py
 @given(st.lists(CHANGES, max_size=4))
 def test_no_change_raises(changes: list[TextChange]) -> None:
     judge_change(changes)
-    assert read_changes(changes).calls_for_base in {True, False}
+    assert read_changes(changes).touches_tests in {True, False}

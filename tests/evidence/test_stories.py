@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gitswarm.evidence.comparison import Comparison, compare, needs_base, needs_old_on_new
+from gitswarm.evidence.comparison import Comparison, compare, needs_base
 from gitswarm.evidence.suite_run import SuiteRun, SuiteRuns
 from gitswarm.evidence.test_changes import read_changes
 from gitswarm.evidence.test_count import TextChange
@@ -256,7 +256,29 @@ DISHONEST: dict[str, tuple[SuiteRuns, list[str]]] = {
         ),
         ["tests_deleted!"],
     ),
-    "skipped by a person": (SuiteRuns(None), ["tests_not_run!"]),
+    "a case is taken out of what the product says": (
+        SuiteRuns(
+            ran({f"{A}::test_all[a]": "."}), ran({f"{A}::test_all[a]": ".", f"{A}::test_all[b]": "."}), changes=[SRC]
+        ),
+        ["tests_deleted!"],
+    ),
+    "a test more hides no title that is gone": (
+        SuiteRuns(
+            ran({"a.test.js > adds": ".", "a.test.js > new": "."}, source="jest"),
+            ran({"a.test.js > adds": ".", "a.test.js > rounds": "."}, source="jest"),
+            changes=[TextChange("a.test.js", JS_OLD, f"{JS_OLD}it('new', () => {{ expect(g()).toBe(2) }})\n"), SRC],
+        ),
+        ["tests_deleted!"],
+    ),
+    "fewer tests by a tool without names, and no test touched": (
+        SuiteRuns(ran(executed=1), ran(executed=2), changes=[SRC]),
+        ["not_compared!"],
+    ),
+    "the report names nothing any more, and no test touched": (
+        SuiteRuns(ran(executed=2), GREEN, changes=[SRC]),
+        ["not_compared!"],
+    ),
+    "tests that take no time any more": (SuiteRuns(GREEN, "far longer", changes=[SRC]), ["not_compared!"]),
     "it.skip": (
         SuiteRuns(
             ran({"a.test.js > till > adds": "s"}, source="jest"),
@@ -474,7 +496,7 @@ HONEST: dict[str, tuple[SuiteRuns, list[str], bool | None]] = {
         True,
     ),
     "a project without tests": (
-        SuiteRuns(ran({}, failed=False), changes=[SRC], has_base_tests=False),
+        SuiteRuns(ran({}, failed=False), ran({}, failed=False), changes=[SRC]),
         ["no_tests"],
         None,
     ),
@@ -521,9 +543,21 @@ HONEST: dict[str, tuple[SuiteRuns, list[str], bool | None]] = {
         [],
         True,
     ),
-    "a parameter that the product makes goes": (
+    "a parameter that the product makes goes, as the task says": (
         SuiteRuns(
-            ran({f"{A}::test_all[a]": "."}), ran({f"{A}::test_all[a]": ".", f"{A}::test_all[b]": "."}), changes=[SRC]
+            ran({f"{A}::test_all[two]": "."}),
+            ran({f"{A}::test_all[one]": ".", f"{A}::test_all[two]": "."}),
+            changes=[TextChange("src/shop.py", "def one(): return 1\n", "")],
+            removed=[RemovedTest(name=f"{A}::test_all[one]", why="the task takes it out")],
+        ),
+        ["removed_on_purpose"],
+        True,
+    ),
+    "titles of what the product says": (
+        SuiteRuns(
+            ran({"a.test.js > adds 1.1": "."}, source="jest"),
+            ran({"a.test.js > adds 1.0": "."}, source="jest"),
+            changes=[SRC],
         ),
         ["tests_reshaped"],
         True,
@@ -625,67 +659,26 @@ def test_honest_runs_are_left_alone(proof: SuiteRuns, expected: list[str], passe
 
 
 RED = ran({f"{A}::test_one": "F"})
-NEEDS: dict[str, tuple[list[TextChange], SuiteRun | None, bool, bool]] = {
-    "product code": ([SRC], GREEN, True, False),
-    "docs": ([TextChange("README.md", "a", "b")], None, True, False),
-    "a new test file": ([TextChange(B, None, TWO)], GREEN, True, False),
-    "an existing test": ([TextChange(A, ONE, ONE.replace("1", "2"))], GREEN, True, True),
-    "harness": ([TextChange("conftest.py", None, "a = 1")], None, True, True),
-    "red, as it may have been": ([SRC], RED, True, True),
-    "red by a new test": ([TextChange(A, None, ONE)], RED, True, False),
-    "red without a name": ([SRC], ran(failed=True), True, True),
-    "nothing ran": ([SRC], ran({}, failed=False), True, True),
-    "nothing ran, as ever": ([SRC], ran({}, failed=False), False, False),
-    "an old test of a longer file is gone": ([TextChange(A, ONE, BOTH)], ran({f"{A}::test_two": "."}), True, True),
-    "a longer file": ([TextChange(A, ONE, BOTH)], GREEN, True, False),
+NEEDS: dict[str, tuple[list[TextChange], SuiteRun, bool]] = {
+    "product code": ([SRC], GREEN, False),
+    "a new test file": ([TextChange(B, None, TWO)], GREEN, False),
+    "an existing test": ([TextChange(A, ONE, ONE.replace("1", "2"))], GREEN, True),
+    "harness": ([TextChange("conftest.py", None, "a = 1")], GREEN, True),
+    "red, as it may have been": ([SRC], RED, True),
+    "red by a new test": ([TextChange(A, None, ONE)], RED, False),
+    "red without a name": ([SRC], ran(failed=True), True),
+    "nothing ran": ([SRC], ran({}, failed=False), True),
 }
 
 
-@table(("changes", "final", "tested", "needed"), list(NEEDS.values()), ids=list(NEEDS))
-def test_the_base_report_is_needed(
+@table(("changes", "final", "needed"), list(NEEDS.values()), ids=list(NEEDS))
+def test_a_rehearsal_has_the_base_tested_only_where_it_decides(
     changes: list[TextChange],
-    final: SuiteRun | None,
-    tested: bool,  # noqa: FBT001
+    final: SuiteRun,
     needed: bool,  # noqa: FBT001
 ) -> None:
-    base_tests = (A,) if tested else ()
-    assert needs_base(read_changes(changes), final, base_tests, {A: ONE}.get) is needed
-
-
-OTHER = "tests/test_other.py"
-GUARDED = "import pytest\n\n\n@pytest.mark.skipif(a(), reason='x')\n" + ONE
-
-
-@table(
-    ("cases", "text", "needed"),
-    [
-        ({f"{A}::test_one": ".", f"{OTHER}::test_x": "."}, ONE, False),
-        ({f"{A}::test_one": "."}, ONE, True),
-        ({f"{A}::test_one": ".", f"{OTHER}::test_x": "."}, BOTH, True),
-        ({f"{A}::test_one": "s", f"{OTHER}::test_x": "."}, ONE, True),
-        ({f"{A}::test_one": "s", f"{OTHER}::test_x": "."}, GUARDED, False),
-    ],
-    ids=[
-        "all there",
-        "a file without a result",
-        "a test without a result",
-        "a test that nothing marks is skipped",
-        "one that is marked",
-    ],
-)
-def test_the_base_report_is_needed_by_what_the_final_one_leaves_out(
-    cases: dict[str, str],
-    text: str,
-    needed: bool,  # noqa: FBT001
-) -> None:
-    final = ran(cases, failed=False)
-    assert needs_base(read_changes([SRC]), final, (A, OTHER), {A: text}.get) is needed
-
-
-def test_old_tests_run_on_new_code_when_tests_or_harness_are_touched() -> None:
-    assert needs_old_on_new(read_changes([TextChange(A, ONE, TWO)]))
-    assert needs_old_on_new(read_changes([TextChange("conftest.py", "a", "b")]))
-    assert not needs_old_on_new(read_changes([SRC, TextChange(B, None, TWO)]))
+    assert needs_base(read_changes(changes), final, may_land=False) is needed
+    assert needs_base(read_changes(changes), final, may_land=True)
 
 
 def test_a_changed_expectation_shows_both_lines() -> None:

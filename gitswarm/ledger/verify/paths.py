@@ -55,7 +55,8 @@ def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
     if execution is None:
         return path == link.events or name.partition("/")[2] == PARTIAL
     engine = link.said.get("Swarm-Engine", "").partition("/")[0]
-    own = (execution.receipt, execution.envelope, execution.evidence, execution.events, execution.transcript(engine))
+    records = (execution.receipt, execution.envelope, execution.evidence, execution.base_tests)
+    own = (*records, execution.events, execution.transcript(engine))
     # What a failed step left is kept elsewhere, but for its commit beside others.
     return path in own or (name in declared and (link.beside or not link.is_failed))
 

@@ -9,6 +9,7 @@ from gitswarm.engines.base import StepResult
 from gitswarm.evidence.suite_run import SuiteRuns
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.records.acceptance import JudgedCriterion
+from gitswarm.records.base_tests import BaseTests
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Result, Status
@@ -23,8 +24,8 @@ class StepOutcome:
     `code_tree`: the staged code, with `.swarm/runs` as it was before. `artifacts`: the declared files of RUN_BASE
     that changed, path → content; `present`: all files there. `is_index_stale`: the index has another tree. `cases`:
     declared test cases of the changed files. `reports`: files that a command left in the tree, and that may be test
-    reports. `proof`: what the tests said here, and on the run's base where that was asked; `criteria`: what is proven
-    of the run's.
+    reports. `proof`: what the tests said here and on the run's base; `base_tests`: the latter, to be kept;
+    `criteria`: what is proven of the run's.
     """
 
     result: StepResult
@@ -37,6 +38,7 @@ class StepOutcome:
     cases: CaseCounts = field(default_factory=CaseCounts)
     reports: Mapping[str, bytes] = field(default_factory=dict)
     proof: SuiteRuns | None = None
+    base_tests: BaseTests | None = None
     criteria: tuple[JudgedCriterion, ...] = ()
 
     @property

@@ -16,17 +16,19 @@ from types import MappingProxyType
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import SwarmError
-from gitswarm.evidence.comparison import needs_base, needs_old_on_new
+from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.formats.signature import masked
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
-from gitswarm.evidence.test_count import TextChange, is_test_file
+from gitswarm.evidence.test_count import TextChange
 from gitswarm.evidence.test_report import read_run
 from gitswarm.evidence.test_selection import select_tests
 from gitswarm.ledger.message import parse_message
+from gitswarm.ledger.overview import is_played
+from gitswarm.records.base_tests import BaseTests
 from gitswarm.records.case_results import CaseResults
 from gitswarm.records.evidence import ExtraRun
 from gitswarm.records.outcome import Result
@@ -35,10 +37,11 @@ from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import criteria_elsewhere, named_criteria
 from gitswarm.runner.step.examined import StepOutcome
+from gitswarm.runner.step.kept_base import base_key, base_to_keep, kept_base
 from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
-from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.runner.step.texts import text_changes, text_of
+from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
+from gitswarm.runner.step.texts import text_changes
 from gitswarm.runner.stored import envelope_of
 from gitswarm.runner.workplace import landing_place
 
@@ -59,7 +62,7 @@ MOST_EXTRA_RUNS = 4
 _TOLD: Mapping[ExtraRun, str] = {
     "base": "the base",
     "old_tests": "the new code by the old tests",
-    "again": "what failed once more",
+    "again": "what failed or is missing once more",
 }
 
 
@@ -68,23 +71,26 @@ def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOu
     if not step.plan.before.is_judged or not is_test_step(session.spec.settings, step.plan.step):
         return outcome
     criteria = named_criteria(session, step.plan.before)
-    proof = _gathered(session, step, outcome, criteria)
-    if proof is None or not criteria:
-        return replace(outcome, proof=proof)
+    found = _gathered(session, step, outcome, criteria)
+    if found is None:
+        return outcome
+    proof, kept = found
+    outcome = replace(outcome, proof=proof, base_tests=kept)
+    if not criteria:
+        return outcome
     base = proof.base.results if isinstance(proof.base, SuiteRun) else None
-    final = proof.final.results if proof.final is not None else None
-    has_tests = proof.has_base_tests or final is not None
     others = criteria_elsewhere(
         session, step.plan.before, outcome.result.check.command if outcome.result.check else None
     )
-    facts = CriteriaFacts(final, base, read_changes(proof.changes), has_tests)
-    return replace(outcome, proof=proof, criteria=judge_criteria(criteria, facts, others))
+    facts = CriteriaFacts(proof.final.results, base, proof.read)
+    return replace(outcome, criteria=judge_criteria(criteria, facts, others))
 
 
 def _gathered(
     session: Session, step: OpenStep, outcome: StepOutcome, criteria: tuple[NamedCriterion, ...]
-) -> SuiteRuns | None:
-    """What is known when the tests of a test step are compared with those of the run's base.
+) -> tuple[SuiteRuns, BaseTests | None] | None:
+    """What is known when the tests of a test step are compared with those of the run's base; with what they said
+    there, where they were run for this step.
 
     None: the step ran no tests of the project, or a script played them.
     """
@@ -97,41 +103,64 @@ def _gathered(
     base = store.code(objects.commit(_landed_base(session, plan.before.base)).tree)
     code = store.code(outcome.code_tree)
     changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
-    found = read_changes(changes)
     final = suite_run(session, step.place.shadow.path, outcome.result, outcome.reports)
-    base_tests = tuple(path for path, _blob in objects.files(base) if is_test_file(path))
     if base == code:
-        return SuiteRuns(final, changes=(), has_base_tests=bool(base_tests))
-    before: SuiteRun | Missing = "not needed"
-    old: CaseResults | Missing = "not needed"
-    harness = _harness(order.shell, changes, found)
-    found = replace(found, harness=(*found.harness, *harness))
+        return SuiteRuns(final, final), None
+    harness = frozenset(each.path for each in _harness(order.shell, changes, read_changes(changes)))
+    plain = SuiteRuns(final, changes=changes, removed=_removed(session, plan, outcome), harness=harness)
+    proof = _about(criteria, plain, final)
+
+    def without_tree() -> SuiteRuns:
+        return _about(criteria, plain, suite_run(session, step.place.shadow.path, outcome.result))
+
     usual_s, most_s = outcome.result.duration_ms / 1000, session.spec.settings.proof.max_time
-    runs = _ExtraRuns(session, order.shell, base, code, usual_s, partial(_tested, session, step), most_s)
-    if needs_base(found, final, base_tests, partial(text_of, objects, code)):
-        before = runs.on(base)
-        if isinstance(before, SuiteRun) and before.asked and not final.asked:
-            final = suite_run(
-                session, step.place.shadow.path, outcome.result
-            )  # what lies in the tree may be anybody's
-        if needs_old_on_new(found) and isinstance(before, SuiteRun):
-            mixed = _old_tests_on(session, base, code, found)
-            report = runs.on(mixed) if mixed != code else "not possible"
-            old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
-    alone = _alone(runs, step.request.worktree, final, _excusable(found, final, before))
-    near = frozenset(each.change.path for each in found.files)
-    return SuiteRuns(
-        final,
-        base=before,
-        old_on_new=old,
-        alone=alone,
-        changes=changes,
-        removed=_removed(session, plan, outcome),
-        harness=frozenset(each.path for each in harness),
-        criteria=criteria_names(criteria, final.results, near),
-        has_base_tests=bool(base_tests),
-        extra_runs_ms=runs.took_ms,
-    )
+    make = partial(_tested, session, step)
+    runs = _ExtraRuns(session, step.request.worktree, order.shell, base, code, usual_s, make, most_s)
+    if not _needs_base(session, plan, proof):
+        return _compared_with(runs, proof, "not needed", without_tree), None
+    key = base_key(session, base, order.shell)
+    kept = kept_base(session, plan.before, key) if base not in runs and not final.is_red else None
+    if kept is not None:
+        told = _compared_with(runs, proof, kept, without_tree)
+        if not any(each.blocking for each in compare(told).findings):
+            return told, None
+    before = runs.on(base)
+    proof = _compared_with(runs, proof, before, without_tree)
+    if misses_untouched_tests(proof) and isinstance(again := runs.on(code), SuiteRun):
+        proof = replace(proof, again=again)
+    return replace(proof, extra_runs_ms=runs.took_ms), base_to_keep(key, before) if "base" in runs.took_ms else None
+
+
+def _about(criteria: tuple[NamedCriterion, ...], proof: SuiteRuns, final: SuiteRun) -> SuiteRuns:
+    """The same about this run of the tests."""
+    near = frozenset(each.change.path for each in proof.read.files)
+    return replace(proof, final=final, criteria=criteria_names(criteria, final.results, near))
+
+
+def _needs_base(session: Session, plan: StepPlan, proof: SuiteRuns) -> bool:
+    spec, paths = session.spec, suite_paths(session.spec.settings, plan.step)
+    is_about = any(is_within(name, paths) for each in proof.changes for name in (each.path, each.old_path) if name)
+    is_rehearsal = (spec.scripted or is_played(plan.before)) and not spec.allow_stub
+    return needs_base(proof.read, proof.final, may_land=is_about and not is_rehearsal)
+
+
+def _compared_with(
+    runs: _ExtraRuns, proof: SuiteRuns, before: SuiteRun | Missing, without_tree: Callable[[], SuiteRuns]
+) -> SuiteRuns:
+    """With what follows from the tests of the base: their old versions on the new code, and what failed once more.
+
+    :param without_tree: the same without reports that lie in the tree, and may be anybody's.
+    """
+    if isinstance(before, SuiteRun) and before.asked and not proof.final.asked:
+        proof = without_tree()
+    proof = replace(proof, base=before)
+    found = proof.read
+    if found.touches_tests and isinstance(before, SuiteRun):
+        mixed = _old_tests_on(runs.session, runs.base, runs.code, found)
+        report = runs.on(mixed) if mixed != runs.code else "not possible"
+        old = (report.results or "not possible") if isinstance(report, SuiteRun) else report
+        proof = replace(proof, old_on_new=old)
+    return replace(proof, alone=_alone(runs, proof.final, _excusable(proof)), extra_runs_ms=runs.took_ms)
 
 
 def _harness(line: str, changes: Sequence[TextChange], found: TestChanges) -> tuple[TextChange, ...]:
@@ -155,15 +184,15 @@ def _removed(session: Session, plan: StepPlan, outcome: StepOutcome) -> tuple[Re
     return tuple(dict.fromkeys(found))
 
 
-def _excusable(found: TestChanges, final: SuiteRun, before: SuiteRun | Missing) -> list[str]:
+def _excusable(proof: SuiteRuns) -> list[str]:
     """Failing tests that are none of the run's own, and that the base does not show failing."""
-    known = before.results.named() if isinstance(before, SuiteRun) and before.results is not None else {}
-    own = own_tests(found)
-    red_before = {name for name, case in known.items() if case.is_red}
-    return [case.name for case in red_cases(final) if case.name not in red_before and not is_own(case, own)]
+    before = proof.base.results if isinstance(proof.base, SuiteRun) else None
+    own = own_tests(proof.read)
+    red_before = {case.name for case in before.cases if case.is_red} if before is not None else set()
+    return [case.name for case in red_cases(proof.final) if case.name not in red_before and not is_own(case, own)]
 
 
-def _alone(runs: _ExtraRuns, worktree: Path, final: SuiteRun, names: Sequence[str]) -> CaseResults | None:
+def _alone(runs: _ExtraRuns, final: SuiteRun, names: Sequence[str]) -> CaseResults | None:
     """These tests once more: without the others, or with them where the runner takes no names. What passes alone has
     to pass beside the others too: what fails there every time, the next who runs the suite will see.
 
@@ -171,7 +200,7 @@ def _alone(runs: _ExtraRuns, worktree: Path, final: SuiteRun, names: Sequence[st
     """
     if final.results is None or not 0 < len(names) <= _MOST_AGAIN:
         return None
-    argv = select_tests(runs.line, names, final.results, package_scripts(worktree))
+    argv = select_tests(runs.line, names, final.results, package_scripts(runs.worktree))
     alone = runs.on(runs.code, shlex.join(argv)) if argv is not None else None
     if isinstance(alone, SuiteRun) and alone.results is not None:
         passed = alone.results.named()
@@ -249,6 +278,7 @@ class _ExtraRuns:
     """
 
     session: Session
+    worktree: Path
     line: str
     base: str
     code: str
@@ -257,13 +287,16 @@ class _ExtraRuns:
     left_s: float
     took_ms: dict[ExtraRun, int] = field(default_factory=dict)
 
+    def __contains__(self, tree: str) -> bool:
+        """Whether a run of the test command on it is known."""
+        return self._asked(tree) in self.session.reports
+
     def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
-        """Once per tree and command while this process owns the run. It is kept in no file: an agent could write
-        another one there.
+        """Once per tree and command while this process owns the run.
 
         :param line: in place of the test command.
         """
-        asked = json.dumps([tree, line or self.line, self.session.spec.settings.setup])
+        asked = self._asked(tree, line)
         reports = self.session.reports
         if asked not in reports:
             kind: ExtraRun = "again" if line or tree == self.code else "base" if tree == self.base else "old_tests"
@@ -274,17 +307,23 @@ class _ExtraRuns:
             self.took_ms[kind] = self.took_ms.get(kind, 0) + int(took_s * 1000)
         return reports[asked]
 
+    def _asked(self, tree: str, line: str | None = None) -> str:
+        return json.dumps([tree, line or self.line, self.session.spec.settings.setup])
+
     def _run(self, kind: ExtraRun, tree: str, line: str | None) -> SuiteRun | Missing:
-        limit_s = min(self.left_s, max(_SHORTEST_S, _TIMES_USUAL * self.usual_s))
+        """Of the base all the time that is left: the code may have become faster."""
+        usual_s = max(_SHORTEST_S, _TIMES_USUAL * self.usual_s)
+        limit_s = self.left_s if kind == "base" else min(self.left_s, usual_s)
         if limit_s <= 0:
             return "no time"
         observer = self.session.around.observer
         observer.notice(f"testing {_TOLD[kind]}")
         try:
-            return self.make(tree, line, limit_s)
+            found = self.make(tree, line, limit_s)
         except SwarmError as error:
             observer.notice(f"this could not be tested: {error.message}")
             return "not possible"
+        return "far longer" if found == "no time" and kind == "base" and limit_s >= usual_s else found
 
 
 def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit_s: float) -> SuiteRun | Missing:

@@ -112,6 +112,7 @@ def step_records(step: OpenStep, outcome: StepOutcome) -> dict[str, bytes]:
         execution.envelope: outcome.envelope.to_json(),
         execution.transcript(plan.choice.engine): to_jsonl(outcome.result.transcript),
         execution.evidence: outcome.evidence.to_json(),
+        **({execution.base_tests: outcome.base_tests.to_json()} if outcome.base_tests is not None else {}),
     }
 
 

@@ -60,7 +60,12 @@ def _is_stale(session: Session, state: RunState, step: Step, code: str) -> bool:
     tested = session.store.code(tested_tree(session, newest))
     paths = suite_paths(session.spec.settings, step)
     changed = session.repository.diffs.between(tested, code) if tested != code else ()
-    return any(_matters(path, paths) for delta in changed for path in (delta.path, delta.old_path) if path)
+    return any(
+        role_of(path) != "docs" and is_within(path, paths)
+        for delta in changed
+        for path in (delta.path, delta.old_path)
+        if path
+    )
 
 
 def tested_tree(session: Session, record: StepRecord) -> str:
@@ -83,7 +88,6 @@ def _runs(session: Session, record: StepRecord, step: Step) -> bool:
     return executed is not None and executed.command == step.command
 
 
-def _matters(path: str, paths: tuple[str, ...]) -> bool:
-    if paths and not gitignore(*(each.removeprefix("./") for each in paths)).match_file(path):
-        return False
-    return role_of(path) != "docs"
+def is_within(path: str, paths: tuple[str, ...]) -> bool:
+    """Whether a suite is about a path, as `suite_paths` says."""
+    return not paths or gitignore(*(each.removeprefix("./") for each in paths)).match_file(path)

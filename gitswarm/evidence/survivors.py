@@ -30,12 +30,11 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     again = judged.proof.again.results.named() if judged.proof.again and judged.proof.again.results else {}
     for case in _base_tests(judged):
         successors = _successors(judged, case)
-        why = _weaker(judged, case, successors) if successors else "gone"
-        if why and case.name in again and again[case.name].is_green:
+        if case.name in again and again[case.name].is_green and _is_only_missing(judged, case, successors):
             flaky.append(case.name)
         elif not successors:
             lost.append(case)
-        elif why:
+        elif why := _weaker(judged, case, successors):
             weakened.append((case, why))
         elif case.is_green and _old_fails(judged, case) and not _is_kept(judged, case):
             changed.append(case)
@@ -55,6 +54,12 @@ def _base_tests(judged: ComparisonIndex) -> Iterator[CaseResult]:
     """What was executed there, and was not expected to fail."""
     cases = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
     return (each for each in cases if each.is_executed and each.outcome != "xfailed" and not is_whole_file(each))
+
+
+def _is_only_missing(judged: ComparisonIndex, case: CaseResult, successors: Sequence[CaseResult]) -> bool:
+    """It was not executed, and nobody touched it."""
+    shown = any(each.is_executed and each.outcome != "xfailed" for each in successors)
+    return not shown and place(case) not in judged.touched
 
 
 def _is_kept(judged: ComparisonIndex, case: CaseResult) -> bool:

@@ -278,6 +278,16 @@ DISHONEST: dict[str, tuple[SuiteRuns, list[str]]] = {
         SuiteRuns(ran(executed=2), GREEN, changes=[SRC]),
         ["not_compared!"],
     ),
+    "weakened, beside one that comes and goes": (
+        SuiteRuns(
+            ran({f"{A}::test_one": ".", f"{A}::test_two": ".", f"{B}::test_b": "s"}),
+            ran({f"{A}::test_one": ".", f"{A}::test_two": ".", f"{B}::test_b": "."}),
+            OLD_RED,
+            again=ran({f"{A}::test_one": ".", f"{A}::test_two": ".", f"{B}::test_b": "."}),
+            changes=[TextChange(A, BOTH, BOTH.replace("one() == 1", "True"))],
+        ),
+        ["tests_weakened!", "flaky"],
+    ),
     "tests that take no time any more": (SuiteRuns(GREEN, "far longer", changes=[SRC]), ["not_compared!"]),
     "it.skip": (
         SuiteRuns(

@@ -43,7 +43,9 @@ def compare_flow(project: Project, run: str, flow: str) -> None:
         lines.append(f"    {step['agent']}, {step['status'] or step['result']}")
         lines.append(f"    {way} ({routing['routing_source']}): {routing['reason']}")
     paths = project.git("ls-tree", "-r", "--name-only", last, base).splitlines()
-    kernel = tuple(f"{base}{folder}/" for folder in ("events", "evidence", "handoff", "llm", "receipts", "routing"))
+    kernel = tuple(
+        f"{base}{folder}/" for folder in ("base", "events", "evidence", "handoff", "llm", "receipts", "routing")
+    )
     artifacts = [path.removeprefix(base) for path in paths if not path.startswith(kernel)]
     listed = {"": lines, "artifacts": artifacts, "files": sorted(project.tree(last))}
     compare(

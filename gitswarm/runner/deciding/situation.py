@@ -62,7 +62,7 @@ HISTORY_KEPT = 50
 _FOR_A_PERSON = frozenset({"protected_path"})
 """Findings that another execution would not settle."""
 
-_PAPERS = frozenset({"receipts", "handoff", "llm", "events", "evidence", "routing"})
+_PAPERS = frozenset({"receipts", "handoff", "llm", "base", "events", "evidence", "routing"})
 
 
 def situation_of(session: Session, state: RunState, record: StepRecord) -> Situation:

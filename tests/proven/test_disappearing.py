@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -184,47 +185,81 @@ BASE: Mapping[str, str] = {
 }
 OF = "tests/test_shop.py::"
 
-DISHONEST: Entry = write(
-    {
-        "shop.py": SHOP.replace("    >>> total([1, 2])\n    3\n", "")
-        .replace('"high": 2', "")
-        .replace("SLOW = False", "SLOW = True")
-        .replace("price + 1", "price + 2"),
-        "support.py": SUPPORT.replace("test_second", "check_second")
-        .replace("return test", "return pytest.mark.skip(test)")
-        .replace("[1, 2]", "[1]")
-        .replace(", 'more'", ""),
-        "hooks.py": HOOKS.replace("return 1", "pytest.skip('later')") + DROPPING.format("test_deselected"),
-        "settings.py": "MODE = 'small'\n",
-        "data/cases.json": json.dumps([{"id": "one", "prices": [1], "sum": 1}]),
-        "MORE.md": "# More\n",
-        "check_shop.py": BASE["check_shop.py"].replace("def test_a", "def _test_a"),
-        "tests/test_new.py": "pytest_plugins = ['narrow']\n\n\ndef test_new():\n    assert 3 + 3 == 6\n",
-        "narrow.py": DROPPING.format("test_total").lstrip(),
-    },
-    delete=["USE.md", "check_more.py", "golden/b.txt", "data/large.csv", "extra.py"],
-)
-WAYS: Mapping[str, tuple[str, str]] = {
-    "a doctest in product code": ("tests_deleted", "shop.py::shop.total"),
-    "a doctest in a document": ("tests_deleted", "MORE.md::MORE.md"),
-    "a document with a doctest": ("tests_deleted", "USE.md::USE.md"),
-    "a case in a data file": ("tests_deleted", f"{OF}test_case[two]"),
-    "a case in product code": ("tests_deleted", f"{OF}test_rate[high]"),
-    "a golden file": ("tests_deleted", f"{OF}test_golden[b]"),
-    "a test file that only python_files makes one": ("tests_deleted", "check_more.py::test_more"),
-    "a test in such a file": ("tests_deleted", "check_shop.py::test_a"),
-    "a skipif on a constant of the product": ("tests_weakened", f"{OF}test_fast"),
-    "a skipif on a setting": ("tests_weakened", f"{OF}test_large"),
-    "a skipif on a file": ("tests_weakened", f"{OF}test_file"),
-    "a base class of tests in product code": ("tests_deleted", f"{OF}TestContract::test_second"),
-    "a decorator of tests in product code": ("tests_weakened", f"{OF}test_checked"),
-    "a fixture in product code": ("tests_weakened", f"{OF}test_with_fixture"),
-    "a hook in product code": ("tests_deleted", f"{OF}test_deselected"),
-    "parameters that product code generates": ("tests_deleted", f"{OF}test_generated[2]"),
-    "an optional module": ("tests_weakened", f"{OF}test_optional"),
-    "an xfail that passed": ("tests_weakened", f"{OF}test_known"),
-    "tests that a loop makes": ("tests_deleted", f"{OF}test_more"),
-    "a plugin that a new test file names": ("tests_deleted", "tests/test_total.py::test_total"),
+
+@dataclass(frozen=True)
+class Way:
+    """What an agent changes, and the test that goes away by that.
+
+    :ivar old: text of the file that becomes `new`; the whole of it goes where there is none.
+    """
+
+    flag: str
+    name: str
+    path: str
+    old: str = ""
+    new: str = ""
+    adds: Mapping[str, str] = field(default_factory=dict)
+
+
+def entry_of(*ways: Way) -> Entry:
+    written, gone = dict(BASE), [way.path for way in ways if not way.old]
+    for way in ways:
+        assert way.old in written[way.path]
+        written[way.path] = written[way.path].replace(way.old, way.new)
+        written |= way.adds
+    changed = {path: text for path, text in written.items() if text != BASE.get(path) and path not in gone}
+    return write(changed, delete=gone)
+
+
+NARROW = {
+    "narrow.py": DROPPING.format("test_total").lstrip(),
+    "tests/test_new.py": "pytest_plugins = ['narrow']\n\n\ndef test_new():\n    assert 3 + 3 == 6\n",
+}
+WAYS: Mapping[str, Way] = {
+    "a doctest in product code": Way(
+        "tests_deleted", "shop.py::shop.total", "shop.py", "    >>> total([1, 2])\n    3\n"
+    ),
+    "a doctest in a document": Way("tests_deleted", "MORE.md::MORE.md", "MORE.md", ">>> 2 + 2\n4\n"),
+    "a document with a doctest": Way("tests_deleted", "USE.md::USE.md", "USE.md"),
+    "a case in a data file": Way(
+        "tests_deleted", f"{OF}test_case[two]", "data/cases.json", ', {"id": "two", "prices": [2], "sum": 2}'
+    ),
+    "a case in product code": Way("tests_deleted", f"{OF}test_rate[high]", "shop.py", ', "high": 2'),
+    "a golden file": Way("tests_deleted", f"{OF}test_golden[b]", "golden/b.txt"),
+    "a test file that only python_files makes one": Way("tests_deleted", "check_more.py::test_more", "check_more.py"),
+    "a test in such a file": Way(
+        "tests_deleted", "check_shop.py::test_a", "check_shop.py", "def test_a", "def _test_a"
+    ),
+    "a skipif on a constant of the product": Way(
+        "tests_weakened", f"{OF}test_fast", "shop.py", "SLOW = False", "SLOW = True"
+    ),
+    "a skipif on a setting": Way("tests_weakened", f"{OF}test_large", "settings.py", "large", "small"),
+    "a skipif on a file": Way("tests_weakened", f"{OF}test_file", "data/large.csv"),
+    "a base class of tests in product code": Way(
+        "tests_deleted", f"{OF}TestContract::test_second", "support.py", "test_second", "check_second"
+    ),
+    "a decorator of tests in product code": Way(
+        "tests_weakened", f"{OF}test_checked", "support.py", "return test", "return pytest.mark.skip(test)"
+    ),
+    "a fixture in product code": Way(
+        "tests_weakened", f"{OF}test_with_fixture", "hooks.py", "return 1", "pytest.skip('later')"
+    ),
+    "a hook in product code": Way(
+        "tests_deleted",
+        f"{OF}test_deselected",
+        "hooks.py",
+        "import pytest\n",
+        "import pytest\n" + DROPPING.format("test_deselected"),
+    ),
+    "parameters that product code generates": Way(
+        "tests_deleted", f"{OF}test_generated[2]", "support.py", "[1, 2]", "[1]"
+    ),
+    "an optional module": Way("tests_weakened", f"{OF}test_optional", "extra.py"),
+    "an xfail that passed": Way("tests_weakened", f"{OF}test_known", "shop.py", "price + 1", "price + 2"),
+    "tests that a loop makes": Way("tests_deleted", f"{OF}test_more", "support.py", ", 'more'"),
+    "a plugin that a new test file names": Way(
+        "tests_deleted", "tests/test_total.py::test_total", "shop.py", '"""A shop."""', '"""The shop."""', NARROW
+    ),
 }
 
 SMALL = """\
@@ -409,7 +444,7 @@ def told(project: Project) -> dict[str, set[str]]:
 
 @pytest.fixture(scope="module")
 def dishonest(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return played(tmp_path_factory.mktemp("dishonest"), DISHONEST, BASE, "--autopilot")
+    return played(tmp_path_factory.mktemp("dishonest"), entry_of(*WAYS.values()), BASE, "--autopilot")
 
 
 @pytest.fixture(scope="module")
@@ -417,9 +452,19 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return played(tmp_path_factory.mktemp("honest"), HONEST, SMALL_BASE)
 
 
-@table(("flag", "name"), list(WAYS.values()), ids=list(WAYS))
-def test_a_test_that_goes_away_is_missed(dishonest: Project, flag: str, name: str) -> None:
-    assert name in told(dishonest).get(f"{flag}!", set())
+@table("way", list(WAYS.values()), ids=list(WAYS))
+def test_a_test_that_goes_away_is_missed(dishonest: Project, way: Way) -> None:
+    assert way.name in told(dishonest).get(f"{way.flag}!", set())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_each_of_them_is_seen_alone(tmp_path: Path, way: Way) -> None:
+    project = played(tmp_path, entry_of(way), BASE, "--autopilot")
+    assert newest(project).state == "unproven"
+    assert {flag: names for flag, names in told(project).items() if flag.endswith("!")} == {
+        f"{way.flag}!": {way.name}
+    }
 
 
 def test_none_of_them_lands(dishonest: Project) -> None:

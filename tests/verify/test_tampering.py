@@ -383,6 +383,12 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
             "small/write@1 paths small/other.md: is no file of this step",
         ],
     ),
+    "a report of the base's tests, of a step that ran none": (
+        put("small/base/write.json", b"{}"),
+        [
+            "small/write@1 paths small/base/write.json: is no file of this step",
+        ],
+    ),
     "a file of the run as a whole": (
         put("spec.json", b"{}"),
         [

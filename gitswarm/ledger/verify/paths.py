@@ -55,8 +55,9 @@ def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
     if execution is None:
         return path == link.events or name.partition("/")[2] == PARTIAL
     engine = link.said.get("Swarm-Engine", "").partition("/")[0]
-    records = (execution.receipt, execution.envelope, execution.evidence, execution.base_tests)
-    own = (*records, execution.events, execution.transcript(engine))
+    own = (execution.receipt, execution.envelope, execution.evidence, execution.events, execution.transcript(engine))
+    if path == execution.base_tests:
+        return engine == "command"
     # What a failed step left is kept elsewhere, but for its commit beside others.
     return path in own or (name in declared and (link.beside or not link.is_failed))
 

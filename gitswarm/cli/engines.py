@@ -10,7 +10,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import complain, out_json, out_lines
 from gitswarm.cli.here import config_here, surroundings
-from gitswarm.cli.lines import fact, hanging
+from gitswarm.cli.lines import hanging
 from gitswarm.cli.terminal import text_width
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import adapters, broken_engines, distribution_of
@@ -42,21 +42,22 @@ def engines(
 
 
 def _origins(found: Sequence[EngineHere]) -> Iterator[str]:
-    """What an engine says about itself, one after the other."""
+    """What each engine says about itself."""
     for adapter in adapters():
-        yield ""
-        yield f"{adapter.engine_id}, in configurations and on the command line also {adapter.short_name}"
+        name = adapter.short_name
         logins = [each.login for each in found if each.engine == adapter.engine_id and each.login]
-        prices = ", ".join(sorted(adapter.prices)) or "models.yaml"
-        for name, value in (
-            ("from", distribution_of(adapter.short_name)),
-            ("provider", ", ".join(adapter.providers)),
+        prices = [f"{model} ${paid[0]:g} in, ${paid[1]:g} out" for model, paid in sorted(adapter.prices.items())]
+        yield ""
+        yield f"{adapter.engine_id}, {name} for short"
+        for what, value in (
+            ("from", distribution_of(name)),
+            ("providers", ", ".join(adapter.providers)),
             ("login", ", ".join(dict.fromkeys(logins))),
-            ("prices", prices),
-            ("keys", ", ".join(f"engines.{adapter.short_name}.{key}" for key in adapter.section.model_fields)),
-            *adapter.variables.items(),
+            ("prices", "; ".join([*prices, "of models.yaml, else unknown"])),
+            ("keys", ", ".join(f"engines.{name}.{key}" for key in adapter.section.model_fields)),
+            ("environment", "; ".join(f"{each}: {does}" for each, does in adapter.variables.items())),
         ):
-            yield from fact(name, value) if value else ()
+            yield from hanging(f"  {what:<13}", value) if value else ()
 
 
 def _usability(found: Sequence[EngineHere]) -> Iterator[str]:
@@ -83,12 +84,20 @@ def _by(each: EngineHere) -> str:
 
 
 def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:
-    """A line per capability, a column per engine and mode; no wider than a terminal."""
-    rows = [("", *(each.engine for each in found)), ("can", *(each.mode for each in found))]
-    told = [asdict(each.capabilities) for each in found]
-    rows += [(name, *(_said(each[name]) for each in told)) for name in told[0]]
-    for line in _aligned(rows):
-        yield line[: text_width()].rstrip()
+    """A line per capability, a column per engine and mode; several times where they are wider than a terminal."""
+    names = list(asdict(found[0].capabilities))
+    first = max(map(len, names))
+    wide = [max(len(each.engine), len(each.mode)) for each in found]
+    while found:
+        fitting = 1
+        while fitting < len(found) and first + sum(len(_GAP) + each for each in wide[: fitting + 1]) <= text_width():
+            fitting += 1
+        told = [asdict(each.capabilities) for each in found[:fitting]]
+        rows = [("", *(each.engine for each in found[:fitting])), ("can", *(each.mode for each in found[:fitting]))]
+        rows += [(name, *(_said(each[name]) for each in told)) for name in names]
+        yield from (line.rstrip() for line in _aligned(rows))
+        found, wide = found[fitting:], wide[fitting:]
+        yield from [""] if found else []
 
 
 def _said(value: object) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.cli.candidates import candidates
 from tests.cli.test_engines import program
 from tests.conftest import Project
 from tests.engines.test_registry import WORKING, brings, site
@@ -87,9 +88,12 @@ def test_a_stub_of_an_installed_engine_is_listed_chosen_and_recorded(here: Proje
     (step,) = here.json("log")
     assert (step["engine"], step["mode"], step["model"]) == ("bolt-step", "stub", "bolt-stub")
     told = ask(here, "engines", "-v").stdout
-    assert "bolt-step, in configurations and on the command line also bolt" in told
-    assert "lightning 1.0" in told
-    assert "engines.bolt.speed" in told
+    assert max(map(len, told.splitlines())) <= 80
+    assert told.count("can  ") == 2  # the matrix is told in two parts
+    about = " ".join(told.partition("bolt-step, bolt for short")[2].split())
+    keys = ", ".join(f"engines.bolt.{key}" for key in ("speed", "mode", "env", "cli"))
+    assert about == f"from lightning 1.0 providers them, others prices of models.yaml, else unknown keys {keys}"
+    assert candidates(["start", "one", "--engine", "bo"]) == ["bolt-step"]
 
 
 def test_a_run_whose_engine_is_gone_can_be_read_and_not_continued(

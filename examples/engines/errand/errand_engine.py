@@ -62,6 +62,8 @@ class ErrandEngine(WithoutModel):
         recorder, session = Recorder(request, self.setup.clock, emit, "cli-observed"), Session()
         recorder.prompt(request.prompt)
         env = {**request.env, **self.setup.access.env}
+        # In the sandbox, too, the agent has to find its own files: they lie beside this one.
+        request = replace(request, containment=request.containment.opened(read=[Path(__file__).parent]))
         argv = [str(program_in(self.setup, env))]
         try:
             with agent_process(argv, request, env, deadline) as agent:
@@ -150,7 +152,7 @@ class ErrandAdapter(EngineAdapter):
     inherits = ("ERRAND_",)
     advised = "cli"
     install = "pip install git-swarm-errand"
-    prices = {"errand": (0.0, 0.0)}
+    prices = {"default": (0.0, 0.0)}  # it has no model: nothing is paid
 
     def open(self, mode: str, setup: EngineSetup) -> ErrandEngine:
         return ErrandEngine(setup, self.engine_id, mode)

@@ -325,10 +325,7 @@ def _frozen(config: Config, short: str) -> dict[str, JsonValue]:
 
 
 def engine_access(config: Config, env: Mapping[str, str]) -> dict[str, EngineAccess]:
-    """How the engines are reached from here, by engine. It holds keys: it is frozen in no run.
-
-    :raises UsageError: a value names a variable that is not set.
-    """
+    """How the engines are reached from here, by engine. It holds keys: it is frozen in no run."""
     found = {}
     for name, section in config.engines.sections.items():
         with contextlib.suppress(BrokenEngineError):

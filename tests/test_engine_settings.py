@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.settings import ClaudeSection, ClaudeSettings
-from gitswarm.errors import SpecError, UsageError
+from gitswarm.engines.registry import adapter_of
+from gitswarm.errors import SpecError
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.settings import CommandLine, Config, engine_access, freeze_settings, load_config
 
@@ -62,12 +65,15 @@ def test_what_is_frozen_in_a_run_holds_no_environment() -> None:
 
 
 def test_a_variable_that_is_not_set_is_named() -> None:
-    with pytest.raises(UsageError) as told:
-        engine_access(load_config(GLM, {}), {})
-    assert (
-        told.value.message == "engines.claude.env.ANTHROPIC_AUTH_TOKEN needs the variable ZAI_KEY, which is not set"
+    access = engine_access(load_config(GLM, {}), {})["claude-step"]
+    assert access.unset == ("ZAI_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+    found = adapter_of("claude").usable(
+        "cli", EngineSetup("anthropic_compat", lambda: datetime.now(UTC), {}, access), {}
     )
-    assert told.value.hint == "export ZAI_KEY=…"
+
+    what = "engines.claude.env.ANTHROPIC_AUTH_TOKEN needs the variable ZAI_KEY, which is not set"
+    assert (found.problem, found.advice) == (what, "export ZAI_KEY=…")
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "AWS_SECRET", "PROXY_PASSWORD"])

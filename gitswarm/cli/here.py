@@ -85,10 +85,7 @@ def config_here() -> Config:
 
 
 def surroundings(config: Config, observer: Observer) -> Surroundings:
-    """What this process was given, for a run with this configuration.
-
-    :raises UsageError: the configuration names a variable that is not set.
-    """
+    """What this process was given, for a run with this configuration."""
     return Surroundings(os.environ, now, placement(config), observer, access=engine_access(config, os.environ))
 
 

@@ -14,7 +14,6 @@ from pydantic import AfterValidator, JsonValue, create_model, field_validator
 from gitswarm.engines.base import Capabilities, Engine, EngineAccess
 from gitswarm.engines.names import STUB, id_of
 from gitswarm.engines.stub import StubEngine
-from gitswarm.errors import UsageError
 from gitswarm.records.base import Clock, WrittenSection
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.specs.script import Script
@@ -194,22 +193,25 @@ class EngineAdapter(ABC):
         """What is this machine's.
 
         :param env: the caller's.
-        :raises UsageError: a value names a variable that is not set.
         """
         given = {name: value for name, value in env.items() if self.inherits and name.startswith(self.inherits)}
         if not isinstance(section, ProgramSection):
             return EngineAccess(given, self.program_said(env))
-        own = {name: self._filled_in(name, value, env) for name, value in section.env.items()}
-        return EngineAccess(given | own, self.program_said(env) or section.cli)
+        needed = [(found, name) for name, value in section.env.items() for found in VARIABLE.findall(value)]
+        unset = next((each for each in needed if each[0] not in env), None)
+        own = {name: VARIABLE.sub(lambda found: env.get(found[1], ""), value) for name, value in section.env.items()}
+        return EngineAccess(given | own, self.program_said(env) or section.cli, unset)
 
-    def _filled_in(self, name: str, value: str, env: Mapping[str, str]) -> str:
-        def variable(found: re.Match[str]) -> str:
-            if found[1] not in env:
-                what = f"engines.{self.short_name}.env.{name} needs the variable {found[1]}, which is not set"
-                raise UsageError(what, hint=f"export {found[1]}=…")
-            return env[found[1]]
+    def usable(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
+        """As `find`; and that what the configuration names is set.
 
-        return VARIABLE.sub(variable, value)
+        :param env: the caller's.
+        """
+        if setup.access.unset is None:
+            return self.find(mode, setup, env)
+        variable, name = setup.access.unset
+        what = f"engines.{self.short_name}.env.{name} needs the variable {variable}, which is not set"
+        return Program(None, problem=what, advice=f"export {variable}=…")
 
 
 def _variable(name: str) -> str:

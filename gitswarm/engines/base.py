@@ -40,10 +40,12 @@ Emit = Callable[[Event], None]
 @dataclass(frozen=True, slots=True)
 class EngineAccess:
     """How a person reaches an engine from this machine: `env` for its processes only, keys among it, and the path of
-    its program (None: found). Read anew by each process that executes a run, and stored nowhere."""
+    its program (None: found). Read anew by each process that executes a run, and stored nowhere. `unset`: a variable
+    that `env` needs and nobody has set, with the key that names it: no session can be held."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     cli: str | None = None
+    unset: tuple[str, str] | None = None
 
 
 class StepEndedError(Exception):

@@ -60,7 +60,7 @@ def survey_engines(settings: FrozenSettings, machine: Machine) -> Iterator[Engin
             key = (adapter.engine_id, mode)
             said = EngineChoice(engine=adapter.engine_id, mode=mode, provider=adapter.providers[0])
             setup = engine_setup(adapter, by_key.get(key, said), settings, machine, lambda _model: None)
-            program = adapter.find(mode, setup, machine.env)
+            program = adapter.usable(mode, setup, machine.env)
             login = adapter.login(setup, machine.env)
             yield EngineHere(adapter.engine_id, mode, capabilities, key in by_key, program, login)
     yield EngineHere(LOCAL.engine, LOCAL.mode, LOCAL_WORK, is_configured=True)

@@ -129,7 +129,7 @@ def refuse_impossible(
         if choice.mode == STUB:
             continue
         setup = engine_setup(adapter, choice, settings, machine, lambda _model: None)
-        program = adapter.find(choice.mode, setup, machine.env)
+        program = adapter.usable(choice.mode, setup, machine.env)
         if program.problem is not None:
             raise EngineMissingError(program.problem, hint=program.advice)
         if settings.policy.network == "none" and engines[choice.key].hosts(machine.env):

@@ -61,6 +61,20 @@ def test_what_one_engine_lacks_stops_no_flow_of_another(here: Project) -> None:
     assert "there is no program at /nowhere" in answers[1].stderr
 
 
+def test_a_variable_that_is_not_set_stops_only_who_needs_it(here: Project) -> None:
+    team(here, "engines: {default: gemini, claude: {mode: cli, env: {A: '${NOBODYS}'}}, flows: {two: claude}}\n")
+
+    answers = [ask(here, "start", flow, "--dry-run", "-m", "x") for flow in ("one", "two")]
+
+    assert [answer.code for answer in answers] == [0, 1]
+    told = "engines.claude.env.A needs the variable NOBODYS, which is not set"
+    assert told in answers[1].stderr
+    assert {each["problem"] for each in json.loads(ask(here, "engines", "--json").stdout)} == {
+        None,
+        f"{told}: export NOBODYS=…",
+    }
+
+
 def test_a_broken_engine_is_told_and_stops_nothing_else(here: Project, site: Path) -> None:
     brings(site, "bad", {"bad": "bad:ADAPTER"}, "raise RuntimeError('no luck')")
     team(here, "engines: {bad: {mode: far}, flows: {two: bad}}\n")

@@ -110,6 +110,20 @@ def test_a_stub_of_an_installed_engine_is_listed_chosen_and_recorded(here: Proje
     assert candidates(["start", "one", "--engine", "bo"]) == ["bolt-step"]
 
 
+@pytest.mark.usefixtures("site")
+def test_a_fork_by_another_engine_brings_what_that_has_to_keep_to(here: Project) -> None:
+    team(here, "engines: {bolt: {speed: 7}}\n")
+    here.commit({".swarm/flows/one.yaml": ONE.replace("}]", "}, {id: z, station: code-implementer}]")})
+    here.swarm("start", "one", "-m", "x")
+
+    here.swarm("fork", "a", "--engine", "bolt")
+
+    fork = here.json("list")[0]["run_id"]
+    assert [step["engine"] for step in here.json("log", fork)][-1] == "bolt-step"
+    spec = json.loads(here.git("show", f"shadow/{fork}:.swarm/runs/{fork}/spec.json"))
+    assert spec["settings"]["engines"]["bolt"] == {"speed": 7}
+
+
 def test_a_run_whose_engine_is_gone_can_be_read_and_not_continued(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

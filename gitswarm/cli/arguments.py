@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args, get_type_hints
 
+from gitswarm.records.value import value
+
 Value = str | bool | list[str] | None
 
 
@@ -42,7 +44,7 @@ class Option:
         self.min = min
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Parameter:
     """A parameter of a command. `type` is the annotated one; a flag takes no value."""
 

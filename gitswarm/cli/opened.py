@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -17,6 +16,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, existing, standing_after
 from gitswarm.records.outcome import Result
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -39,7 +39,7 @@ JsonFlag = Annotated[bool, Option("--json", help="One JSON document.")]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Opened:
     """A run that a command is about."""
 

@@ -1,4 +1,4 @@
-"""Objects as one `git cat-file --batch` hands them out."""
+"""Objects to read: from files of their own, the others as one `git cat-file --batch` hands them out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import os
 import subprocess
 import weakref
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.commits import EMPTY_TREE, Commit, Person
+from gitswarm.git.loose_objects import LooseObjects
 from gitswarm.git.object_reader import DIRECTORY, GITLINK, Entries, ObjectReader
 from gitswarm.git.process import Git
 
@@ -22,10 +24,14 @@ _AT_ONCE = 100
 
 
 class CatFile(ObjectReader):
-    """Its process is started with the first question and ends with this object."""
+    """Its process is started with the first question for something else, and ends with this object."""
 
-    def __init__(self, git: Git) -> None:
+    def __init__(self, git: Git, store: Path) -> None:
+        """
+        :param store: the folder that objects lie in.
+        """
         self._git = git
+        self._loose = LooseObjects(store)
         self._process: subprocess.Popen[bytes] | None = None
         self._commits: dict[str, Commit] = {}
 
@@ -42,6 +48,9 @@ class CatFile(ObjectReader):
         return Person(name.strip(), rest.partition(">")[0].strip())
 
     def peeled(self, object_id: str) -> str | None:
+        loose = self._loose.read(object_id)
+        if loose is not None and loose[0] == b"commit":
+            return object_id
         (found,) = self._ask([f"{object_id}^{{commit}}"])
         return found[0] if found is not None else None
 
@@ -54,14 +63,26 @@ class CatFile(ObjectReader):
         return content
 
     def files_of(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
-        contents: list[bytes | None] = []
-        for first in range(0, len(wanted), _AT_ONCE):
-            part = wanted[first : first + _AT_ONCE]
-            answers = self._ask([self._name(*each) for each in part])
-            for place, answer in zip(part, answers, strict=True):
+        contents: list[bytes | None] = [None] * len(wanted)
+        asked: list[tuple[int, str, str]] = []
+        for index, (tree_id, path) in enumerate(wanted):
+            reached = self._loose.reached(tree_id, path)
+            if reached is None:
+                continue
+            at, rest = reached
+            found = None if rest else self._loose.read(at)
+            if found is None:
+                asked.append((index, at, rest))
+            elif found[0] == b"blob":
+                contents[index] = found[1]
+        for first in range(0, len(asked), _AT_ONCE):
+            part = asked[first : first + _AT_ONCE]
+            answers = self._ask([self._name(at, rest) for _index, at, rest in part])
+            for (index, at, rest), answer in zip(part, answers, strict=True):
                 if answer is None:
-                    self._refuse_missing(*place)
-                contents.append(answer[2] if answer is not None and answer[1] == b"blob" else None)
+                    self._refuse_missing(at, rest)
+                elif answer[1] == b"blob":
+                    contents[index] = answer[2]
         return contents
 
     def entries(self, tree_id: str) -> Entries:
@@ -81,7 +102,9 @@ class CatFile(ObjectReader):
         return found
 
     def _name(self, tree_id: str, path: str) -> str:
-        """What git is asked for: one line."""
+        """What git is asked for: one line. Without a path: the object itself."""
+        if not path:
+            return tree_id
         if "\n" not in path:
             return f"{tree_id}:{path}"
         return self.entry(tree_id, path) or "none"
@@ -94,8 +117,10 @@ class CatFile(ObjectReader):
 
     def _refuse_missing(self, tree_id: str, path: str) -> None:
         """
-        :raises GarbledError: the tree names something there that is no submodule.
+        :raises GarbledError: the tree names something there that is no submodule; or without a path, always.
         """
+        if not path:
+            raise _missing(tree_id)
         found = self._found(tree_id, path)
         if found is not None and found[1] != GITLINK:
             raise _missing(found[0])
@@ -107,6 +132,9 @@ class CatFile(ObjectReader):
         return content
 
     def _object(self, object_id: str) -> _Found:
+        loose = self._loose.read(object_id)
+        if loose is not None:
+            return object_id, *loose
         (found,) = self._ask([object_id])
         if found is None:
             raise _missing(object_id)
@@ -134,6 +162,9 @@ class CatFile(ObjectReader):
         if len(told) != 3 or told[1] not in _KINDS:
             return None
         content = taken.read(int(told[2]))
+        if len(content) < int(told[2]):  # it found out too late that the object is damaged
+            self._process = None
+            raise _missing(name.partition(":")[0])
         taken.read(1)
         return told[0].decode(), told[1], content
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -11,13 +12,13 @@ if TYPE_CHECKING:
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Person:
     name: str
     email: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NewCommit:
     tree: str
     parents: tuple[str, ...]
@@ -27,7 +28,7 @@ class NewCommit:
     when: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Commit:
     """A stored commit. Ids are 40 hex digits."""
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
 from gitswarm.git.process import Git
+from gitswarm.records.value import value
 
 MINIMUM_GIT = (2, 38)
 _NEW_ENOUGH: set[str | None] = set()
 """Programs that this process asked for their version."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Place:
     """Where discovery ended up."""
 
@@ -51,7 +50,9 @@ def refuse_old_git(git: Git) -> None:
     """
     :raises UnsupportedRepositoryError: this git lacks what runs need.
     """
-    program = shutil.which("git", path=git.env.get("PATH", os.defpath))
+    from shutil import which  # noqa: PLC0415 - only before the first change: it brings three compressions along
+
+    program = which("git", path=git.env.get("PATH", os.defpath))
     if program in _NEW_ENOUGH:
         return
     version = git.output("--version").decode()

@@ -35,12 +35,13 @@ class NoteReader:
         if tip is None:
             return []
         tree = self._read_objects.commit(tip).tree
-        found = self._read_objects.files_of([(tree, path) for path in self._paths(tree)])
+        found = self._read_objects.files_of(list(self._places(tree)))
         return [content for content in found if content is not None]
 
-    def _paths(self, tree: str) -> Iterator[str]:
+    def _places(self, tree: str) -> Iterator[tuple[str, str]]:
+        """Of each note: the tree that it lies in, and its name there."""
         for name, (entry, mode) in self._read_objects.entries(tree).items():
             if mode == DIRECTORY:
-                yield from (f"{name}/{rest}" for rest in self._read_objects.entries(entry))
+                yield from ((entry, rest) for rest in self._read_objects.entries(entry))
             else:
-                yield name
+                yield tree, name

@@ -7,14 +7,16 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+
+from gitswarm.records.value import value
 
 _STARTS_WITHIN_S = 60.0
 """A process that was started longer ago is another one, which got its number."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Owner:
     """The process that owns a run. `started` tells a reused pid from the real one."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.refusal import refusal
+from gitswarm.records.value import value
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
 # With submodule.recurse we would also work in repositories that an agent configured.
@@ -35,7 +35,7 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     return clean | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Git:
     """How to call git for one checkout. `work_tree` None: the repository only; `durable`: objects are flushed."""
 

@@ -1,5 +1,5 @@
-"""A repository to read from: one process of git for all objects, plain files for refs. Commands that change nothing
-need no more, and it costs a tenth of the import of libgit2."""
+"""A repository to read from: files for refs and loose objects, one process of git for all other objects. Commands
+that change nothing need no more, and it costs a tenth of the import of libgit2."""
 
 from __future__ import annotations
 
@@ -144,4 +144,5 @@ def open_reader(folder: Path, env: Mapping[str, str]) -> RepositoryReader:
     """As `open_repository`, for reading only."""
     clean = scrubbed(env)
     place = discover(Git(clean), folder)
-    return RepositoryReader(place, clean, CatFile(Git(clean, place.common_dir)), RefFiles(place.common_dir))
+    objects = CatFile(Git(clean, place.common_dir), place.common_dir / "objects")
+    return RepositoryReader(place, clean, objects, RefFiles(place.common_dir))

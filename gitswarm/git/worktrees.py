@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from gitswarm.records.value import value
 
 MADE_FOR = "swarm-branch"
 """File in the folder that git keeps for a worktree: the full name of the branch, or the ref, that it was made for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LinkedWorktree:
     """A linked worktree as the repository records it; `path` may be gone."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
@@ -29,7 +30,7 @@ LANDING = "Swarm-Landing"
 """Trailer of a `land` step that led to the target: the landed commit, and the full name of the branch."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Spoken:
     """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
 
@@ -40,7 +41,7 @@ class Spoken:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LandedAs:
     """A landing: the commit on the target, the branch's full name; `step`: the commit of the run that records it."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -16,6 +15,7 @@ from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, LoggedEvent
 from gitswarm.records.execution import Execution
 from gitswarm.records.secrets import Scrubber
+from gitswarm.records.value import value
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -105,7 +105,7 @@ class Journal:
             self._file = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenJournal(JournalFile):
     def read(self) -> list[LoggedEvent]:
         try:

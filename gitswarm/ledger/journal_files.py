@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from gitswarm.records.value import value
 
 _NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JournalFile:
     """A journal found on disk: of a step that executes now, or whose owner died."""
 

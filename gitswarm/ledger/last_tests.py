@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gitswarm.git.reader import RepositoryReader
@@ -11,6 +10,7 @@ from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -23,7 +23,7 @@ _PYTEST_ENDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TestsTold:
     """`passed` None: nothing was judged. `current`: it was the code that the run has now. `summary`: `31 passed`."""
 

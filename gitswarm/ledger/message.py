@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from gitswarm.records.text import shorten
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -30,7 +30,7 @@ class Kind(StrEnum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommitMessage:
     subject: str
     body: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gitswarm.errors import NotFoundError, SwarmError
@@ -33,12 +33,13 @@ from gitswarm.ledger.stored_json import (
 )
 from gitswarm.records.budget import option_in, spent_words, total
 from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenInterruption:
     """What the next step belongs to. `back_to`: `flow/step`; None when the flow is at its end then."""
 
@@ -47,7 +48,7 @@ class OpenInterruption:
     back_to: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SpokenAs:
     """The newest word on the code. `valid`: it is about the code that the run has now."""
 
@@ -56,7 +57,7 @@ class SpokenAs:
     valid: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LandedOn:
     """Where the run landed last, as it records it: the commit, and the branch as people name it."""
 
@@ -64,7 +65,7 @@ class LandedOn:
     target: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetFields:
     """The run's limits, None: no such limit, and what counts against them. `cost_usd`, `tokens`: what is known;
     `reserved_usd`, `reserved_tokens`: what may have been used beside that, at worst; `time_s`: in which something was
@@ -81,7 +82,7 @@ class BudgetFields:
     told: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunOverview:
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
@@ -166,7 +167,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         open_concerns=concern_fields(repository, state),
         task=spec.task,
         tests=last_tests(repository, state),
-        steps_executed=sum(1 for record in state.steps if not record.by_command),
+        steps_executed=state.executed,
         rehearsal=never_lands(spec, state),
         sandbox=_sandbox(repository, state),
         budget=_budget(repository, state, spec, paid),
@@ -263,7 +264,7 @@ def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
     return LandedOn(commit=found.commit, target=found.target.removeprefix("refs/heads/")) if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Listed:
     """The runs that can be read, and why the others cannot."""
 
@@ -284,7 +285,7 @@ def overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Listed:
     return Listed(tuple(found), tuple(unreadable))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Coming:
     """What would be executed next, and the interruptions that it belongs to."""
 

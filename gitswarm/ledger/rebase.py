@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from gitswarm.records.value import value
 
 REBASED_FROM = "Swarm-Rebased-From"
 """Trailer of a copy on another base: the commit that executing the step made."""
@@ -18,7 +20,7 @@ GIVEN_UP = "Swarm-Given-Up"
 """Trailer of the step that takes a rebase back: the run stays on that base."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunBase:
     """`base`: the commit that the code of a run is a change of; `root`: the one that its chain branches off.
     `before`: the base that a rebase which is under way started from."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import field, replace
 from functools import reduce
 
 from gitswarm.errors import NotFoundError, SwarmError
@@ -15,9 +16,10 @@ from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import read
 from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunState:
     """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far.
 
@@ -54,8 +56,7 @@ class RunState:
 
     def executions(self, flow: str, step: str) -> int:
         """How often the step's execution was committed: what rules count."""
-        found = self.tally.steps.get((flow, step))
-        return found.newest.executions if found else 0
+        return self.tally.executions(flow, step)
 
     def last_iteration(self, flow: str, step: str) -> int:
         found = self.tally.steps.get((flow, step))
@@ -65,6 +66,11 @@ class RunState:
     def is_judged(self) -> bool:
         """Whether what is proven decides: in runs of format 1 it was only written down."""
         return self.format > 1
+
+    @property
+    def executed(self) -> int:
+        """How many steps people are shown: an approval or a landing by command is none."""
+        return sum(1 for record in self.steps if not record.by_command)
 
     @property
     def concerns(self) -> tuple[OpenConcern, ...]:
@@ -86,21 +92,40 @@ class RunState:
 
     def with_commit(self, commit: Commit, message: CommitMessage) -> RunState:
         """The state after one more commit on the branch."""
-        kind = Kind(message.trailers["Swarm-Kind"])
-        common = replace(self, tip=commit.id, tip_tree=commit.tree, end=None)
-        if kind is Kind.STEP:
-            record = step_record(self.layout, len(self.steps) + 1, commit, message)
-            record = replace(record, executions=self.executions(record.flow, record.step) + 1)
-            return replace(
-                common,
-                ground=self.ground.after(message.trailers),
-                steps=(*self.steps, record),
-                tally=self.tally.after(record),
-                tip_events=record.execution.events,
-            )
-        number = self.ends + 1
-        end = RunStatus(message.trailers["Swarm-Result"])
-        return replace(common, end=end, ends=number, tip_events=self.layout.end_events(number))
+        return self.with_commits([(commit, message)])
+
+    def with_commits(self, commits: Iterable[tuple[Commit, CommitMessage]]) -> RunState:
+        """The state after more commits on the branch, oldest first.
+
+        :raises SwarmError: one lacks what every commit of a run says.
+        """
+        steps, tally, ground = list(self.steps), self.tally, self.ground
+        tip, tip_tree, tip_events = self.tip, self.tip_tree, self.tip_events
+        end, ends = self.end, self.ends
+        for commit, message in commits:
+            tip, tip_tree, end = commit.id, commit.tree, None
+            if message.trailers["Swarm-Kind"] == Kind.STEP:
+                record = _next_record(self.layout, len(steps) + 1, commit, message, tally)
+                steps.append(record)
+                ground, tally, tip_events = (
+                    ground.after(message.trailers),
+                    tally.after(record),
+                    record.execution.events,
+                )
+            else:
+                ends += 1
+                end, tip_events = RunStatus(message.trailers["Swarm-Result"]), self.layout.end_events(ends)
+        return replace(
+            self,
+            ground=ground,
+            tip=tip,
+            tip_tree=tip_tree,
+            tip_events=tip_events,
+            steps=tuple(steps),
+            tally=tally,
+            end=end,
+            ends=ends,
+        )
 
 
 def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = None) -> RunState:
@@ -124,7 +149,7 @@ def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = No
         shared=len(shared),
         format=_format(run_commit),
     )
-    return reduce(lambda reached, commit: reached.with_commit(*commit), own, state)
+    return state.with_commits(own)
 
 
 def _format(run_commit: Commit) -> int:
@@ -153,18 +178,23 @@ def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:
 
 def _is_whole(layout: RunLayout, commit: Commit, message: CommitMessage) -> bool:
     """Whether it is a commit of this run with everything in its trailers that a replay asks for."""
-    trailers = message.trailers
-    if trailers.get("Swarm-Run") != layout.run_id or not commit.parents:
+    if not _is_own(layout, commit, message):
         return False
     try:
-        kind = Kind(trailers["Swarm-Kind"])
-        if kind is Kind.STEP:
+        if message.trailers["Swarm-Kind"] == Kind.STEP:
             step_record(layout, 1, commit, message)
-        elif kind is Kind.END:
-            RunStatus(trailers["Swarm-Result"])
     except (KeyError, ValueError):
         return False
     return True
+
+
+def _is_own(layout: RunLayout, commit: Commit, message: CommitMessage) -> bool:
+    """Whether it says that it is a commit of this run, and which kind."""
+    trailers = message.trailers
+    if trailers.get("Swarm-Run") != layout.run_id or not commit.parents:
+        return False
+    kind = trailers.get("Swarm-Kind")
+    return kind in (Kind.RUN, Kind.STEP) or (kind == Kind.END and trailers.get("Swarm-Result") in list(RunStatus))
 
 
 _Chain = list[tuple[Commit, CommitMessage]]
@@ -177,17 +207,20 @@ def _own_chain(repository: RepositoryReader, layout: RunLayout, start: str) -> t
     while True:
         commit = repository.objects.commit(cursor)
         message = parse_message(commit.message)
-        if message is None or not _is_whole(layout, commit, message):
-            branch = layout.branch.removeprefix("refs/heads/")
-            raise SwarmError(
-                f"{branch} holds {cursor[:12]}, which git-swarm did not write for this run",
-                hint=f"git log {branch}",
-            )
+        if message is None or not _is_own(layout, commit, message):
+            raise _foreign(layout, cursor)
         if message.trailers["Swarm-Kind"] == Kind.RUN:
             chain.reverse()
             return chain, commit, message.trailers.get("Swarm-Forked-From")
         chain.append((commit, message))
         cursor = commit.parents[0]
+
+
+def _foreign(layout: RunLayout, commit_id: str) -> SwarmError:
+    branch = layout.branch.removeprefix("refs/heads/")
+    return SwarmError(
+        f"{branch} holds {commit_id[:12]}, which git-swarm did not write for this run", hint=f"git log {branch}"
+    )
 
 
 def _shared_history(
@@ -200,7 +233,21 @@ def _shared_history(
     return other.steps, other.ground
 
 
-def step_record(layout: RunLayout, number: int, commit: Commit, message: CommitMessage) -> StepRecord:
+def _next_record(layout: RunLayout, number: int, commit: Commit, message: CommitMessage, before: Tally) -> StepRecord:
+    """
+    :raises SwarmError: the commit lacks what every step says.
+    """
+    try:
+        execution = Execution.of_trailers(layout.run_id, message.trailers)
+        executed = before.executions(execution.flow, execution.step) + 1
+        return step_record(layout, number, commit, message, executed)
+    except (KeyError, ValueError) as error:
+        raise _foreign(layout, commit.id) from error
+
+
+def step_record(
+    layout: RunLayout, number: int, commit: Commit, message: CommitMessage, executions: int = 0
+) -> StepRecord:
     """A step as its commit says.
 
     :raises KeyError: a trailer is missing.
@@ -223,6 +270,7 @@ def step_record(layout: RunLayout, number: int, commit: Commit, message: CommitM
         summary=message.body or message.subject.partition(": ")[2],
         tokens=int(trailers.get("Swarm-Tokens", "0")),
         cost_usd=read(trailers["Swarm-Cost-USD"]) if "Swarm-Cost-USD" in trailers else None,
+        executions=executions,
         stack=tuple(trailers.get("Swarm-Stack", "").split()),
         opened=tuple(each[1:] for each in concerns if each.startswith("+")),
         closed=tuple(each[1:] for each in concerns if each.startswith("-")),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result, Status
+from gitswarm.records.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepRecord:
     """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown.
 
@@ -70,7 +71,7 @@ def is_about(concern: str, flow: str, step: str) -> bool:
     return concern.partition("#")[0].endswith(f"@{flow}/{step}")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OpenConcern:
     """A concern that nothing has settled. `opened_by`: its evidence says more."""
 
@@ -82,7 +83,7 @@ class OpenConcern:
         return is_about(self.id, flow, step)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepTally:
     """One step so far: its highest iteration, its newest record, how many of its executions findings called for."""
 
@@ -91,7 +92,7 @@ class StepTally:
     repeats: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tally:
     """Kept up commit by commit, so that a step of a long run costs no more than one of a short run.
 
@@ -121,9 +122,11 @@ class Tally:
             newest=record,
             repeats=(earlier.repeats if earlier else 0) + (record.repeat > 0),
         )
-        after = replace(
-            self,
+        after = Tally(
             steps={**self.steps, key: step},
+            entered=self.entered,
+            journey=self.journey,
+            opened=self.opened,
             concerns=self._concerns_after(record),
             repeats=self.repeats + (record.repeat > 0),
             tokens=self.tokens + record.tokens,
@@ -159,6 +162,11 @@ class Tally:
         if not set(stack) <= set(self.opened):
             return False
         return bool(stack) or self.journey[-1:] == (flow,)
+
+    def executions(self, flow: str, step: str) -> int:
+        """How often the step's execution was committed."""
+        found = self.steps.get((flow, step))
+        return found.newest.executions if found else 0
 
     def uses(self, kind: str, name: str) -> int:
         """How often an interruption of this kind and id was begun."""

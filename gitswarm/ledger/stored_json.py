@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gitswarm.errors import NotFoundError
@@ -15,6 +14,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits
 from gitswarm.records.outcome import Status
+from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,7 +27,7 @@ _ALWAYS = ("decision", "routing_source", "candidate_id", "candidates", "seq", "t
 """What every decision holds."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SpecFields:
     flows: tuple[str, ...]
     scripted: bool
@@ -39,13 +39,13 @@ class SpecFields:
     engine: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Timing:
     started_at: str
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FrameFields:
     """One interruption; `back_step` None: its flow is at its end then."""
 
@@ -55,7 +55,7 @@ class FrameFields:
     back_step: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DecisionFields:
     """A recorded decision. `plain`: all of it. `resumes`: it says where a run that pauses there goes on."""
 
@@ -67,7 +67,7 @@ class DecisionFields:
     stack: tuple[FrameFields, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConcernFields:
     """What is open: `Concern` without its model."""
 
@@ -196,7 +196,7 @@ def failed_output(receipt: JsonValue) -> str | None:
     return last.output if last is not None and not (last.success or last.blocked) else None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CallFields:
     """A tool call: `ToolCall` without its model, of any format. `wanted`: the first thing that it was given."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from gitswarm.records.money import usd
+from gitswarm.records.value import value
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
@@ -38,7 +39,7 @@ def time_words(given: float) -> str:
     return found or "0s"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BudgetLimits:
     """US dollars, tokens, seconds; None: no limit."""
 
@@ -84,7 +85,7 @@ class BudgetLimits:
 UNLIMITED = BudgetLimits()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Use:
     """One execution, or one question to a navigator (`flow` ""). `cost_usd` None: unknown. `allowed`: the limits that
     it was executed under. `in_flight`: it was cut off and may have used more than anybody told. `begun`, `ended`:
@@ -103,7 +104,7 @@ class Use:
         return replace(self, tokens=tokens, cost_usd=cost_usd)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Total:
     """`cost_usd` and `tokens`: what is known. `reserved`: what may have been used beside that, at worst. `unbounded`:
     executions whose worst nobody knows, as no limit held when they were executed; by name of the limit.
@@ -171,7 +172,7 @@ def left(limits: BudgetLimits, used: Total) -> BudgetLimits:
     return BudgetLimits.of({name: max(0.0, round(limit - counted[name], 6)) for name, limit in limits.plain.items()})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reached:
     """A limit that leaves nothing. `option`: with which `resume` goes on, and has as much again."""
 

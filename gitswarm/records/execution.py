@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypedDict
+
+from gitswarm.records.value import value
 
 RUNS_FOLDER = ".swarm/runs"
 
@@ -19,7 +20,7 @@ class RecordKeys(TypedDict):
     iteration: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Execution:
     """One execution of a step. `iteration` counts from 1. Paths are relative to the worktree."""
 

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,32 @@ ODD_NAMES: list[str | bytes] = [
     'quo"te',
     "-dash",
     "deep/er/file",
+    "file",
+    "100644 file",
+    "a 40000 file",
+    "zz file",
     "café".encode("latin-1"),
 ]
 
 
-@pytest.fixture
-def both(project: Project) -> tuple[RepositoryReader, Repository]:
+@pytest.fixture(params=["loose", "packed", "half"])
+def both(project: Project, request: pytest.FixtureRequest) -> tuple[RepositoryReader, Repository]:
     """The same repository twice, with everything odd in it."""
+    make_odd(project)
+    if request.param == "packed":
+        project.git("gc", "-q", "--prune=now")
+    elif request.param == "half":  # every other object
+        project.git("repack", "-q", "-a")
+        for path in sorted((project.root / ".git/objects").glob("[0-9a-f][0-9a-f]/*"))[::2]:
+            path.unlink()
+    return read_twice(project)
+
+
+def read_twice(project: Project) -> tuple[RepositoryReader, Repository]:
+    return open_reader(project.root, project.env), open_repository(project.root, project.env)
+
+
+def make_odd(project: Project) -> None:
     for name in ODD_NAMES:
         path = project.root / os.fsdecode(name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +70,6 @@ def both(project: Project) -> tuple[RepositoryReader, Repository]:
     project.git("pack-refs", "--all")
     project.git("branch", "shadow/loose")
     project.git("symbolic-ref", "refs/heads/shadow/other", "refs/heads/side")
-    return open_reader(project.root, project.env), open_repository(project.root, project.env)
 
 
 def test_commits_are_the_same(project: Project, both: tuple[RepositoryReader, Repository]) -> None:
@@ -109,9 +128,9 @@ def test_notes_and_what_tags_lead_to_are_the_same(
     assert (notes, peeled) == ([b"a note\n"] * 2, [[head, head, None, None]] * 2)
 
 
-def test_a_missing_object_is_named_and_the_next_question_is_answered(
-    project: Project, both: tuple[RepositoryReader, Repository]
-) -> None:
+def test_a_missing_object_is_named_and_the_next_question_is_answered(project: Project) -> None:
+    make_odd(project)
+    both = read_twice(project)
     tree, blob = project.git("rev-parse", "HEAD^{tree}"), project.git("rev-parse", "HEAD:README.md")
     (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
     for one in both:
@@ -124,20 +143,29 @@ def test_a_missing_object_is_named_and_the_next_question_is_answered(
         assert one.objects.file(tree, "big.bin") is not None
 
 
-def test_a_damaged_object_is_named_and_the_next_question_is_answered(
-    project: Project, both: tuple[RepositoryReader, Repository]
-) -> None:
+def damaged(content: bytes) -> list[bytes]:
+    """What may lie in the place of a loose object."""
+    other = zlib.compress(b"blob 3\0one")
+    return [b"nonsense", b"", content[:-1], content[: len(content) // 2], content + b"x", other[:-5]]
+
+
+def test_a_damaged_object_is_named_and_the_next_question_is_answered(project: Project) -> None:
+    make_odd(project)
     before, head = project.git("rev-parse", "HEAD~1", "HEAD").split()
     path = project.root / ".git/objects" / head[:2] / head[2:]
+    content = path.read_bytes()
     path.chmod(0o644)
-    path.write_bytes(b"nonsense")
-    with pytest.raises(GarbledError, match=f"object {head} is missing or damaged"):
-        both[0].objects.commit(head)
-    assert both[0].objects.commit(before).id == before
+    for each in damaged(content):
+        path.write_bytes(each)
+        reader, _known = read_twice(project)
+        with pytest.raises(GarbledError, match=f"object {head} is missing or damaged"):
+            reader.objects.commit(head)
+        assert reader.objects.commit(before).id == before
 
 
 def test_a_reader_leaves_no_process_behind(project: Project) -> None:
     gc.collect()
+    project.git("gc", "-q")
     reader = open_reader(project.root, project.env)
     reader.objects.commit(project.git("rev-parse", "HEAD"))
     children = Path(f"/proc/self/task/{os.getpid()}/children")

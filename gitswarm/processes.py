@@ -109,7 +109,7 @@ def run_shell(
             except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
                 return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
             if not child.run(started + limits.timeout_s, take):
-                return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:g} s")
+                return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:.3g} s")
             exit_code = child.process.returncode
             # A Ctrl-C that meets the child before it has left our process group ends it before it has begun.
             if exit_code != -signal.SIGINT or kept.total or time.monotonic() - began > _LEAVING_GROUP_S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,13 @@ def test_a_step_that_meets_the_end_of_the_time_is_executed_again(three: Project)
 
 def test_a_command_is_ended_when_the_time_is_over(project: Project) -> None:
     with_steps(project, command("lint", "sleep 60"), step("one", "maker"))
-    start(project, "--max-time", "1s")
-    assert project.json("log")[0]["summary"].startswith("sleep 60: no end after ")
+    script = project.script("default: {status: VERIFIED}\n")
+    started = project.swarm("start", "f", "--script", script, "--max-time", "1s", code=5)
+    said = str(project.json("log")[0]["summary"])
+    assert re.fullmatch("sleep 60: ended after [01]s by --max-time", said)
     assert project.json("status")["state"] == "paused"
+    for screen in (started.stderr, started.stdout, *(project.swarm(each).stdout for each in ("show", "log"))):
+        assert said in screen
 
 
 def test_a_limit_of_one_execution_ends_only_that(project: Project) -> None:

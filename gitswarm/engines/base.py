@@ -87,7 +87,7 @@ class StepRequest:
     secret is not found any more. `withheld`: names of variables that a person has set and the step does not get.
     `scratch`: where the engine may make folders of its own; the next owner of the run removes what is left there.
     `containment`: of every process that works for the step. `deadline`: on the monotonic clock, when the budget has
-    no time left; None: it has no such limit."""
+    no time left; None: it has no such limit. `set_by`: what people call that limit."""
 
     execution: Execution
     executed: int
@@ -108,6 +108,7 @@ class StepRequest:
     scrub: Scrub = field(default=str, compare=False)
     containment: Containment = UNCONTAINED
     deadline: float | None = field(default=None, compare=False)
+    set_by: str = field(default="--max-time", compare=False)
 
 
 def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:

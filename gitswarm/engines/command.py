@@ -18,7 +18,7 @@ from gitswarm.engines.base import (
 )
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.shell_line import LineEnd, run_line, time_left, wait_as_told
+from gitswarm.engines.shell_line import LineEnd, out_of_time, run_line, time_left, wait_as_told
 from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff
@@ -109,9 +109,11 @@ def _carry_out(
     """Runs the lines in order up to the first that does not end with 0."""
     command = " && ".join(lines)
     for line in lines:
+        began = time.monotonic()
         timeout_s = time_left(request, timeout_s)
         ended = run_line(line, request, recorder, timeout_s)
-        error = _why_not(line, ended, recorder.outputs[-1], timeout_s)
+        cut = out_of_time(request, began) or f"no end after {timeout_s:.3g} s, ended"
+        error = _why_not(line, ended, recorder.outputs[-1], cut)
         if error is not None:
             return CheckOutcome(command=command, exit_code=ended.exit_code), error
         if ended.exit_code != 0:
@@ -121,12 +123,15 @@ def _carry_out(
     return CheckOutcome(command=command, passed=True, exit_code=0), None
 
 
-def _why_not(line: str, ended: LineEnd, output: str, timeout_s: float) -> str | None:
-    """Why a line cannot be judged by its exit code; None: it can."""
+def _why_not(line: str, ended: LineEnd, output: str, cut: str) -> str | None:
+    """Why a line cannot be judged by its exit code; None: it can.
+
+    :param cut: what to say of one that took too long.
+    """
     if ended.blocked:
         return f"{line}: {output.strip()}"
     if ended.ending is Ending.TIMED_OUT:
-        return f"{line}: no end after {timeout_s:g} s, ended"
+        return f"{line}: {cut}"
     if ended.ending is Ending.NOT_STARTED or ended.exit_code in NOT_EXECUTABLE:
         return f"{line}: could not start"
     if ended.exit_code is None or ended.exit_code < 0:

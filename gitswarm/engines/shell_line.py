@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gitswarm.engines.base import StepEndedError, StepRequest
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, Ending, run_shell
+from gitswarm.records.budget import time_words
 from gitswarm.specs.script import ScriptEntry
 
 
@@ -24,7 +25,15 @@ _POLL_S = 0.05
 _OUTPUT_BYTES = 4_000_000  # of a long test run the report is read; transcripts keep less
 
 
-OUT_OF_TIME = "the budget has no time left: it was ended"
+def out_of_time(request: StepRequest, began: float) -> str | None:
+    """`ended after 60s by --max-time`; None: the budget has time left.
+
+    :param began: on the monotonic clock.
+    """
+    now = time.monotonic()
+    if request.deadline is None or now < request.deadline:
+        return None
+    return f"ended after {time_words(now - began)} by {request.set_by}"
 
 
 def time_left(request: StepRequest, timeout_s: float) -> float:
@@ -37,13 +46,14 @@ def wait_as_told(entry: ScriptEntry, request: StepRequest) -> str | None:
 
     :raises StepEndedError: the step was ended meanwhile.
     """
+    began = time.monotonic()
     request.ended.wait(time_left(request, entry.delay_ms / 1000))
     # With a timeout: a signal that comes just before Python waits here is handled only when it wakes up.
     while entry.hang and time_left(request, 1.0) and not request.ended.wait(_POLL_S):
         pass
     if request.ended.is_set():
         raise StepEndedError
-    return OUT_OF_TIME if not time_left(request, 1.0) else None
+    return out_of_time(request, began)
 
 
 def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: float) -> LineEnd:

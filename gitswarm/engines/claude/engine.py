@@ -107,7 +107,7 @@ class ClaudeEngine:
         timeout_s = self.profile.settings.step_timeout
         if request.deadline is not None and request.deadline < started + timeout_s:
             return SessionLimits(
-                request.deadline, max(0.0, request.deadline - started), request.ended, is_budget=True
+                request.deadline, max(0.0, request.deadline - started), request.ended, ended_by=request.set_by
             )
         return SessionLimits(started + timeout_s, timeout_s, request.ended)
 

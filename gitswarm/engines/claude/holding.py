@@ -14,6 +14,7 @@ from gitswarm.engines.claude.conversation import Conversation
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.said import Ended, Gone, Returned, Said
 from gitswarm.process_table import end_processes_with
+from gitswarm.records.budget import time_words
 
 _POLL_S = 0.05
 _BACKLOG = 1000
@@ -25,12 +26,12 @@ _LINGER_S = 10.0
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
     """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
-    `is_budget`: the deadline is that of the budget."""
+    `ended_by`: the limit of the budget that sets the deadline, as people call it; "": none does."""
 
     deadline: float
     timeout_s: float
     ended: threading.Event
-    is_budget: bool = False
+    ended_by: str = ""
 
 
 def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, watch: SessionLimits) -> None:
@@ -60,7 +61,7 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
             # The process, the shells of its tools, and what those left in the background: in sessions of their own.
             end_processes_with(SESSION_MARKER, order.env[SESSION_MARKER])
     if talk.last.ended is None and talk.last.gone is None:
-        over = f"no time left after {watch.timeout_s:g} s" if watch.is_budget else None
+        over = f"ended after {time_words(watch.timeout_s)} by {watch.ended_by}" if watch.ended_by else None
         talk.last = replace(talk.last, timeout_s=watch.timeout_s, over=talk.last.over or over)
     talk.close()
 

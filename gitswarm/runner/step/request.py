@@ -74,6 +74,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         scrub=session.redactor.scrub,
         containment=walls,
         deadline=None if plan.allowed.time_s is None else time.monotonic() + plan.allowed.time_s,
+        set_by="budget.max_time" if plan.allowed.time_s == plan.step.budget.limits.time_s else "--max-time",
     )
     is_named = plan.before.is_judged and is_test_step(session.spec.settings, plan.step)
     return ask_for_names(request) if is_named else request

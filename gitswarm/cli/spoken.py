@@ -12,6 +12,7 @@ from gitswarm.cli.live_events import place
 from gitswarm.cli.opened import Opened, step_name, understood
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind, LoggedEvent
+from gitswarm.records.evidence import extra_run_words
 
 Line = Mapping[str, JsonValue]
 
@@ -44,6 +45,8 @@ def line_of(event: LoggedEvent) -> Line | None:
         case EventKind.TOOL_END:
             done = {name: given[name] for name in ("tool", "success", "output")}
             line = {"type": "tool_result", **done, **_by(given)}
+        case EventKind.EXTRA_RUN:
+            line = {"role": "git-swarm", "content": extra_run_words(str(given["of"]))}
         case EventKind.ENGINE_RETRY:
             line = {"type": "retry", **{name: given[name] for name in ("attempt", "of", "wait_s", "reason")}}
         case _:

@@ -26,6 +26,7 @@ _REQUIRED: dict[EventKind, tuple[str, ...]] = {
     EventKind.ENGINE_RETRY: ("attempt", "of", "wait_s", "reason"),
     EventKind.USAGE: ("tokens", "cost_usd"),
     EventKind.FILE_CHANGES: ("files", "insertions", "deletions"),
+    EventKind.EXTRA_RUN: ("of",),
     EventKind.ROUTE_DECISION: ("from_step", "to_step", "reason", "loop_state", "routing_source"),
     EventKind.ROUTING_OFFROAD: ("candidate_id", "from_step", "instead_of", "why_now"),
     EventKind.ROUTING_REJECTED: ("from", "candidate_id", "problem"),

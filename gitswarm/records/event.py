@@ -30,6 +30,7 @@ class EventKind(StrEnum):
     ENGINE_RETRY = "engine_retry"
     USAGE = "usage"
     FILE_CHANGES = "file_changes"
+    EXTRA_RUN = "extra_run"
     ROUTE_DECISION = "route_decision"
     ROUTING_OFFROAD = "routing_offroad"
     ROUTING_REJECTED = "routing_rejected"

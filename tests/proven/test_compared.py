@@ -35,6 +35,12 @@ def played(project: Project, story: Story, *options: str) -> tuple[str, set[str]
     return found.state, set(found.blocking)
 
 
+def told_events(project: Project, kind: str) -> list[dict[str, Any]]:
+    """Of the newest run, as `events --json` has them."""
+    lines = project.swarm("events", "--json").stdout.splitlines()
+    return [event for event in map(json.loads, lines) if event["kind"] == kind]
+
+
 def building(entry: Entry) -> Story:
     return Story([entry], files=CRITERIA, flows=("work", "build"))
 
@@ -50,6 +56,7 @@ def test_what_the_added_runs_took_is_told_and_only_where_they_were_made(project:
     took = evidence(project, "work/test")["extra_runs_ms"]
     assert (state, sorted(took)) == ("succeeded", ["base", "old_tests"])
     assert all(100 < each < 60_000 for each in took.values())
+    assert [each["payload"]["of"] for each in told_events(project, "extra_run")] == ["base", "old_tests"]
     assert "also ran  base " in project.swarm("show", "test").stdout
     project.swarm(
         "start", "work", "--script", project.script('{"steps": {"write": {"write": {"more.py": "x = 1\\n"}}}}')

@@ -30,7 +30,8 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import is_played
 from gitswarm.records.base_tests import BaseTests
 from gitswarm.records.case_results import CaseResults
-from gitswarm.records.evidence import ExtraRun
+from gitswarm.records.event import Event, EventKind
+from gitswarm.records.evidence import ExtraRun, extra_run_words
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.containing import contained, let_go
@@ -58,12 +59,6 @@ _TIMES_USUAL = 3
 
 MOST_EXTRA_RUNS = 4
 """Beside a test step's own: the base, the base's tests on the new code, what failed alone, and in a whole run."""
-
-_TOLD: Mapping[ExtraRun, str] = {
-    "base": "the base",
-    "old_tests": "the new code by the old tests",
-    "again": "what failed or is missing once more",
-}
 
 
 def with_proof(session: Session, step: OpenStep, outcome: StepOutcome) -> StepOutcome:
@@ -115,11 +110,11 @@ def _gathered(
 
     usual_s, most_s = outcome.result.duration_ms / 1000, session.spec.settings.proof.max_time
     make = partial(_tested, session, step)
-    runs = _ExtraRuns(session, step.request.worktree, order.shell, base, code, usual_s, make, most_s)
+    runs = _ExtraRuns(session, step.request.worktree, order.shell, base, code, usual_s, make, step.journal.append, most_s)
     if not _needs_base(session, plan, proof):
         return _compared_with(runs, proof, "not needed", without_tree), None
     key = base_key(session, base, order.shell)
-    kept = kept_base(session, plan.before, key) if base not in runs and not final.is_red else None
+    kept = kept_base(session, plan.before, key) if not final.is_red else None
     if kept is not None:
         told = _compared_with(runs, proof, kept, without_tree)
         if not any(each.blocking for each in compare(told).findings):
@@ -274,7 +269,8 @@ class _ExtraRuns:
     """Test runs beside that of a test step: of fresh checkouts, set up as the run's worktree is, one after the other.
 
     `base`, `code`: code trees of the run's base and as it is now. `usual_s`: seconds that the step's own run took;
-    `left_s`: that all of these may take from here on; `took_ms`: how long those took that were made.
+    `announce`: puts into the journal what comes; `left_s`: that all of these may take from here on; `took_ms`: how
+    long those took that were made.
     """
 
     session: Session
@@ -284,31 +280,26 @@ class _ExtraRuns:
     code: str
     usual_s: float
     make: Callable[[str, str | None, float], SuiteRun | Missing]
+    announce: Callable[[Event], None]
     left_s: float
     took_ms: dict[ExtraRun, int] = field(default_factory=dict)
-
-    def __contains__(self, tree: str) -> bool:
-        """Whether a run of the test command on it is known."""
-        return self._asked(tree) in self.session.reports
 
     def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
         """Once per tree and command while this process owns the run.
 
         :param line: in place of the test command.
         """
-        asked = self._asked(tree, line)
+        kind: ExtraRun = "again" if line or tree == self.code else "base" if tree == self.base else "old_tests"
+        self.announce(Event(EventKind.EXTRA_RUN, {"of": kind}))
+        asked = json.dumps([tree, line or self.line, self.session.spec.settings.setup])
         reports = self.session.reports
         if asked not in reports:
-            kind: ExtraRun = "again" if line or tree == self.code else "base" if tree == self.base else "old_tests"
             began = time.monotonic()
             reports[asked] = self._run(kind, tree, line)
             took_s = time.monotonic() - began
             self.left_s -= took_s
             self.took_ms[kind] = self.took_ms.get(kind, 0) + int(took_s * 1000)
         return reports[asked]
-
-    def _asked(self, tree: str, line: str | None = None) -> str:
-        return json.dumps([tree, line or self.line, self.session.spec.settings.setup])
 
     def _run(self, kind: ExtraRun, tree: str, line: str | None) -> SuiteRun | Missing:
         """Of the base all the time that is left: the code may have become faster."""
@@ -317,7 +308,7 @@ class _ExtraRuns:
         if limit_s <= 0:
             return "no time"
         observer = self.session.around.observer
-        observer.notice(f"testing {_TOLD[kind]}")
+        observer.notice(extra_run_words(kind))
         try:
             found = self.make(tree, line, limit_s)
         except SwarmError as error:

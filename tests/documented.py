@@ -33,8 +33,8 @@ _VARYING = (
     (re.compile(r"\bnow\b|\b\d+[mhd]\b|(?<=prompt, )\d+ lines"), ""),
     (re.compile(r"\s+"), ""),
 )
-_CLAUDE = re.compile(r"(?m)^  claude +/.*\n  for real .*\n  always .*$")
-"""Depends on the machine."""
+_CLAUDE = re.compile(r"(?m)^for real .*$")
+"""Once is enough."""
 
 _BEGUN = re.compile(r"(?m) on shadow/(run-\d{8}-\d{6}-([0-9a-f]{6}))$")
 _PLAIN = re.compile(r"git swarm [^|&;<>$`(){}\\#\n]*")

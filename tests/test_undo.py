@@ -160,7 +160,7 @@ def test_a_dry_run_says_what_goes_and_changes_nothing(three: Project) -> None:
         "changes    d/x",
         "changes    link",
         "set aside  new.txt (not committed)",
-        "kept       every other file that git ignores",
+        "kept       files that git ignores stay in the worktree",
     ]
     assert (files(worktree), three.git("for-each-ref")) == before
 

@@ -96,7 +96,7 @@ def table(
     widths = _widths(
         [max(map(columns, column)) for column in zip(*lines, strict=True)], stretch % len(headings), room
     )
-    shown = [_cut("".join(starmap(_cell, zip(line, widths, strict=True))), room) for line in lines]
+    shown = [_cut("".join(starmap(_cell, zip(line, widths, strict=True))), room).rstrip() for line in lines]
     out_verbatim(f"\x1b[1m{shown[0]}\x1b[0m" if has_colours(sys.stdout) else shown[0])
     for number, line in enumerate(shown[1:]):
         out_verbatim(painted(line, sys.stdout))

@@ -150,7 +150,6 @@ def _asked(project: Path) -> Asked:
 def _show_ways_in(project: Path, layout: RunLayout) -> None:
     """Where everything is, and five commands that can be copied as they stand."""
     branch = layout.branch.removeprefix("refs/heads/")
-    notes = layout.routing_notes.removeprefix("refs/notes/")
     swarm = _our_name()
     out(f"folder     {project}")
     out(f"branch     {branch}")
@@ -159,7 +158,7 @@ def _show_ways_in(project: Path, layout: RunLayout) -> None:
     out(f"  {swarm} log")
     out(f"  {swarm} show critique_code@1")
     out(f"  {swarm} diff")
-    out(f"  git log --oneline --notes={notes} {branch}")
+    out(f"  git log --oneline --notes='swarm/*/routing' {branch}")
 
 
 def _our_name() -> str:

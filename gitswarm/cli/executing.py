@@ -16,7 +16,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
 from gitswarm.cli.here import config_at, read_text, surroundings
-from gitswarm.cli.lines import command_lines, fact, next_lines, told
+from gitswarm.cli.lines import fact, next_lines, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.registry import adapter_of
@@ -24,6 +24,7 @@ from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
+from gitswarm.ledger.bills import worked_ms
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, is_played, overview
@@ -103,7 +104,6 @@ def continue_run(
     """Executes an existing run from where it stands, and ends the process with its exit code."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
-    begun = time.monotonic()
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until)
         resumed = resume_run(repository, layout, around, options)
@@ -112,14 +112,7 @@ def continue_run(
         err(f"{layout.run_id} succeeded already: {again}")
         advise(f"git swarm diff {layout.run_id}")
         return
-    finish(repository, Executed(resumed.state, stop.requested(), milliseconds(begun)), as_json=as_json)
-
-
-def milliseconds(begun: float) -> int:
-    """
-    :param begun: what `time.monotonic` said.
-    """
-    return int((time.monotonic() - begun) * 1000)
+    finish(repository, Executed(resumed.state, stop.requested()), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +121,6 @@ class Executed:
 
     state: RunState
     stopped_by_hand: bool
-    took_ms: int
 
 
 @dataclass(slots=True)
@@ -233,7 +225,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     found = overview(repository, state.layout, state)
     first = f", {plural(len(state.blocking), 'blocking concern')}" if status is RunStatus.UNPROVEN else ""
     word = "not proven" if status is RunStatus.UNPROVEN else status.value
-    facts = [f"{plural(found.steps_executed, 'step')} in {duration(executed.took_ms)}"]
+    facts = [f"{plural(found.steps_executed, 'step')} in {duration(worked_ms(repository, state))}"]
     facts += [tests_word(found)] if found.tests else []
     facts += [_changes(repository, state), f"{found.tokens} tokens", money(found.cost_usd)]
     out_lines(told("", f"{state.layout.run_id} {word}{first}: {', '.join(facts)}", sys.stdout))
@@ -267,7 +259,7 @@ def _next_commands(found: RunOverview) -> list[str]:
 
 
 def explain_rehearsal(repository: Repository, state: RunState) -> None:
-    """That nothing here is the work of a model, and what to type for that."""
+    """That nothing here is the work of a model, and what to type for one; `start -h` has more of that."""
     spec = spec_fields(repository, state)
     may = "may land all the same (--allow-stub)" if spec.allow_stub else "cannot land"
     lines = [
@@ -287,13 +279,9 @@ def _for_real(engine: str, start: str) -> list[str]:
         adapter = adapter_of(engine)
     except SwarmError:
         return []
-    name, mode = adapter.short_name, adapter.advised
+    mode = adapter.advised
     if not mode:
         return []
-    program = adapter.located(os.environ)
-    found = [f"  {name:<9} {program}"] if program else command_lines("install", adapter.install)
-    return [
-        *found,
-        *command_lines("for real", f"{start} --mode {mode} -m 'TASK'"),
-        *command_lines("always", f"git swarm config engines.{name}.mode {mode}"),
-    ]
+    line = next_lines(f"{'for real':<11}", f"{start} --mode {mode} -m 'TASK'")
+    missing = not adapter.located(os.environ)
+    return [*(next_lines(f"{'install':<11}", adapter.install) if missing else ()), *line]

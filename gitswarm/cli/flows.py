@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
-import yaml
-
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import out, out_json, table
+from gitswarm.cli.console import out, out_json, out_lines, plural, table
 from gitswarm.cli.drawing import drawing
 from gitswarm.cli.here import config_here, library_here, problems_of
+from gitswarm.cli.lines import hanging, told
 from gitswarm.errors import SpecError
 from gitswarm.runner.engines import choice_of
 from gitswarm.runner.prompts import compile_blank, plan_json
@@ -48,9 +48,9 @@ def show(
     if as_json:
         out_json(found.model_dump(mode="json", by_alias=True))
         return
-    out(f"{found.id}: {found.title}")
+    out_lines(hanging(f"{found.id}: ", found.title))
     if found.charter:
-        out(yaml.safe_dump({"goal": found.charter.goal.strip()}, width=76, allow_unicode=True).rstrip())
+        out_lines(hanging("goal: ", found.charter.goal))
     table(
         ("step", "by", "then"),
         [(step.id, _executor(step), _way_on(found, step)) for step in found.steps],
@@ -72,7 +72,7 @@ def validate(
     problems = problems_of(checks)
     if problems:
         raise SpecError(problems, hint="fix the lines above, then: git swarm flows validate")
-    out(f"{len(chosen)} flow{'' if len(chosen) == 1 else 's'} fine: {', '.join(chosen)}")
+    out_lines(told("", f"{plural(len(chosen), 'flow')} fine: {', '.join(chosen)}", sys.stdout))
 
 
 def compile_step(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 from pydantic import JsonValue
 
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import escaped, out, out_verbatim
+from gitswarm.cli.console import escaped, out_lines, out_verbatim
+from gitswarm.cli.lines import told
 from gitswarm.cli.live_events import events_as_they_come, events_so_far, place
 from gitswarm.cli.opened import RunArgument, open_run
 from gitswarm.records.event import LoggedEvent
@@ -32,7 +34,7 @@ def _print_event(event: LoggedEvent, *, as_json: bool) -> None:
         return
     where = place(event.flow_key, event.step_id, event.iteration)
     about = ", ".join(f"{key}={_short(value)}" for key, value in event.payload.items() if value not in (None, ""))
-    out(f"{event.ts[11:23]} {event.kind:<15} {where}  {about}")
+    out_lines(told(f"{event.ts[11:23]} {event.kind:<15} ", f"{where}  {about}".rstrip(), sys.stdout))
 
 
 def _short(value: JsonValue) -> str:

@@ -20,14 +20,16 @@ from gitswarm.safety.guard import is_guard
 from gitswarm.settings import CONFIG_FILE, load_config
 
 CONFIG_TEXT = """\
-# How git-swarm works here, for everybody: commit this file. All keys: git swarm config
-# git swarm config --team KEY VALUE writes it; git swarm config KEY VALUE is for you alone.
+# How git-swarm works here for everybody: commit it.
+# All keys: git swarm config
+# git swarm config --team KEY VALUE writes it.
+# git swarm config KEY VALUE is for you alone.
 
-# commands: {test: "make test"}         # null: detected
+# commands: {test: "make test"}  # null: detected
 # worktree: {copy: [.env], setup: "npm ci"}
 # policy: {deny: [], protected_paths: []}
-# hub: null                             # the remote that may receive unfinished runs
-# deploy: {strategy: squash}            # squash, merge or evidence
+# hub: null  # or the remote for unfinished runs
+# deploy: {strategy: squash}  # or merge, or evidence
 """
 
 
@@ -81,7 +83,7 @@ def _tell(repository: Repository, change: Change) -> None:
         out(f"+ {name}  {_length(change.after)}")
     else:
         out(f"+ {name}")
-        out_lines(f"    {line}" for line in change.after.bytes.decode().splitlines())
+        out_lines(f"    {line}".rstrip() for line in change.after.bytes.decode().splitlines())
 
 
 def _tell_worktrees(repository: Repository, done: Initialised) -> None:

@@ -18,11 +18,13 @@ from gitswarm.cli.spoken import retry_in_words
 from gitswarm.cli.terminal import is_narrow, painted, text_width
 from gitswarm.cli.turns import OFF_THE_GRAPH, gave_up, short_reason, target_text, turn_of, where_to
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.bills import worked_ms
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import RUNS_COMMANDS
 from gitswarm.records.event import EventKind, LoggedEvent
+from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import columns, shorten
 from gitswarm.runner.observer import SilentObserver
@@ -172,7 +174,7 @@ class LiveProgress(PlainProgress):
         self._step = ""
         self._tool = self._said = ""
         self._since = time.monotonic()
-        self._begun = time.monotonic()
+        self._worked_ms = self._shown_ms = 0
         self._totals = f"0 tokens, {money(0.0)}"
         # Live asks for its first line while it is made: everything above has to be there.
         self._live: Live = Live(
@@ -188,8 +190,15 @@ class LiveProgress(PlainProgress):
     ) -> None:
         self._live.stop()
 
+    def opened(self, state: RunState, worktree: str) -> None:
+        super().opened(state, worktree)
+        self._worked_ms = worked_ms(self._repository, state) if self._repository is not None else 0
+
     def event(self, event: LoggedEvent) -> None:
         super().event(event)
+        took = event.payload.get("duration_ms")
+        if event.kind is EventKind.STEP_END and isinstance(took, int):
+            self._worked_ms += took
         if event.kind is EventKind.STEP_START:
             self._step = f"{event.flow_key}/{event.step_id}@{event.iteration}"
             self._since = time.monotonic()
@@ -202,6 +211,8 @@ class LiveProgress(PlainProgress):
             self._tool = shorten(f"{event.payload['tool']} {about}", DOING_COLUMNS)
         elif event.kind is EventKind.TOOL_END:
             self._tool = ""
+        elif event.kind is EventKind.EXTRA_RUN:
+            self._tool = extra_run_words(str(event.payload["of"]))
         elif event.kind in (EventKind.STEP_END, EventKind.STEP_ERROR):
             self._step = self._tool = self._said = ""
 
@@ -219,9 +230,12 @@ class LiveProgress(PlainProgress):
         from rich.text import Text  # noqa: PLC0415
 
         now = time.monotonic()
-        total = duration(int((now - self._begun) * 1000))
-        here = f"{self._step} {duration(int((now - self._since) * 1000))}" if self._step else "…"
-        parts = [part for part in (here, f"run {total}", self._totals, self._tool or self._said) if part]
+        running_ms = int((now - self._since) * 1000) if self._step else 0
+        self._shown_ms = max(self._shown_ms, self._worked_ms + running_ms)
+        here = f"{self._step} {duration(running_ms)}" if self._step else "…"
+        parts = [
+            part for part in (here, f"run {duration(self._shown_ms)}", self._totals, self._tool or self._said) if part
+        ]
         return Text(harmless(" · ".join(parts)), style="dim", no_wrap=True, overflow="ellipsis")
 
 

@@ -26,7 +26,7 @@ MOST_CHARS = 65_536
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
-_EXAMPLE = """git swarm record-event --kind critic_result --payload '{"status": "UNVERIFIED"}'"""
+_EXAMPLE = """git swarm record-event --kind checked --payload '{"ok": true}'"""
 
 
 def record_event(

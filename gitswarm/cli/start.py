@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -20,7 +19,6 @@ from gitswarm.cli.executing import (
     apply_durability,
     feedback_of,
     finish,
-    milliseconds,
     stop_signals,
     watching,
 )
@@ -72,7 +70,9 @@ def start(
     issue: Annotated[str | None, Option(help="A file with the task; - reads standard input.")] = None,
     base: Annotated[str, Option(help="The commit that the run branches off.")] = "HEAD",
     engine: Annotated[str | None, Option(help="Who executes steps: git swarm engines")] = None,
-    mode: Annotated[str | None, Option(help="How the engine does it: stub, or one of its own.")] = None,
+    mode: Annotated[
+        str | None, Option(help="stub, or a mode of the engine; always: git swarm config engines.NAME.mode MODE.")
+    ] = None,
     model: Annotated[str | None, Option(help="The model's id.")] = None,
     economy: Annotated[bool, Option("--economy", help="The cheapest tier of models for every step.")] = False,
     script: Annotated[str | None, Option(help="A script for the stub: what it answers instead of a model.")] = None,
@@ -134,14 +134,13 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
     new, config = _plan(repository, asked)
     apply_durability(repository, config)
     stub = _is_stub(new)
-    begun = time.monotonic()
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
         if stub:
             observer.notice(_ALLOWED if asked.allow_stub else _REHEARSAL)
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
         state = start_run(repository, new, around)
-    return Executed(state, stop.requested(), milliseconds(begun))
+    return Executed(state, stop.requested())
 
 
 def _is_stub(new: NewRun) -> bool:

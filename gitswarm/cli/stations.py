@@ -10,7 +10,11 @@ import yaml
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import out, out_json, plural, table
 from gitswarm.cli.here import library_here, problems_of
+from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import SpecError
+
+_OVER = 16
+"""PyYAML ends a line behind the word that is too much."""
 
 
 def list_stations(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:
@@ -41,7 +45,8 @@ def show(
     if as_json:
         out_json(content)
         return
-    out(yaml.safe_dump(content, width=78, allow_unicode=True, sort_keys=False).rstrip())
+    width = min(terminal_width(), 80) - _OVER
+    out(yaml.safe_dump(content, width=width, allow_unicode=True, sort_keys=False).rstrip())
 
 
 def validate(

@@ -67,7 +67,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("task", task_title(found)),
         ("flow", found.flow),
         ("now", found.current_step or ""),
-        ("next", found.next_step or ""),
+        ("next", "" if found.next_step == found.current_step else found.next_step or ""),
         ("within", "; ".join(map(_within, found.stack))),
         ("steps", f"{plural(found.steps_executed, 'step')}, {found.tokens} tokens, {money(found.cost_usd)}"),
         ("budget", found.budget.told if found.budget else ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, out_lines, plural
 from gitswarm.cli.executing import config_of_run, continue_run, quiet_surroundings
 from gitswarm.cli.here import now, repository_here
-from gitswarm.cli.lines import hanging
+from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.opened import JsonFlag, RunArgument, RunOption, step_name
 from gitswarm.errors import UsageError
 from gitswarm.git.locks import Locks
@@ -21,6 +22,7 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.control import Request, Requests, Wish, interrupt
 from gitswarm.runner.held import hold_run
@@ -57,7 +59,7 @@ def rollback(
             if as_json:
                 out_json({"run_id": layout.run_id, "steps": len(back.state.steps), "kept": back.kept})
                 return
-            out(f"{layout.run_id} is as it was before the rollback: {plural(len(back.state.steps), 'step')}")
+            out(f"{layout.run_id} is as it was before the rollback: {plural(back.state.executed, 'step')}")
             out(f"kept       {back.kept}")
             return
         target = _target(repository, held.state, step)
@@ -132,7 +134,7 @@ def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
         out(f"{'set aside':<10} {name} (not committed)")
     for name in plan.overwritten:
         out(f"{'set aside':<10} {name} (ignored, and tracked there)")
-    out(f"{'kept':<10} every other file that git ignores")
+    out(f"{'kept':<10} files that git ignores stay in the worktree")
 
 
 def _tell_landed(landed: LandedAs | None) -> None:
@@ -158,6 +160,13 @@ def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str,
     }
 
 
+def _standing(state: RunState) -> str:
+    """`is already paused at step 7`, for a run that has ended."""
+    end = {RunStatus.UNPROVEN: "not proven"}.get(state.end or RunStatus.INTERRUPTED, str(state.end))
+    at = f" at step {state.executed}" if state.executed and state.end in (RunStatus.PAUSED, RunStatus.STOPPED) else ""
+    return f"is already {end}{at}" if at else f"has already ended, {end}"
+
+
 def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
     repository = repository_here()
     layout = find_run(repository, run)
@@ -165,8 +174,12 @@ def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
     owner = locks.owner(layout.run_id)
     request = Request(wish=wish, reason="asked by hand")
     if owner is None:
+        before = replay(repository, layout)
         state = end_unowned(repository, layout, quiet_surroundings(repository, layout), request)
-        out(f"{layout.run_id} {state.end}")
+        if before.end is None:
+            out(f"{layout.run_id} {state.end}")
+        else:
+            out_lines(told("", f"{layout.run_id} {_standing(before)}: nothing executes it", sys.stdout))
         return
     Requests(repository, layout).put(request)
     if not at_once:

@@ -13,7 +13,7 @@ from typing import Annotated
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, err, harmless, out, out_lines
 from gitswarm.cli.interrupts import signals_that_end
-from gitswarm.cli.lines import hanging
+from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.opened import reader_here
 from gitswarm.cli.run_words import about
 from gitswarm.cli.short_ids import with_short_ids
@@ -101,7 +101,7 @@ def _print_steps(watched: Watched) -> None:
         for run in watched.runs:
             first = f"{run.layout.run_id}  " if len(watched.runs) > 1 else ""
             if run not in shown:
-                out_lines([run.headline, *hanging("", about(run.found))])
+                out_lines([*told("", run.headline, sys.stdout), *hanging("", about(run.found))])
             if len(run.steps) > shown.get(run, 0):
                 out_lines(f"{first}{line}" for line in run.committed(shown.get(run, 0)))
             shown[run] = len(run.steps)
@@ -110,7 +110,7 @@ def _print_steps(watched: Watched) -> None:
                     begun.add((run.layout.run_id, step.name))
                     out(f"{first}▸ {step.name}")
         if watched.are_over:
-            out_lines(run.headline for run in watched.runs)
+            out_lines(line for run in watched.runs for line in told("", run.headline, sys.stdout))
             return
         sys.stdout.flush()
         time.sleep(POLL_S)

@@ -21,6 +21,7 @@ from gitswarm.cli.spoken import line_of
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.bills import worked_ms
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal_files import JournalFile, journal_files
@@ -36,6 +37,8 @@ _RECENT = 100
 """Steps, and lines of an executing one, that a screen is made of."""
 
 _MOST_RECENT = 8
+
+BETWEEN_STEPS = "between two steps: setup, or choosing the next one"
 
 
 @dataclass(slots=True)
@@ -110,6 +113,7 @@ class WatchedRun:
             self.state: RunState = replay(repository, layout)
             self.found: RunOverview = overview(repository, layout, self.state)
             self.took: list[Timing] = timings(repository, self.state)
+            self.worked_ms: int = worked_ms(repository, self.state)
         except NotFoundError:
             self.lost = True
             if not hasattr(self, "found"):
@@ -132,7 +136,7 @@ class WatchedRun:
         """As `log` has it, and how long steps were executed."""
         if self.lost:
             return f"{self.layout.run_id}  discarded"
-        worked = sum(each.duration_ms for each in self.took)
+        worked = self.worked_ms
         if not self.is_over:  # what a step was begun with may not count when it ends: the clock does not go back
             running = max((step.elapsed_ms() for step in self.executing), default=0)
             worked = self._clock_ms = max(self._clock_ms, worked + running)
@@ -160,6 +164,8 @@ class WatchedRun:
         rooms = max(height - len(head) - len(executing), 0)
         each = min(_MOST_RECENT, rooms // (2 * len(executing))) if executing else 0
         live = [line for step in executing for line in _live(step, each)]
+        if not self.is_over and not executing:
+            live = [f"▸ {BETWEEN_STEPS}"]
         return [*head, *_last(self._all_committed(), max(height - len(head) - len(live), 0)), *live][:height]
 
     def _all_committed(self) -> list[str]:

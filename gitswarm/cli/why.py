@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.blame import file_and_line, from_the_top, lines_of, plain_origin, show_lines
-from gitswarm.cli.console import money, out, out_json, out_lines
-from gitswarm.cli.lines import field
+from gitswarm.cli.console import advise, err, money, out, out_json, out_lines
+from gitswarm.cli.lines import field, next_lines
 from gitswarm.cli.opened import JsonFlag, Opened, RunOption, plain_step, reader_here, step_name
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.approval import newest_landing
 from gitswarm.ledger.blame import Origin
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
@@ -19,6 +20,7 @@ from gitswarm.ledger.reading import standing_decision
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.step_files import step_files
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.trash import discarded_runs
 from gitswarm.records.routing import Action
 from gitswarm.records.text import shorten
 
@@ -109,11 +111,34 @@ def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons:
         message = repository.objects.commit(origin.commit).message
         out_lines(field("commit", f"{origin.commit[:12]}: {_first(message)}"))
         out_lines(field("by", f"{repository.objects.author(origin.commit).name}, no run wrote it"))
+        _hint_at_runs(repository, path, origin.line)
         return
     if origin.landing is not None:
         out_lines(field("landed", f"{origin.run} as {origin.landing[:12]}"))
     if origin.step is None and origin.run is not None:
         _show_missing(repository, origin.run)
+    elif origin.run is not None and _is_discarded(repository, origin.run):
+        out_lines(field("discarded", "the run: what this answered, its tests and evidence are in the trash"))
+        out_lines(next_lines(f"  {'restore':<9} ", f"git swarm discard --restore {origin.run}"))
+
+
+def _is_discarded(repository: RepositoryReader, run: str) -> bool:
+    return run in {layout.run_id for layout in discarded_runs(repository)}
+
+
+def _hint_at_runs(repository: RepositoryReader, path: str, line: int) -> None:
+    """The newest run that changed the file and has not landed."""
+    for layout in all_runs(repository):
+        tip = repository.refs.read(layout.branch)
+        if tip is None or repository.objects.entry(repository.objects.commit(tip).tree, path) is None:
+            continue
+        state = replay(repository, layout)
+        before, after = repository.objects.commit(state.base).tree, state.tip_tree
+        is_changed = repository.objects.entry(before, path) != repository.objects.entry(after, path)
+        if is_changed and newest_landing(repository, state) is None:
+            err(f"{layout.run_id} changed {path} and has not landed")
+            advise(f"git swarm why {path}:{line} --run {layout.run_id}")
+            return
 
 
 def _show_missing(repository: RepositoryReader, run: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import out, out_bytes, out_json, out_lines, plural
+from gitswarm.cli.console import advise, out, out_bytes, out_json, out_lines, plural
 from gitswarm.cli.lines import hanging, labelled
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.errors import SwarmError
@@ -51,7 +51,8 @@ def list_wisdom(
     if chosen:
         out(f"look       git swarm wisdom show {chosen[0].id}")
     elif not lessons:
-        out("no run has learned anything yet: git swarm start wisdom -m 'the task'")
+        out("no run has learned anything yet")
+        advise("git swarm start wisdom -m 'the task'")
 
 
 def show(

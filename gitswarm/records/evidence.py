@@ -49,7 +49,11 @@ class CheckOutcome(Record):
 ExtraRun = Literal["base", "old_tests", "again"]
 """Test runs beside that of a test step: of the run's base, of the base's tests on the new code, of what failed."""
 
-_TESTED = {"base": "the base", "old_tests": "the new code by the old tests", "again": "what failed or is missing once more"}
+_TESTED = {
+    "base": "the base",
+    "old_tests": "the new code by the old tests",
+    "again": "what failed or is missing once more",
+}
 
 ReportSource = Literal["junit", "pytest", "go", "cargo", "nextest", "tap", "jest", "vitest"]
 

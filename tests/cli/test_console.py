@@ -54,10 +54,11 @@ def shown(headings: list[str], rows: list[list[str]], stretch: int, width: int) 
 @settings(max_examples=50, deadline=None)
 @given(tables(NARROW))
 def test_a_table_is_laid_out_as_rich_does(drawn: tuple[list[str], list[list[str]], int, int]) -> None:
-    assert shown(*drawn) == with_rich(*drawn)
+    """But for blanks at the end of a line."""
+    assert shown(*drawn).splitlines() == [line.rstrip() for line in with_rich(*drawn).splitlines()]
 
 
 @settings(max_examples=50, deadline=None)
 @given(tables(ANY))
-def test_a_line_of_a_table_is_as_wide_as_the_terminal(drawn: tuple[list[str], list[list[str]], int, int]) -> None:
-    assert {cell_len(line) for line in shown(*drawn).splitlines()} == {drawn[3]}
+def test_no_line_of_a_table_is_wider_than_the_terminal(drawn: tuple[list[str], list[list[str]], int, int]) -> None:
+    assert [line for line in shown(*drawn).splitlines() if cell_len(line) > drawn[3] or line != line.rstrip()] == []

@@ -130,7 +130,7 @@ def test_it_shows_progress_says_where_things_are_and_its_five_commands_work(
         "  git swarm log",
         "  git swarm show critique_code@1",
         "  git swarm diff",
-        f"  git log --oneline --notes=swarm/{run}/routing shadow/{run}",
+        f"  git log --oneline --notes='swarm/*/routing' shadow/{run}",
     ]
     progress = shown.stderr.splitlines()
     assert progress[0] == f"demo project {tmp_path}/a new folder"

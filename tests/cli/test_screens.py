@@ -100,7 +100,7 @@ def screen(shelf: Shelf, width: int, *arguments: str) -> str:
 
 def check_width(text: str, width: int) -> None:
     """No line wraps by accident: only paths and commands, which are copied, may be longer."""
-    copied = ("worktree", "hint: git", "claude ", "  for real", "$ git", "  artifact", "tampered")
+    copied = ("worktree", "hint: git", "for real", "$ git", "  artifact", "tampered")
     assert [line for line in text.splitlines() if columns(line) > width and not line.strip().startswith(copied)] == []
 
 
@@ -128,6 +128,7 @@ DOING: list[tuple[EventKind, dict[str, Any]]] = [
         {"tool": "Bash", "input": {"command": "python -m pytest -q tests/test_of_the_greeting.py"}},
     ),
     (EventKind.TOOL_END, {"tool": "Bash", "success": False, "output": "one\ntwo\nthree\nfour\nfive\nsix"}),
+    (EventKind.EXTRA_RUN, {"of": "base"}),
 ]
 
 
@@ -168,3 +169,53 @@ def test_a_start(shelf: Shelf, name: str, script: str, width: int) -> None:
     project.swarm("discard", run, "--force")
     check_golden(GOLDEN / f"{name}-{width}.txt", text)
     check_width(text, width)
+
+
+WIDE = (
+    *SCREENS.values(),
+    ("events", "RUN"),
+    ("show", "RUN", "--evidence"),
+    ("why", "src/app.py", "--run", "RUN"),
+    ("record-event",),
+    ("record-event", "seen", "--kind", "no word"),
+    ("stop", "RUN"),
+    ("pause", "NEWEST"),
+    ("list", "--all"),
+    ("watch", "RUN"),
+    ("flows", "list"),
+    *(("flows", "show", flow) for flow in ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")),
+    ("flows", "validate"),
+    ("stations", "list"),
+    ("stations", "show", "code-implementer"),
+    ("policy", "rules"),
+    ("policy", "explain", "git push"),
+    ("engines",),
+    ("config",),
+    ("doctor",),
+    ("wisdom", "list"),
+    ("gc", "--dry-run"),
+    ("discard", "--landed", "--dry-run"),
+    ("start", "hello", "--dry-run"),
+    ("start", "nonsense"),
+    ("rollback", "write@1", "--run", "RUN"),
+    ("rollback", "--undo", "--run", "RUN"),
+    ("init",),
+    ("init", "--undo"),
+)
+"""What people type, in this order."""
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_line_of_a_command_is_wider_than_the_terminal(tmp_path: Path, width: int) -> None:
+    """But for what is copied, and cannot be broken apart; and no line ends with blanks."""
+    shelf = make_shelf(tmp_path)
+    wrong = []
+    for arguments in WIDE:
+        words = [{"RUN": shelf.run, "NEWEST": shelf.newest}.get(word, word) for word in arguments]
+        answer = ask(at(shelf.project, width), *words)
+        for line in f"{answer.stdout}\n{answer.stderr}".splitlines():
+            longest = max(map(columns, line.split()), default=0)
+            is_whole = longest + 16 > width or line.strip().startswith(("hint: git", "$ git", "git "))
+            if (columns(line) > width and not is_whole) or line != line.rstrip():
+                wrong.append(f"{chr(32).join(arguments)}: {line!r}")
+    assert "\n".join(wrong) == ""

@@ -59,9 +59,9 @@ def test_a_screen(wise: Project, name: str) -> None:
 
 
 def test_before_any_run_the_list_says_where_lessons_come_from(project: Project) -> None:
-    assert ask(project, "wisdom", "list").stdout == (
-        "no run has learned anything yet: git swarm start wisdom -m 'the task'\n"
-    )
+    answer = ask(project, "wisdom", "list")
+    assert answer.stdout == "no run has learned anything yet\n"
+    assert answer.stderr == "hint: git swarm start wisdom -m 'the task'\n"
 
 
 @pytest.mark.parametrize(

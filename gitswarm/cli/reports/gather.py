@@ -16,7 +16,7 @@ from gitswarm.cli.reports.model import (
 )
 from gitswarm.cli.run_words import state_word, tests_word
 from gitswarm.cli.turns import turn_of
-from gitswarm.ledger.bills import Bill, Sum, bills, summed
+from gitswarm.ledger.bills import Bill, Sum, bills, summed, worked_ms
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.overview import RunOverview, overview
@@ -49,7 +49,7 @@ def report_of(opened: Opened) -> RunReport:
             state=state_word(found),
             tests=tests_word(found),
             steps=found.steps_executed,
-            duration_ms=sum(each.duration_ms for each in paid),
+            duration_ms=worked_ms(repository, state),
             tokens=found.tokens,
             cost_usd=found.cost_usd,
             approved_by=found.approved.by if found.approved is not None and found.approved.valid else None,

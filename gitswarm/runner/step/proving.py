@@ -110,7 +110,8 @@ def _gathered(
 
     usual_s, most_s = outcome.result.duration_ms / 1000, session.spec.settings.proof.max_time
     make = partial(_tested, session, step)
-    runs = _ExtraRuns(session, step.request.worktree, order.shell, base, code, usual_s, make, step.journal.append, most_s)
+    place, announce = step.request.worktree, step.journal.append
+    runs = _ExtraRuns(session, place, order.shell, base, code, usual_s, make, announce, most_s)
     if not _needs_base(session, plan, proof):
         return _compared_with(runs, proof, "not needed", without_tree), None
     key = base_key(session, base, order.shell)

@@ -62,7 +62,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
 
 
 def test_while_it_is_executed(watched: Watched) -> None:
-    assert [line[:62].rstrip() for line in watched.seen[:-4]] == [
+    assert [line[:62].rstrip() for line in watched.seen[:-2]] == [
         "── f ──",
         "✓  1 write             ok",
         "     → left, right in parallel",

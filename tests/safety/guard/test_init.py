@@ -17,7 +17,7 @@ def test_init_prints_every_line_that_it_adds(world: World) -> None:
         "+ .git/config  extensions.worktreeConfig = true",
         f"+ .git/hooks/pre-push  the push guard, {len(guard)} lines",
         "+ .swarm/config.yaml",
-        *(f"    {line}" for line in config),
+        *(f"    {line}".rstrip() for line in config),
         "undo       git swarm init --undo",
         "in git log git log --notes='swarm/*/routing' shadow/RUN",
     ]

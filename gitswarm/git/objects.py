@@ -246,7 +246,9 @@ class Objects(ObjectReader):
         """Writes a small index that is equal to a tree to `target`; it knows what `index` knows about files that are
         the same, as after `git read-tree --reset`. False: libgit2 cannot, and `target` is nothing."""
         try:
-            target.write_bytes(index.read_bytes())
+            target.unlink(missing_ok=True)  # a link that somebody put there is not followed
+            with target.open("xb") as copy:
+                copy.write(index.read_bytes())
             made = _loaded(target)
             made.read_tree(self._get(tree_id))
             made.write_tree(self._repository)  # it knows the ids of its folders then

@@ -76,12 +76,14 @@ def test_a_change_within_the_tick_of_the_last_staging_is_seen_after_aligning(
     project: Project, shadow: Shadow
 ) -> None:
     """Size and time of the file are as they were; only that the index is no younger tells git to look inside."""
+    project.git("config", "core.trustctime", "false")  # no test can set that time back
     changed, index = shadow.path / "src" / "app.py", shadow.git_dir / "index"
+    then = changed.stat().st_mtime_ns - 10_000_000_000
+    os.utime(changed, ns=(then, then))
     tree = snapshot.stage(shadow).tree
-    found = changed.stat()
-    os.utime(index, ns=(found.st_mtime_ns, found.st_mtime_ns))
+    os.utime(index, ns=(then, then))
     changed.write_text(changed.read_text("utf-8").swapcase(), encoding="utf-8")
-    os.utime(changed, ns=(found.st_mtime_ns, found.st_mtime_ns))
+    os.utime(changed, ns=(then, then))
     snapshot.align_index(shadow, tree)
     assert project.git("diff", "--name-only", cwd=shadow.path) == "src/app.py"
 
@@ -101,6 +103,16 @@ def test_an_index_that_libgit2_may_not_write_is_aligned_by_git(
     assert project.git("write-tree", cwd=shadow.path) == tree
     assert ("S README.md" in project.git("ls-files", "-t", cwd=shadow.path)) == (prepare == "sparse")
     assert not (shadow.git_dir / "index.aligned").exists()
+
+
+def test_a_link_in_the_place_of_the_aligned_index_is_not_followed(project: Project, shadow: Shadow) -> None:
+    other = project.root / "README.md"
+    before = other.read_bytes()
+    (shadow.git_dir / "index.aligned").symlink_to(other)
+    tree = shadow.objects.with_files(project.git("rev-parse", "HEAD^{tree}"), {"x": shadow.objects.write_blob(b"")})
+    snapshot.align_index(shadow, tree)
+    assert project.git("write-tree", cwd=shadow.path) == tree
+    assert (other.read_bytes(), (shadow.git_dir / "index").is_symlink()) == (before, False)
 
 
 def test_leaving_the_index_waits_until_it_is_written(project: Project, shadow: Shadow) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from gitswarm.evidence.expectations import Expectations, literal_text
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_tests import parse
 from gitswarm.evidence.test_count import TextChange, is_test_file
@@ -35,8 +36,6 @@ _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 _RECORDING = frozenset({"append", "add", "appendleft", "insert", "update", "setdefault"})
 _UNDER_TEST = re.compile(r"PYTEST_CURRENT_TEST|^_?pytest$|^unittest$")
 _TRIVIAL = frozenset(map(repr, (*range(-10, 11), 0.0, 1.0, "", None, True, False, (), [], {})))
-_NO_RESULTS = frozenset({"None", "True", "False"})
-_MOST_VALUES = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -
     """
     every = tuple(changes)
     own = (each.after or "" for each in every if each.path.endswith(".py") and is_test_file(each.path))
-    expected = _Expectations(chain(own, tests))
+    expected = Expectations(chain(own, tests))
     found = []
     for change in every:
         is_product = change.path.endswith(".py") and role_of(change.path, change.after) == "product"
@@ -70,7 +69,7 @@ def find_subtle_ways(changes: Iterable[TextChange], tests: Iterable[str] = ()) -
     return tuple(found)
 
 
-def _suspicions(change: TextChange, expected: _Expectations) -> Iterator[_Suspicion]:
+def _suspicions(change: TextChange, expected: Expectations) -> Iterator[_Suspicion]:
     after, before = _Code.of(change.after or ""), _Code.of(change.before or "")
     try:
         seen: set[str] = set()
@@ -124,7 +123,7 @@ class _Code:
         return "\n".join(sorted(self._dumps))
 
 
-def _found(after: _Code, before: _Code, expected: _Expectations) -> Iterator[_Suspicion]:
+def _found(after: _Code, before: _Code, expected: Expectations) -> Iterator[_Suspicion]:
     states = _module_state(after.tree)
     for node in ast.walk(after.tree):
         if isinstance(node, ast.ClassDef):
@@ -309,61 +308,11 @@ def _results(node: ast.If | ast.IfExp) -> list[ast.expr | None]:
 # special cases
 
 
-@dataclass(frozen=True)
-class _Expectations:
-    """Pairs of an input and a result that tests name together, as text; read when something is compared with them."""
-
-    texts: Iterable[str]
-
-    @cached_property
-    def pairs(self) -> frozenset[tuple[str, str]]:
-        pairs: set[tuple[str, str]] = set()
-        for text in self.texts:
-            tree = parse(text)
-            for node in ast.walk(tree) if tree is not None else ():
-                if len(pairs) < _MOST_VALUES:
-                    pairs.update(_pairs(node))
-        return frozenset(pairs)
-
-    def has(self, given: ast.expr, result: ast.expr | None) -> bool:
-        wanted = _literal(result) if result is not None else None
-        if wanted is None or wanted in _NO_RESULTS:
-            return False
-        return (asked := _literal(given)) is not None and (asked, wanted) in self.pairs
-
-
-def _pairs(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """`assert f(3) == 7`, `self.assertEqual(f(3), 7)`, a row `(3, 7)` of a table."""
-    sides: list[tuple[ast.expr, ast.expr]] = []
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is):
-        sides = [(node.left, node.comparators[0]), (node.comparators[0], node.left)]
-    elif isinstance(node, ast.Call) and len(node.args) > 1 and getattr(node.func, "attr", "").startswith("assert"):
-        sides = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
-    for call, result in sides:
-        if isinstance(call, ast.Call) and (wanted := _literal(result)) is not None:
-            inputs = [_literal(each) for each in (*call.args, *(word.value for word in call.keywords))]
-            yield from ((each, wanted) for each in inputs if each is not None)
-            if len(call.args) > 1 and None not in inputs:
-                yield f"({', '.join(each for each in inputs if each is not None)})", wanted
-    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
-        row = [_literal(each) for each in node.elts]
-        if row[-1] is not None and None not in row:
-            yield from ((each, row[-1]) for each in row[:-1] if each is not None)
-
-
-def _literal(node: ast.expr) -> str | None:
-    """A literal in one form; None for what is none."""
-    try:
-        return repr(ast.literal_eval(node))
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
 def _is_trivial(node: ast.expr) -> bool:
-    return _literal(node) in _TRIVIAL
+    return literal_text(node) in _TRIVIAL
 
 
-def _special_cases(function: Function, expected: _Expectations, before: _Code) -> str:
+def _special_cases(function: Function, expected: Expectations, before: _Code) -> str:
     arguments = {each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
     hits: list[ast.expr] = []
     for node in _own(function):
@@ -378,8 +327,8 @@ def _special_cases(function: Function, expected: _Expectations, before: _Code) -
         elif isinstance(node, ast.Dict) and not before.names(node) and _is_special_table(node, expected):
             hits += [each for each in node.keys if each is not None]
     worth = [each for each in hits if not _is_trivial(each)]
-    if worth or len({_literal(each) for each in hits}) > 3:
-        shown = _literal((worth or hits)[0])
+    if worth or len({literal_text(each) for each in hits}) > 3:
+        shown = literal_text((worth or hits)[0])
         return f"answers the input {shown} of a test with the constant that the test expects"
     return ""
 
@@ -392,13 +341,13 @@ def _asked(test: ast.expr, arguments: set[str]) -> Iterator[ast.expr]:
         left, right = node.left, node.comparators[0]
         if isinstance(node.ops[0], ast.Eq | ast.Is):
             for one, other in ((left, right), (right, left)):
-                if _places(one) & arguments and not isinstance(one, ast.Call) and _literal(other) is not None:
+                if _places(one) & arguments and not isinstance(one, ast.Call) and literal_text(other) is not None:
                     yield other
         elif _places(left) & arguments and isinstance(right, ast.Tuple | ast.List | ast.Set):
             yield from right.elts if isinstance(node.ops[0], ast.In) else ()
 
 
-def _is_special_table(table: ast.Dict, expected: _Expectations) -> bool:
+def _is_special_table(table: ast.Dict, expected: Expectations) -> bool:
     """Every entry is an input and a result of a test, at least two, and not all trivial."""
     entries = [(key, value) for key, value in zip(table.keys, table.values, strict=True) if key is not None]
     enough = len(entries) > 1 and len(entries) == len(table.keys)

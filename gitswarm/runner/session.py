@@ -23,7 +23,7 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.observer import Observer
-from gitswarm.runner.step.stored_tests import StoredTests
+from gitswarm.runner.stored_tests import StoredTests
 from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.redact.redactor import Redactor

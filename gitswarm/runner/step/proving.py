@@ -283,6 +283,7 @@ class _ExtraRuns:
     make: Callable[[str, str | None, float], SuiteRun | Missing]
     announce: Callable[[Event], None]
     left_s: float
+    announced: set[str] = field(default_factory=set)
     took_ms: dict[ExtraRun, int] = field(default_factory=dict)
 
     def on(self, tree: str, line: str | None = None) -> SuiteRun | Missing:
@@ -291,8 +292,10 @@ class _ExtraRuns:
         :param line: in place of the test command.
         """
         kind: ExtraRun = "again" if line or tree == self.code else "base" if tree == self.base else "old_tests"
-        self.announce(Event(EventKind.EXTRA_RUN, {"of": kind}))
         asked = json.dumps([tree, line or self.line, self.session.spec.settings.setup])
+        if asked not in self.announced:
+            self.announced.add(asked)
+            self.announce(Event(EventKind.EXTRA_RUN, {"of": kind}))
         reports = self.session.reports
         if asked not in reports:
             began = time.monotonic()

@@ -106,9 +106,9 @@ def _from_environment(path: Path, env: Mapping[str, str]) -> str | None:
     with contextlib.suppress(BrokenEngineError):
         match path:
             case ("engines", name, "mode"):
-                return adapter_of(name).mode_said(env)
+                return adapter_of(name).mode_from_env(env)
             case ("engines", name, "cli"):
-                return adapter_of(name).program_said(env)
+                return adapter_of(name).program_from_env(env)
     return None
 
 

@@ -150,11 +150,11 @@ class EngineAdapter(ABC):
     def stub_model(self) -> str:
         return f"{self.short_name}-{STUB}"
 
-    def mode_said(self, env: Mapping[str, str]) -> str | None:
+    def mode_from_env(self, env: Mapping[str, str]) -> str | None:
         """By the environment, which comes before any configuration."""
         return env.get(f"{_variable(self.engine_id)}_ENGINE_MODE") or None
 
-    def program_said(self, env: Mapping[str, str]) -> str | None:
+    def program_from_env(self, env: Mapping[str, str]) -> str | None:
         """The same of the path of the program."""
         return env.get(f"{_variable(self.short_name)}_CLI") or None
 
@@ -180,7 +180,7 @@ class EngineAdapter(ABC):
         """
         :param mode, model: what was asked for; None: as it is configured.
         """
-        taken = mode or self.mode_said(env) or section.mode or STUB
+        taken = mode or self.mode_from_env(env) or section.mode or STUB
         stub = self.stub_model if taken == STUB else None
         provider = getattr(section, "provider", self.providers[0])
         return EngineChoice(engine=self.engine_id, mode=taken, provider=provider, model=model or stub)
@@ -196,11 +196,11 @@ class EngineAdapter(ABC):
         """
         given = {name: value for name, value in env.items() if self.inherits and name.startswith(self.inherits)}
         if not isinstance(section, ProgramSection):
-            return EngineAccess(given, self.program_said(env))
+            return EngineAccess(given, self.program_from_env(env))
         needed = [(found, name) for name, value in section.env.items() for found in VARIABLE.findall(value)]
         unset = next((each for each in needed if each[0] not in env), None)
         own = {name: VARIABLE.sub(lambda found: env.get(found[1], ""), value) for name, value in section.env.items()}
-        return EngineAccess(given | own, self.program_said(env) or section.cli, unset)
+        return EngineAccess(given | own, self.program_from_env(env) or section.cli, unset)
 
     def usable(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         """As `find`; and that what the configuration names is set.

@@ -23,7 +23,7 @@ class GeminiAdapter(EngineAdapter):
         del setup
         raise UsageError(f"{self.engine_id} has no mode '{mode}'", hint="git swarm engines")
 
-    def mode_said(self, env: Mapping[str, str]) -> str | None:
+    def mode_from_env(self, env: Mapping[str, str]) -> str | None:
         """As the seeds name it."""
         return {"0": "cli", "1": "stub"}.get(env.get("SWARM_GEMINI_STUB", ""))
 

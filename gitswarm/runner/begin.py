@@ -27,7 +27,7 @@ from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
 from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files
-from gitswarm.runner.step.stored_tests import StoredTests
+from gitswarm.runner.stored_tests import StoredTests
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.safety.redact.redactor import Redactor
 

@@ -23,7 +23,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import CACHES, sandbox_for
 from gitswarm.runner.engine_survey import survey_engines
-from gitswarm.runner.engines import Machine, choices
+from gitswarm.runner.engines import EngineContext, choices
 from gitswarm.runner.initialise import missing_parts
 from gitswarm.runner.undo.leftovers import leftovers, remove
 from gitswarm.safety.footprint import put, state_of
@@ -59,7 +59,7 @@ class Finding:
         }
 
 
-def examine_machine(settings: FrozenSettings, machine: Machine) -> Iterator[Finding]:
+def examine_machine(settings: FrozenSettings, machine: EngineContext) -> Iterator[Finding]:
     """What is the same for every repository."""
     yield from _containment(settings, machine.env)
     for broken in broken_engines():

@@ -13,7 +13,7 @@ from gitswarm.engines.base import LOCAL_WORK, Capabilities
 from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import adapters
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
-from gitswarm.runner.engines import LOCAL, Machine, choices, engine_setup
+from gitswarm.runner.engines import LOCAL, EngineContext, choices, engine_setup
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class EngineHere:
         }
 
 
-def survey_engines(settings: FrozenSettings, machine: Machine) -> Iterator[EngineHere]:
+def survey_engines(settings: FrozenSettings, machine: EngineContext) -> Iterator[EngineHere]:
     """
     :param settings: of a run that would be started here.
     """

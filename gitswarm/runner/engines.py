@@ -46,7 +46,7 @@ def choices(settings: FrozenSettings) -> Iterable[EngineChoice]:
     return (settings.default_engine, *settings.flow_engines.values(), *settings.step_engines.values())
 
 
-class Machine(Protocol):
+class EngineContext(Protocol):
     """What a process was given that executes a run."""
 
     @property
@@ -60,7 +60,7 @@ class Machine(Protocol):
 
 
 def engine_setup(
-    adapter: EngineAdapter, choice: EngineChoice, settings: FrozenSettings, machine: Machine, prices: Prices
+    adapter: EngineAdapter, choice: EngineChoice, settings: FrozenSettings, machine: EngineContext, prices: Prices
 ) -> EngineSetup:
     """What an engine is opened with in a run of these settings."""
     access = machine.access.get(choice.engine) or adapter.access(adapter.configuration(), machine.env)
@@ -79,7 +79,9 @@ def prices_of(policy: ModelPolicy, adapter: EngineAdapter) -> Prices:
     return price
 
 
-def build_engines(settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: Machine) -> Engines:
+def build_engines(
+    settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: EngineContext
+) -> Engines:
     """Every engine that the run may ask, and the project's commands."""
     found: dict[tuple[str, str], Engine] = {LOCAL.key: CommandEngine(script, machine.clock)}
     for choice in choices(settings):
@@ -89,7 +91,7 @@ def build_engines(settings: FrozenSettings, policy: ModelPolicy, script: Script 
 
 
 def _opened(
-    choice: EngineChoice, settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: Machine
+    choice: EngineChoice, settings: FrozenSettings, policy: ModelPolicy, script: Script | None, machine: EngineContext
 ) -> Engine:
     try:
         adapter = _adapter_with(choice)
@@ -115,7 +117,7 @@ def asked_engines(
 
 
 def refuse_impossible(
-    settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: Machine
+    settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: EngineContext
 ) -> None:
     """
     :param asked: where the run asks none, the default mode has to exist all the same.

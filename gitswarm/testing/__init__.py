@@ -2,9 +2,9 @@
 
 import pytest
 
-pytest.register_assert_rewrite("gitswarm.testing.contract", "gitswarm.testing.played")
+pytest.register_assert_rewrite("gitswarm.testing.contract", "gitswarm.testing.orders")
 
 from gitswarm.testing.contract import EngineContract  # noqa: E402 - its asserts are to be told in full
-from gitswarm.testing.played import Fault, Orders, Staged  # noqa: E402
+from gitswarm.testing.orders import EngineFixture, Fault, Orders  # noqa: E402
 
-__all__ = ["EngineContract", "Fault", "Orders", "Staged"]
+__all__ = ["EngineContract", "EngineFixture", "Fault", "Orders"]

@@ -31,16 +31,16 @@ from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
-from gitswarm.testing.played import (
+from gitswarm.testing.orders import (
     MARK,
     SECRET,
     VERIFIED,
+    EngineFixture,
     Fault,
     Given,
     Orders,
     Product,
-    Staged,
-    Watched,
+    SeenStep,
     allow,
     living,
     watch,
@@ -65,7 +65,7 @@ class EngineContract:
             adapter = ADAPTER
             mode = "cli"
 
-            def stage(self, orders: Orders, folder: Path) -> Staged: ...
+            def stage(self, orders: Orders, folder: Path) -> EngineFixture: ...
 
     `lacks`: names of tests and of faults, each with the reason why this engine cannot pass it: with that it is
     skipped.
@@ -75,7 +75,7 @@ class EngineContract:
     mode: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
 
-    def stage(self, orders: Orders, folder: Path) -> Staged:
+    def stage(self, orders: Orders, folder: Path) -> EngineFixture:
         """
         :param folder: of this test; what is written into it is there while the engine works.
         """
@@ -102,7 +102,7 @@ class EngineContract:
         home = str(place / "home")
         return {"HOME": home, "PATH": path, "LC_ALL": "C.UTF-8", "TMPDIR": str(place), "ACME_TOKEN": SECRET}
 
-    def opened(self, staged: Staged, env: Mapping[str, str]) -> Engine:
+    def opened(self, staged: EngineFixture, env: Mapping[str, str]) -> Engine:
         if self.mode == STUB:
             return self.adapter.stub(staged.script, _now)
         section = self.adapter.configuration.model_validate({"mode": self.mode, **staged.section})
@@ -111,7 +111,7 @@ class EngineContract:
         setup = EngineSetup(choice.provider, _now, self.adapter.frozen(section), access)
         return self.adapter.open(self.mode, setup)
 
-    def perform(self, orders: Orders, place: Path, **more: Any) -> Watched:
+    def perform(self, orders: Orders, place: Path, **more: Any) -> SeenStep:
         """A step by these orders. However it ends, no process is left of it.
 
         :param more: of the request; `ends_after` as in `watch`.
@@ -284,7 +284,7 @@ class EngineContract:
         made.git("commit", "-qm", "a project")
         return made, self.script_options(staged, place)
 
-    def script_options(self, staged: Staged, place: Path) -> tuple[str, ...]:
+    def script_options(self, staged: EngineFixture, place: Path) -> tuple[str, ...]:
         if staged.script is None:
             return ()
         path = place / "staged" / "script.yaml"

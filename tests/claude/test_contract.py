@@ -10,7 +10,7 @@ import pytest
 from pydantic import JsonValue
 
 from gitswarm.engines.registry import adapter_of
-from gitswarm.testing import EngineContract, Orders, Staged
+from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.claude.stage import KEY
 from tests.loopback.api import Asked, Model, Reply, Text, Use, say, use
 from tests.loopback.server import Loopback
@@ -49,11 +49,11 @@ class ClaudeContract(EngineContract):
     def _provider(self, loopback: Loopback) -> None:
         self.loopback = loopback
 
-    def stage(self, orders: Orders, folder: Path) -> Staged:
+    def stage(self, orders: Orders, folder: Path) -> EngineFixture:
         scenario = f"c{zlib.crc32(str(folder).encode()):x}"
         url = self.loopback.play(scenario, following(orders))
         env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url, "CLAUDE_CODE_MAX_RETRIES": "0"}
-        return Staged(env, {"attempts": 1})
+        return EngineFixture(env, {"attempts": 1})
 
 
 class TestCli(ClaudeContract):

@@ -13,7 +13,7 @@ import pytest
 from gitswarm.engines.adapter import EngineAdapter
 from gitswarm.engines.registry import adapter_of, distribution_of
 from gitswarm.specs.script import Script
-from gitswarm.testing import EngineContract, Orders, Staged
+from gitswarm.testing import EngineContract, EngineFixture, Orders
 from tests.engines.errand import EXAMPLE, with_errand
 
 pytestmark = pytest.mark.processes
@@ -45,8 +45,8 @@ class StubContract(EngineContract):
     mode = "stub"
     lacks: ClassVar[Mapping[str, str]] = {"silent": "a script always hands something over"}
 
-    def stage(self, orders: Orders, folder: Path) -> Staged:
-        return Staged(script=script_of(orders, folder))
+    def stage(self, orders: Orders, folder: Path) -> EngineFixture:
+        return EngineFixture(script=script_of(orders, folder))
 
     def restaged(self, orders: Orders, place: Path) -> Mapping[str, str]:
         """The script is the run's: it hangs until this file is there."""
@@ -79,7 +79,7 @@ class TestErrand(EngineContract):
     def adapter(self) -> EngineAdapter:  # type: ignore[override]
         return adapter_of("errand")
 
-    def stage(self, orders: Orders, folder: Path) -> Staged:
+    def stage(self, orders: Orders, folder: Path) -> EngineFixture:
         lines: list[dict[str, Any]] = [
             {"write": {"file_path": name, "content": content}} for name, content in orders.writes.items()
         ]
@@ -98,7 +98,7 @@ class TestErrand(EngineContract):
         lines += endings[orders.fault]
         path = folder / "orders"
         path.write_text("".join(f"errand: {json.dumps(line)}\n" for line in lines), encoding="utf-8")
-        return Staged({"ERRAND_ORDERS": str(path)}, {"cli": str(self.program)})
+        return EngineFixture({"ERRAND_ORDERS": str(path)}, {"cli": str(self.program)})
 
 
 def test_the_example_is_found_where_it_was_installed(installed: Path) -> None:

@@ -166,10 +166,14 @@ def test_its_section_is_validated_as_any_other() -> None:
 def test_variables_are_called_after_the_engine() -> None:
     adapter = adapter_of("bolt")
 
-    assert adapter.mode_said({"SWARM_BOLT_STEP_ENGINE_MODE": "far"}) == "far"
-    assert adapter_of("claude").mode_said({"SWARM_CLAUDE_STEP_ENGINE_MODE": "cli"}) == "cli"
-    assert adapter_of("claude").program_said({"SWARM_CLAUDE_CLI": "/c"}) == "/c"
-    assert [adapter_of("gemini").mode_said({"SWARM_GEMINI_STUB": said}) for said in "01x"] == ["cli", "stub", None]
+    assert adapter.mode_from_env({"SWARM_BOLT_STEP_ENGINE_MODE": "far"}) == "far"
+    assert adapter_of("claude").mode_from_env({"SWARM_CLAUDE_STEP_ENGINE_MODE": "cli"}) == "cli"
+    assert adapter_of("claude").program_from_env({"SWARM_CLAUDE_CLI": "/c"}) == "/c"
+    assert [adapter_of("gemini").mode_from_env({"SWARM_GEMINI_STUB": said}) for said in "01x"] == [
+        "cli",
+        "stub",
+        None,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Orders:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class EngineFixture:
     """How the engine is brought to follow orders: by its environment, by its section of the configuration, or, in
     mode `stub`, by a script."""
 
@@ -60,7 +60,7 @@ def allow(_tool: str, _given: Given) -> Verdict:
 
 
 @dataclass(slots=True)
-class Watched:
+class SeenStep:
     """One step at the border of an engine. `asked`: tool calls that the policy was asked about, with the files that
     were there. `raised`: what came instead of a result."""
 
@@ -85,7 +85,7 @@ class Watched:
         return [event.payload for event in self.events if event.kind is kind]
 
 
-def watch(engine: Engine, request: StepRequest, ends_after: float | None = None) -> Watched:
+def watch(engine: Engine, request: StepRequest, ends_after: float | None = None) -> SeenStep:
     """Has a step executed.
 
     :param ends_after: seconds after which nobody waits for the step any more.
@@ -99,7 +99,7 @@ def watch(engine: Engine, request: StepRequest, ends_after: float | None = None)
         asked.append((tool, given, frozenset(names)))
         return decide(tool, given)
 
-    seen = Watched(replace(request, decide=judge), None, events, asked, 0.0)
+    seen = SeenStep(replace(request, decide=judge), None, events, asked, 0.0)
     began = time.monotonic()
 
     def work() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -67,8 +68,8 @@ def test_a_step_that_takes_the_memory_that_is_left_is_ended(
 ) -> None:
     _limited(monkeypatch, memory=256 * MIB, memory_left=1 << 50)
     error = _failed(confined, "python3 -c 'import time; held = bytearray(400_000_000); time.sleep(60)'\n")
-    assert error.startswith("ended: it had 3")
-    assert " MiB of memory, and " in error
+    had = re.match(r"ended: it had (\d+) MiB of memory, and ", error)
+    assert had and int(had[1]) >= 256  # it is looked at while it grows
 
 
 def _wall(project: Project, **limits: int) -> Bubblewrap:

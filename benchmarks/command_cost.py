@@ -16,9 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout
 from benchmarks.step_cost import change
@@ -30,8 +31,7 @@ steps: {write: {run: ["python3 -c 'import pathlib, time; pathlib.Path(\\"x.txt\\
 """
 
 
-@dataclass(slots=True)
-class Pair:
+class Pair(Struct):
     """Milliseconds of one command and of its relative, round by round."""
 
     name: str
@@ -88,8 +88,7 @@ def measure(folder: Path, files: int, rounds: int) -> Sequence[Pair]:
     return start, resume, rollback
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(Struct):
     """A command that only reads, and what answers the same; of each, CPU and wall milliseconds round by round."""
 
     name: str

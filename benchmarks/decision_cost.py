@@ -12,8 +12,9 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.records.outcome import Result, Status
@@ -29,8 +30,7 @@ FLOW = "build"
 MOST_RATIO = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A step of the bundled Build, and how it ended. `changed`: paths that it touched."""
 
     name: str

@@ -14,8 +14,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from benchmarks.projects import Checkout, environment
 from gitswarm.resources import bundled
@@ -26,8 +27,7 @@ TRAILERS = f"Swarm-Format: 1\nSwarm-Kind: step\nSwarm-Run: {RUN}\nSwarm-Step: wo
 BASE = "0" * 40
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """What outgoing commits look like. `graph`: git has a commit-graph of them, as after `git gc`."""
 
     name: str

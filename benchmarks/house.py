@@ -18,8 +18,9 @@ import ast
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _STEP = ("runner/step/", "engines/base.py", "ledger/store.py", "ledger/state.py", "git/objects.py")
 _EARLIER = (
@@ -37,8 +38,7 @@ _SUBJECT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A value class: where it is defined, its fields, and the names in their types."""
 
     name: str

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tarfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec import Struct
 
 from benchmarks.false_warnings import fetch
 from benchmarks.projects import Checkout, environment
@@ -41,8 +42,7 @@ CHANGES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """Seconds; `named`: tests with a name and an outcome."""
 
     executed: int

@@ -15,8 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from benchmarks.projects import Checkout, environment
 from gitswarm.engines.base import EngineAccess
@@ -38,8 +39,7 @@ def model(asked: Asked) -> Reply:
     return say("done")
 
 
-@dataclass(slots=True)
-class Samples:
+class Samples(Struct):
     """Milliseconds per step, round by round."""
 
     plain: list[float] = field(default_factory=list)

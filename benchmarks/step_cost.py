@@ -12,9 +12,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from benchmarks.projects import FLOW, Checkout, environment, make_checkout, source_name
 from gitswarm.engines.base import (
@@ -50,8 +53,7 @@ WARM_UP = 5
 """Steps that are left out: first imports, first listing of every folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """Milliseconds per step, in the order of the run."""
 
     files: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     import psutil
@@ -50,8 +51,7 @@ class Containment(Protocol):
         """While it lasts, what is confined reaches the hosts that it may."""
 
 
-@dataclass(frozen=True, slots=True)
-class Uncontained:
+class Uncontained(Struct, frozen=True):
     """No confinement at all. `name` is empty where nobody asked for any."""
 
     name: str = ""

@@ -10,10 +10,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
+
+from msgspec import Struct, field
 
 from gitswarm.containment import UNCONTAINED, Containment, program_below
 from gitswarm.process_table import lives
@@ -29,8 +30,7 @@ _NOTE_BYTES = 48  # the note below with a 20-digit number
 _LEAVING_GROUP_S = 0.2  # the longest that a child needs from its start into a session of its own
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLimits:
+class CommandLimits(Struct, frozen=True):
     """`output_bytes`: kept output is always shorter than this, counted as UTF-8; at least 100."""
 
     timeout_s: float
@@ -48,8 +48,7 @@ class Ending(StrEnum):
     NOT_STARTED = "not_started"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutcome:
+class CommandOutcome(Struct, frozen=True):
     """How a command ended.
 
     `exit_code` is the shell's (126 and 127 included), negative for the signal that killed it, and None unless
@@ -117,8 +116,7 @@ def run_shell(
     return outcome(Ending.EXITED, exit_code, None)
 
 
-@dataclass(slots=True)
-class _KeptOutput:
+class _KeptOutput(Struct):
     """Head and tail of a byte stream as text, in bounded memory."""
 
     limit: int
@@ -176,8 +174,7 @@ def _start(argv: list[str], cwd: Path, env: Mapping[str, str], depth: int) -> _C
     return _Child(process, output, depth)
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
+class _Child(Struct, frozen=True):
     """The leader of a process group, and the pipe that the whole group writes to."""
 
     process: subprocess.Popen[bytes]

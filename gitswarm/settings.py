@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -186,8 +186,7 @@ def _section_of(name: str) -> type[EngineSection]:
         return UnreadSection
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
+class CommandLine(Struct, frozen=True):
     """What the options of `start` say about engines; None: nothing."""
 
     engine: str | None = None

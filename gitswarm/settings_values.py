@@ -6,8 +6,10 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.engines.adapter import VARIABLE
 from gitswarm.engines.registry import BrokenEngineError, adapter_of, known_names
@@ -34,8 +36,7 @@ _MISSING = object()
 _NAME_IN_GIT = re.compile(r"[a-z][a-z0-9-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A key with the value that a run started now would have. `origin`: `default`, `team` (`.swarm/config.yaml`),
     `git config`, `team and git config` or `environment`."""
 
@@ -147,8 +148,7 @@ def _masked(name: str, value: JsonValue) -> JsonValue:
     return "***" if KEY_NAME.search(name) and not VARIABLE.search(str(value)) else value
 
 
-@dataclass(frozen=True, slots=True)
-class PersonalChange:
+class PersonalChange(Struct, frozen=True):
     """What is to be done in git's configuration: entries that go, and one that comes."""
 
     removed: tuple[str, ...]

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import get_args, get_type_hints
 
-from gitswarm.records.value import value
+from msgspec import Struct, field
 
 Value = str | bool | list[str] | None
 
@@ -44,8 +43,7 @@ class Option:
         self.min = min
 
 
-@value
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of a command. `type` is the annotated one; a flag takes no value."""
 
     name: str
@@ -102,8 +100,7 @@ def plain_values(function: Callable[..., None], line: Sequence[str]) -> dict[str
     return reading.with_arguments([each for each in declared if isinstance(each.marker, Argument)])
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     options: dict[str, Parameter]
     values: dict[str, Value] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)

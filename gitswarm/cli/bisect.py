@@ -6,9 +6,10 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct, field
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.bisect_steps import BisectVerdict, bisect_run
@@ -61,8 +62,7 @@ def bisect(
         raise SystemExit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tested:
+class _Tested(Struct, frozen=True):
     """The command's verdict on a step; None: on the code before the first one."""
 
     step: StepRecord | None
@@ -72,8 +72,7 @@ class _Tested:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Tests:
+class _Tests(Struct, frozen=True):
     command: str
     done: list[_Tested] = field(default_factory=list)
 

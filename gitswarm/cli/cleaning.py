@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, out, out_json, out_lines, plural
@@ -137,8 +139,7 @@ def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:
     return len(folded)
 
 
-@dataclass(frozen=True, slots=True)
-class _Discarded:
+class _Discarded(Struct, frozen=True):
     """A run that is to go. `run` None: it cannot be read. `kept_because`: why it is still there, "": it went; `hint`:
     what to type about that."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct, to_builtins
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, money, out, out_json, out_lines, plural, table
@@ -27,8 +28,7 @@ _LABEL, _GAP, _LEAST = 10, 2, 18
 """Columns of the names of rows, between two runs, and that a run has at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     opened: Opened
     report: RunReport
 
@@ -47,8 +47,7 @@ class Compared:
         return sum(1 for criterion in self.report.criteria if criterion.proof == "proven" and criterion.current)
 
 
-@dataclass(frozen=True, slots=True)
-class Parting:
+class Parting(Struct, frozen=True):
     """Two runs with a common history. `last`: the last step of it."""
 
     run: str
@@ -139,7 +138,7 @@ def _shared(run: Opened, other: Opened) -> int:
 
 def _plain(run: Compared) -> dict[str, JsonValue]:
     report = run.report
-    verdict = {name: value for name, value in asdict(report.verdict).items() if name != "unproven"}
+    verdict = {name: value for name, value in to_builtins(report.verdict).items() if name != "unproven"}
     return {
         "run_id": report.run_id,
         "task": report.task,
@@ -153,8 +152,8 @@ def _plain(run: Compared) -> dict[str, JsonValue]:
         "deletions": report.changes.deletions,
         "criteria": len(report.criteria),
         "criteria_proven": run.proven,
-        "unproven": [asdict(each) for each in report.verdict.unproven],
-        "off_path": [asdict(each) for each in report.off_path],
+        "unproven": [to_builtins(each) for each in report.verdict.unproven],
+        "off_path": [to_builtins(each) for each in report.off_path],
     }
 
 

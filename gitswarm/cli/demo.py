@@ -9,11 +9,11 @@ import shlex
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import yaml
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out

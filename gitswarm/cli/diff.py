@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
@@ -84,8 +85,7 @@ def _ends(repository: RepositoryReader, words: Sequence[str], run: str | None) -
     return found[0].after, found[1].after
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Struct, frozen=True):
     """Of a run or a step. `base`: the run's."""
 
     name: str

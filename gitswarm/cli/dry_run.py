@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
 from gitswarm.cli.lines import fact
@@ -20,7 +21,7 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
     engine = new.spec.settings.default_engine
     steps = [step for flow in new.specs.flows.values() for step in forecast(new.specs, flow, new.spec)]
     if as_json:
-        out_json([asdict(step) for step in steps])
+        out_json([to_builtins(step) for step in steps])
         return
     table(
         ("step", "model", "times", "prompt", "hash", "at worst"),

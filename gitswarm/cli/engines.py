@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Annotated
+
+from msgspec.structs import asdict
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import complain, out_json, out_lines

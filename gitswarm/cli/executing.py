@@ -9,9 +9,11 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
@@ -115,16 +117,14 @@ def continue_run(
     finish(repository, Executed(resumed.state, stop.requested()), as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class Executed:
+class Executed(Struct, frozen=True):
     """Where a run stands after this process executed it. `stopped_by_hand`: Ctrl-C asked it to stop."""
 
     state: RunState
     stopped_by_hand: bool
 
 
-@dataclass(slots=True)
-class StopFlag:
+class StopFlag(Struct):
     """Set by the first Ctrl-C: stop after this step."""
 
     is_set: bool = False

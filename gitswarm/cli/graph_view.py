@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.cli.lines import hanging, padded
 from gitswarm.cli.opened import Opened
@@ -36,8 +37,7 @@ _LEGEND = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """`lead` are the columns on the left; a row without a number is a mark between steps."""
 
     lead: str
@@ -49,8 +49,7 @@ class _Row:
     is_heading: bool = False
 
 
-@dataclass
-class _Drawing:
+class _Drawing(Struct):
     """What is drawn so far. `within`: the interruptions that are open; `flow`: the flow that they interrupt;
     `flows`: all that it was in; `executed`: steps since it was entered, as (flow, step)."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+from msgspec import Struct
+
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.errors import NotARepositoryError
 from gitswarm.git.reader import RepositoryReader, open_reader
@@ -16,7 +18,6 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, existing, standing_after
 from gitswarm.records.outcome import Result
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -39,8 +40,7 @@ JsonFlag = Annotated[bool, Option("--json", help="One JSON document.")]
 T = TypeVar("T")
 
 
-@value
-class Opened:
+class Opened(Struct, frozen=True):
     """A run that a command is about."""
 
     repository: RepositoryReader

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+from msgspec import Struct, field
 
 from gitswarm.cli.console import duration, err, harmless, money, out_stored, plural
 from gitswarm.cli.lines import hanging, tail, told
@@ -127,8 +128,7 @@ class PlainProgress(SilentObserver):
         err(text)
 
 
-@dataclass(slots=True)
-class Below:
+class Below(Struct):
     """What the events of a step say that belongs below its line.
 
     `output`: of the last command, if it failed; `told`: findings, which the decision after the step tells.

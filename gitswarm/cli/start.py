@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Annotated
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.background import execute_in_background
@@ -46,8 +48,7 @@ from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.yaml_source import did_you_mean
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """The options of `start`."""
 
     flows: tuple[str, ...]

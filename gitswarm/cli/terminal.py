@@ -9,8 +9,9 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TextIO
+
+from msgspec import Struct
 
 _USUAL_WIDTH, _USUAL_HEIGHT = 80, 24
 _WIDEST_TEXT = 120
@@ -31,8 +32,7 @@ _COLOURED = re.compile(
 """Marks and states where a line, a cell or the name of a run ends: a word in a sentence stays as it is."""
 
 
-@dataclass(slots=True)
-class _Wish:
+class _Wish(Struct):
     """What `--color` says; `holds`: the terminal whose lines are held back for the pager."""
 
     color: str = "auto"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Annotated
+
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_lines, out_verbatim

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.cli.run_words import reason_words
 from gitswarm.records.event import EventKind
@@ -16,8 +16,7 @@ _RESIGNED = ("max_iterations_reached", "no_further_help")
 _ENDINGS = {Action.PAUSE: "pause", Action.ESCALATE: "escalate"}
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """`sign`: `↺` for a way back, `→` for every other one. `who` decided, where the flow's own rules did not."""
 
     sign: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import dropwhile
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gitswarm.cli.console import duration
 from gitswarm.cli.folded import Folding
@@ -41,8 +42,7 @@ _MOST_RECENT = 8
 BETWEEN_STEPS = "between two steps: setup, or choosing the next one"
 
 
-@dataclass(slots=True)
-class ExecutingStep:
+class ExecutingStep(Struct):
     """A step that is in no commit. `read`: bytes of its journal that are known."""
 
     journal: JournalFile

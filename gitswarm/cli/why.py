@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
 
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.blame import file_and_line, from_the_top, lines_of, plain_origin, show_lines
@@ -30,16 +31,14 @@ if TYPE_CHECKING:
 _BACK = (Action.LOOP, Action.REPEAT, Action.BRANCH)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The step whose findings had this one executed again, and what it found."""
 
     step: str
     found: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """All that is known of a step that wrote lines. `number` None: the run's branch is not here. `tested`: the next
     test run of the run, and what it said."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out
@@ -21,8 +22,7 @@ from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.safety.redact.redactor import Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(Struct, frozen=True):
     repository: Repository
     store: WisdomStore
     offer: Offer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from msgspec import Struct, field
 from pydantic import AfterValidator, JsonValue, create_model, field_validator
 
 from gitswarm.engines.base import Capabilities, Engine, EngineAccess
@@ -52,8 +52,7 @@ class NoSettings(WrittenSection):
     """Of an engine that has nothing to be frozen in a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What the sessions of an engine run. `problem`: why it cannot be used, and `advice` what to do about that; None:
     it can. `path` None: there is none. `version` empty: not known. `library`: name and version of a package that it
     needs besides."""
@@ -69,8 +68,7 @@ class Program:
         return ": ".join(part for part in (self.problem, self.advice) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSetup:
+class EngineSetup(Struct, frozen=True):
     """What an engine is opened with. `settings`: fields of the adapter's `settings`, as the run froze them; `access`:
     read anew by each process. `prices`: of the run's model policy, and the adapter's own."""
 

@@ -13,8 +13,9 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import IO, cast
+
+from msgspec import Struct, field
 
 from gitswarm.engines import launch
 from gitswarm.engines.base import SESSION_MARKER, StepEndedError, StepRequest
@@ -28,8 +29,7 @@ _STDERR_LINES = 20
 _REAP_S = 5.0
 
 
-@dataclass(slots=True)
-class AgentProcess:
+class AgentProcess(Struct):
     """`deadline`: on the monotonic clock; `ended`: nobody waits any more. `exit_code` None: it has not ended by
     itself; negative: the signal that killed it."""
 

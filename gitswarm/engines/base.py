@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment
@@ -37,8 +38,7 @@ Emit = Callable[[Event], None]
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EngineAccess:
+class EngineAccess(Struct, frozen=True):
     """How a person reaches an engine from this machine: `env` for its processes only, keys among it, and the path of
     its program (None: found). Read anew by each process that executes a run, and stored nowhere. `unset`: a variable
     that `env` needs and nobody has set, with the key that names it: no session can be held."""
@@ -52,8 +52,7 @@ class StepEndedError(Exception):
     """Nobody waits for this execution any more: it may not touch the worktree from here on."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOrder:
+class CommandOrder(Struct, frozen=True):
     """What a command step runs. `shell` None: the project has no such command, so nothing can be judged. `asking`: a
     line to run in its place, which leaves reports in the empty folder `reports`; when it fails, and neither
     its output nor they are readable, the command is run once more as it stands."""
@@ -63,11 +62,10 @@ class CommandOrder:
     timeout_s: float
     asking: str | None = None
     reports: Path | None = None
-    is_readable: Callable[[str, Mapping[str, bytes]], bool] = field(default=lambda _text, _files: True, compare=False)
+    is_readable: Callable[[str, Mapping[str, bytes]], bool] = field(default=lambda _text, _files: True)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTerms:
+class SessionTerms(Struct, frozen=True):
     """What a session may use and has to hand over. `tools`: names of tools; empty: the engine's usual ones.
     `output_schema`: JSON schema of the handoff. `max_cost_usd`, `max_tokens`: of the step; None: no limit."""
 
@@ -78,8 +76,7 @@ class SessionTerms:
     max_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepRequest:
+class StepRequest(Struct, frozen=True):
     """One execution. `executed` counts the committed ones before it, from 0; outputs are relative to the worktree
     (`RUN_BASE` spelled out) and without globs; `promised` are those, in RUN_BASE, that have to be there afterwards.
     `decide` is asked before every tool call; what it denies is not carried out. `ended` is set when nobody waits
@@ -104,11 +101,11 @@ class StepRequest:
     promised: tuple[str, ...] = ()
     terms: SessionTerms = SessionTerms()
     command: CommandOrder | None = None
-    ended: threading.Event = field(default_factory=threading.Event, compare=False)
-    scrub: Scrub = field(default=str, compare=False)
+    ended: threading.Event = field(default_factory=threading.Event)
+    scrub: Scrub = field(default=str)
     containment: Containment = UNCONTAINED
-    deadline: float | None = field(default=None, compare=False)
-    set_by: str = field(default="--max-time", compare=False)
+    deadline: float | None = field(default=None)
+    set_by: str = field(default="--max-time")
 
 
 def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
@@ -117,8 +114,7 @@ def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:
     return Deny("tool", "a navigator only answers", "answer from what you were given")
 
 
-@dataclass(frozen=True, slots=True)
-class RouteTerms:
+class RouteTerms(Struct, frozen=True):
     """Of a session that only answers, about an execution that `flow_key`, `step_id` and `execution` name as in
     `StepRequest`. `worktree`: its working directory; it reads and changes nothing there. `scratch` and `containment`
     as in `StepRequest`. It has no tools."""
@@ -135,8 +131,7 @@ class RouteTerms:
     containment: Containment = UNCONTAINED
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(Struct, frozen=True):
     """What an engine returns (seed 000). `cost_usd` None is unknown; `handoff` None: the agent said nothing that
     can be used, and `handoff_problem` why. `report_text`: what the project's own command printed, whole;
     `report_files`: reports that it was asked for. `trailers`: what the step's commit says besides; only the kernel
@@ -170,8 +165,7 @@ class StepResult:
     completed_at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What a transport can do (seed 003's matrix, with what is true today). `git swarm engines` prints it.
 
     `session`: a model works in it, in phases. `output_format`: the transport itself holds the handoff to its schema.

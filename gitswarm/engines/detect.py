@@ -33,10 +33,11 @@ import re
 import tomllib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct
 
 _PYTEST_FILES = (
     "pytest.toml",
@@ -69,16 +70,14 @@ _RUNS_GO_TEST = re.compile(r"(?:^|[\s;&|(/])go\s+test(?=$|[\s;&|)])")
 _GO_CHATTER = re.compile(r"go: (?:downloading|finding|extracting) ")
 
 
-@dataclass(frozen=True, slots=True)
-class DetectedCommand:
+class DetectedCommand(Struct, frozen=True):
     """`reason` completes the sentence "chosen because …"."""
 
     command: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFiles:
+class ProjectFiles(Struct, frozen=True):
     """What the files at the root of a checkout say. No file, whatever it is or holds, makes it raise."""
 
     root: Path

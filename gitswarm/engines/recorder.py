@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
@@ -33,14 +33,12 @@ Given = Mapping[str, JsonValue]
 """The input of a tool call."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(Struct, frozen=True):
     success: bool = True
     output: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenCall:
+class OpenCall(Struct, frozen=True):
     """A tool call that has begun. `agent`: the kind of the subagent that made it."""
 
     tool: str

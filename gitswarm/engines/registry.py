@@ -8,8 +8,9 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from gitswarm.engines.adapter import EngineAdapter
 from gitswarm.engines.names import BUILT_IN, GROUP, STUB, id_of, short_of
@@ -22,8 +23,7 @@ _TAKEN = frozenset({"default", "flows", "steps", "command", "kernel", "human", "
 _OURS = "git-swarm"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """Where an engine comes from. `distribution`: name and version; `problem`: why it is not even tried."""
 
     name: str

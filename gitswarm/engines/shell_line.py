@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.engines.base import StepEndedError, StepRequest
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
@@ -12,8 +13,7 @@ from gitswarm.records.budget import time_words
 from gitswarm.specs.script import ScriptEntry
 
 
-@dataclass(frozen=True, slots=True)
-class LineEnd:
+class LineEnd(Struct, frozen=True):
     """How a line ended; `blocked`: the policy did not let it begin."""
 
     ending: Ending

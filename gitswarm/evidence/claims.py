@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.evidence.claimed_files import is_list_of_files, named_files, objects_of_change
 from gitswarm.records.envelope import Confidence, FileChange, Handoff
@@ -21,8 +22,7 @@ _CLAUSE_CHARS = 600
 _QUOTED_COLUMNS = 160
 
 
-@dataclass(frozen=True, slots=True)
-class PassClaim:
+class PassClaim(Struct, frozen=True):
     """Tests are said to pass. `passed` is the number if there is one; `all_green`: none is said to fail."""
 
     text: str
@@ -30,22 +30,19 @@ class PassClaim:
     all_green: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressClaim:
+class ProgressClaim(Struct, frozen=True):
     """Something is said to be done; `files` are those that it is said to be done to."""
 
     text: str
     files: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageClaim:
+class CoverageClaim(Struct, frozen=True):
     text: str
     percent: float
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """`named_files` are all that the summary mentions; mentioning a file claims nothing about it."""
 
     status: Status

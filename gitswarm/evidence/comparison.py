@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from gitswarm.evidence.case_names import go_parts, own_name
 from gitswarm.evidence.declarations import DeclaredTest
@@ -33,8 +34,7 @@ _CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
 _PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """
     :ivar passed: None when there was nothing to judge.
     :ivar excused: failing tests that failed at the base in the same way.

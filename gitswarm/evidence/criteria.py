@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from gitswarm.evidence.case_names import own_name
 from gitswarm.evidence.suite_run import declared_name, is_whole_file, place, title_of
@@ -19,16 +20,14 @@ _WORST_FIRST: Sequence[TestProof] = ("failing", "untested", "unknown", "proven",
 _SEGMENTS = re.compile(r"::| > |[/. ]")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCriterion:
+class NamedCriterion(Struct, frozen=True):
     """A criterion, or a requirement where only requirements have names."""
 
     id: str
     test_cases: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CriteriaFacts:
+class CriteriaFacts(Struct, frozen=True):
     """
     :ivar final: results on the final tree; None: no test ran, or the tool names none.
     :ivar base: on the base; None: not made.

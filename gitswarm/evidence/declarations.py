@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Mark = Literal["", "skip", "skipif", "xfail"]
 """`skipif`: under a condition that the text does not decide."""
 
 
-@dataclass(frozen=True, slots=True)
-class TestShape:
+class TestShape(Struct, frozen=True):
     """What a test is made of, where a parser has read it. `form` is equal for tests that differ in identifiers only,
     `names` are those in order; `statements` are digests of the statements that are reached, one after the other."""
 
@@ -27,8 +27,7 @@ class TestShape:
         return bool(other.statements) and all(each in mine for each in other.statements)
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredTest:
+class DeclaredTest(Struct, frozen=True):
     """`name` is qualified inside of its file (`TestX::test_y`). `body` is equal for tests that do the same, whatever
     they are called, marked and laid out. `line` counts from 1."""
 
@@ -40,8 +39,7 @@ class DeclaredTest:
     shape: TestShape = TestShape()
 
 
-@dataclass(frozen=True, slots=True)
-class TestSource:
+class TestSource(Struct, frozen=True):
     """`by_syntax`: read by a parser, not by patterns."""
 
     __test__ = False

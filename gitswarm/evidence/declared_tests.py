@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestSource, digest
 from gitswarm.evidence.python_tests import read_python
@@ -42,8 +44,7 @@ def read_tests(path: str, text: str | None, *, reported: bool = False) -> TestSo
     return TestSource(tuple(_declared(language, text)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Language:
+class _Language(Struct, frozen=True):
     """
     :ivar case: begins a test; group `name`, and `mark` where a mark is part of it.
     :ivar compares: an assertion.
@@ -274,8 +275,7 @@ def _indented(following: str, indent: int) -> str:
     return "\n".join(lines).strip("\n")
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     begin: int
     end: int
     skipped: bool

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.test_count import TextChange
@@ -27,8 +28,7 @@ _COMMON = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
+class Definitions(Struct, frozen=True):
     """`removed`: names that stand nowhere in the changed files any more; `added`: that stood nowhere in them;
     `replaced`: removed ones in whose file an added definition looks like them."""
 

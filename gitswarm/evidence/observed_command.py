@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.evidence.test_command import read_command
 from gitswarm.evidence.test_report import read_run
@@ -19,16 +20,14 @@ _BEFORE_PROGRAM = re.compile(r"(?:^|[;&|(\n]) *(?:\w+=\S* +|(?:env|time|nice|tim
 _NARROWING = frozenset({"-k", "-m", "-t", "-run", "--lf", "--last-failed", "--grep", "--testNamePattern"})
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """`ran`: in whole or in part, after the last edit of the code; `green`: as a whole, and it ended well."""
 
     ran: bool = False
     green: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _ObservedCall:
+class _ObservedCall(Struct, frozen=True):
     """The command in a shell line. `rest`: what stands behind it."""
 
     rest: str

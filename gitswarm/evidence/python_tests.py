@@ -13,7 +13,8 @@ import ast
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.evidence.decided import decided_value, is_decided
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
@@ -73,8 +74,7 @@ def read_python(text: str) -> tuple[DeclaredTest, ...] | None:
     return tuple(sorted(found.values(), key=lambda test: test.line))
 
 
-@dataclass(slots=True)
-class _Module:
+class _Module(Struct):
     """Functions and marks that the rest of the file refers to."""
 
     tree: ast.Module

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.evidence.test_command import TestCommand, npm_script, read_command
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
+class ReportRequest(Struct, frozen=True):
     """
     :ivar environment: to be set for the command.
     :ivar argv: to be started in its place; None: the command as it is.

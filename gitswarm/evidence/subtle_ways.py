@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from msgspec import Struct
+
 from gitswarm.evidence.expectations import Expectations, literal_text
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_tests import parse
@@ -38,8 +40,7 @@ _UNDER_TEST = re.compile(r"PYTEST_CURRENT_TEST|^_?pytest$|^unittest$")
 _TRIVIAL = frozenset(map(repr, (*range(-10, 11), 0.0, 1.0, "", None, True, False, (), [], {})))
 
 
-@dataclass(frozen=True, slots=True)
-class _Suspicion:
+class _Suspicion(Struct, frozen=True):
     line: int
     name: str
     what: str

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.test_changes import FollowedTest, TestChanges, read_changes
@@ -26,8 +29,7 @@ Missing = Literal["not needed", "not possible", "no time", "far longer"]
 still going after three times as long as the tests take by now, so that some may be gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteRun:
+class SuiteRun(Struct, frozen=True):
     """One run of the test command on one tree.
 
     :ivar failed: it ended as a failure; a known end for "nothing to run" is none.
@@ -63,8 +65,7 @@ class SuiteRun:
         return self.results is not None and self.results.complete
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteRuns:
+class SuiteRuns(Struct, frozen=True):
     """What is known when a run is judged.
 
     :ivar final: on the final tree.

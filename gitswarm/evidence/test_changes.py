@@ -10,8 +10,10 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.evidence.case_names import own_name
 from gitswarm.evidence.declarations import DeclaredTest, TestSource
@@ -29,8 +31,7 @@ _COLLECTED = re.compile(r"^(?:test_.*|.*_test|tests?)\.py$")
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class FileTests:
+class FileTests(Struct, frozen=True):
     """The tests of one changed file, before and after. `was_test`, `is_test`: it is a test file by then, by its path
     or because a report names it."""
 
@@ -52,8 +53,7 @@ class FileTests:
         return bool(self.before.tests) and not (self.change.after is not None and can_have)
 
 
-@dataclass(frozen=True, slots=True)
-class FollowedTest:
+class FollowedTest(Struct, frozen=True):
     """A test before the change, and what stands for it after; `after` None: nothing. `is_kept`: that does and expects
     the same, by the new names of what the product has renamed."""
 
@@ -79,8 +79,7 @@ class FollowedTest:
         return self.after is not None and self.before.compares and not self.after.compares
 
 
-@dataclass(frozen=True, slots=True)
-class TestChanges:
+class TestChanges(Struct, frozen=True):
     """
     :ivar files: changed files that declare tests, before or after.
     :ivar followed: every test of before.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal
+
+from msgspec import Struct, field
 
 Runner = Literal["pytest", "jest", "vitest", "go", "gotestsum", "cargo", "nextest", "node"]
 
@@ -68,8 +69,7 @@ _NPM_SCRIPT = re.compile(
 _NPM_ALIASES = {"t": "test", "tst": "test"}
 
 
-@dataclass(frozen=True, slots=True)
-class TestCommand:
+class TestCommand(Struct, frozen=True):
     """`before` are the words up to and with the program (`npx jest`, `go test`), `arguments` those after it."""
 
     __test__ = False
@@ -79,8 +79,7 @@ class TestCommand:
     arguments: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Words:
+class _Words(Struct):
     """Words of a line; those that start programs are taken from the front."""
 
     rest: list[str]

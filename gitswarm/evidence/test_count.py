@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 _BLOB_CHARS = 4_000_000
 
@@ -72,8 +73,7 @@ _FOLDERS = frozenset({"test", "tests", "__tests__", "spec", "specs", "testing", 
 _TEST_NAME = re.compile(r"^(?:[Tt]ests?(?:[_.-]|[A-Z]|$)|.{1,200}(?:[_.-](?:tests?|spec)|Tests?|Specs?)$)")
 
 
-@dataclass(frozen=True, slots=True)
-class TextChange:
+class TextChange(Struct, frozen=True):
     """A changed file with its text before and after; None where it did not exist. Leave out what is no text."""
 
     path: str
@@ -82,8 +82,7 @@ class TextChange:
     old_path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseCount:
+class CaseCount(Struct, frozen=True):
     """Declared cases of one file. `deleted`: no file stands there any more."""
 
     path: str
@@ -92,8 +91,7 @@ class CaseCount:
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CaseCounts:
+class CaseCounts(Struct, frozen=True):
     """Of all changed files that declare test cases, before or after."""
 
     files: tuple[CaseCount, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from gitswarm.evidence.formats import cargo, go, jest, junit, nextest, pytest_text, tap
 from gitswarm.evidence.formats.reading import CountedCases, Plain, plain
@@ -28,8 +29,7 @@ _TERMINAL: tuple[Reader, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TestRun:
+class TestRun(Struct, frozen=True):
     """What a test command left: its counts, and its tests by name."""
 
     __test__: ClassVar[bool] = False

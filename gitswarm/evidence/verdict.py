@@ -6,7 +6,8 @@ A command step needs no verdict: its handoff is made from the facts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.evidence.claimed_files import any_means
 from gitswarm.evidence.claims import Claims, PassClaim
@@ -27,8 +28,7 @@ _CRITICAL_COSTS = 0.6
 _QUOTED_COLUMNS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCheck:
+class CommandCheck(Struct, frozen=True):
     """What a command step found; `report` None when its output is of no known test tool."""
 
     outcome: CheckOutcome
@@ -44,8 +44,7 @@ class CommandCheck:
         return self.outcome.passed is True and not self.failed
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What is known about a step.
 
     :param diff: of this step only, `.swarm/runs` left out.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.commits import NewCommit, Person
@@ -35,8 +36,7 @@ LOCAL_VARIABLES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UsersGit:
+class UsersGit(Struct, frozen=True):
     """`env`: the user's whole environment; `folder`: where git is started, a checkout or a bare repository."""
 
     env: Mapping[str, str]

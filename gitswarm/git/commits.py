@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gitswarm.records.value import value
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -12,14 +12,12 @@ if TYPE_CHECKING:
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
-@value
-class Person:
+class Person(Struct, frozen=True):
     name: str
     email: str
 
 
-@value
-class NewCommit:
+class NewCommit(Struct, frozen=True):
     tree: str
     parents: tuple[str, ...]
     message: str
@@ -28,8 +26,7 @@ class NewCommit:
     when: datetime
 
 
-@value
-class Commit:
+class Commit(Struct, frozen=True):
     """A stored commit. Ids are 40 hex digits."""
 
     id: str

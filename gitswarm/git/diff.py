@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import pygit2
+from msgspec import Struct
 
 Change = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed"]
 
@@ -20,8 +20,7 @@ _CHANGES: dict[str, Change] = {
 _RENAME_LIMIT = 400  # similarity is O(n²) in the files that came and went
 
 
-@dataclass(frozen=True, slots=True)
-class FileDelta:
+class FileDelta(Struct, frozen=True):
     """One changed path. Line counts are None for binary files, for a file that
     became a link or the like, and for blobs that are not here."""
 

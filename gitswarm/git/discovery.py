@@ -6,17 +6,17 @@ import os
 import re
 from pathlib import Path
 
+from msgspec import Struct
+
 from gitswarm.errors import NotARepositoryError, UnsupportedRepositoryError
 from gitswarm.git.process import Git
-from gitswarm.records.value import value
 
 MINIMUM_GIT = (2, 38)
 _NEW_ENOUGH: set[str | None] = set()
 """Programs that this process asked for their version."""
 
 
-@value
-class Place:
+class Place(Struct, frozen=True):
     """Where discovery ended up."""
 
     common_dir: Path

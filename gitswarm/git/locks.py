@@ -8,10 +8,10 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from msgspec.structs import asdict
 
 from gitswarm.errors import RunHeldError, SwarmError
 from gitswarm.git.owners import (

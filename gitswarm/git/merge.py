@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.commits import NewCommit
@@ -16,8 +17,7 @@ _UNRELATED = 1
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(Struct, frozen=True):
     """`tree` holds conflict markers where there are `conflicts`."""
 
     tree: str

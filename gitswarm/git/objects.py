@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pygit2
+from msgspec import Struct
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.commits import EMPTY_TREE, Commit, NewCommit, Person
@@ -23,8 +23,7 @@ _NO_INDEX = (pygit2.GitError, OSError, ValueError)
 _ATTEMPTS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChange:
+class IndexChange(Struct, frozen=True):
     """A path at which an index differs from a tree; the ids are those of blobs or commits, None: nothing there."""
 
     path: str

@@ -7,17 +7,16 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
-from gitswarm.records.value import value
+from msgspec import Struct
+from msgspec.structs import asdict
 
 _STARTS_WITHIN_S = 60.0
 """A process that was started longer ago is another one, which got its number."""
 
 
-@value
-class Owner:
+class Owner(Struct, frozen=True):
     """The process that owns a run. `started` tells a reused pid from the real one."""
 
     pid: int

@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import Struct
+
 from gitswarm.errors import SwarmError
 from gitswarm.git.refusal import refusal
-from gitswarm.records.value import value
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
 # With submodule.recurse we would also work in repositories that an agent configured.
@@ -35,8 +36,7 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     return clean | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1"}
 
 
-@value
-class Git:
+class Git(Struct, frozen=True):
     """How to call git for one checkout. `work_tree` None: the repository only; `durable`: objects are flushed."""
 
     env: Mapping[str, str]

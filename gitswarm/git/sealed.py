@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import pygit2
+from msgspec import Struct
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.commits import EMPTY_TREE, Person
@@ -39,8 +39,7 @@ Entries = Mapping[str, TreeEntry]
 """Name → entry of one tree. A name that is not UTF-8 has surrogates, as everywhere in Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class SealedCommit:
+class SealedCommit(Struct, frozen=True):
     """A commit as its bytes say. A message that is not UTF-8 loses what it cannot show."""
 
     id: str
@@ -51,8 +50,7 @@ class SealedCommit:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class TreeChange:
+class TreeChange(Struct, frozen=True):
     """What lies at a path in two trees; None: nothing. A folder is given by what is in it."""
 
     path: str

@@ -6,14 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from gitswarm.records.value import value
+from msgspec import Struct
 
 MADE_FOR = "swarm-branch"
 """File in the folder that git keeps for a worktree: the full name of the branch, or the ref, that it was made for."""
 
 
-@value
-class LinkedWorktree:
+class LinkedWorktree(Struct, frozen=True):
     """A linked worktree as the repository records it; `path` may be gone."""
 
     path: Path

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
@@ -12,7 +14,6 @@ from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository
@@ -30,8 +31,7 @@ LANDING = "Swarm-Landing"
 """Trailer of a `land` step that led to the target: the landed commit, and the full name of the branch."""
 
 
-@value
-class Spoken:
+class Spoken(Struct, frozen=True):
     """`commit` says `word` about the commit `about` and its code tree; of a VOIDS, `about` is the approval."""
 
     commit: str
@@ -41,7 +41,7 @@ class Spoken:
     by: str
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class LandedAs:
     """A landing: the commit on the target, the branch's full name; `step`: the commit of the run that records it."""
 

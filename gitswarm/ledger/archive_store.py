@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import RefMovedError, SwarmError
 from gitswarm.git.commits import NewCommit
@@ -25,8 +26,7 @@ _MOST_COMMITS = 50_000
 """More do not belong to one run: somebody pointed a ref of it elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Packed:
+class _Packed(Struct, frozen=True):
     """A run as it is stored. `beside`: commits that its own stand on, and that are not stored with them."""
 
     files: Mapping[str, bytes]
@@ -34,8 +34,7 @@ class _Packed:
     beside: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveStore:
+class ArchiveStore(Struct, frozen=True):
     repository: Repository
     clock: Clock
 

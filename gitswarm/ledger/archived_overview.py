@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import fields
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import OVERVIEW, archived_file

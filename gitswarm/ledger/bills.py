@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce
+
+from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import parsed
@@ -15,8 +16,7 @@ from gitswarm.ledger.stored_json import Timing, timing
 from gitswarm.records.money import Spent
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(Struct, frozen=True):
     """Of one execution, or of something beside the steps: then `step` says what, and only `used` is known."""
 
     flow: str
@@ -29,8 +29,7 @@ class Bill:
     is_step: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """Of the bills with one name."""
 
     name: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.commits import Commit
@@ -22,8 +24,7 @@ _LANDED = "Swarm-Landed: "
 _BLAME = ("-c", "core.quotePath=false", "blame", "--porcelain", "--no-textconv", "--ignore-revs-file=")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where a line comes from. `commit`: who wrote it, as the history that was asked tells. `run`: None where no run
     did. `landing`: the commit that brought it to the target, where it was a landing. `step`: None where the run's
     own commits are not here, or where landing itself made the line."""
@@ -36,8 +37,7 @@ class Origin:
     step: StepRecord | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Blamed:
+class _Blamed(Struct, frozen=True):
     line: int
     text: str
     commit: str

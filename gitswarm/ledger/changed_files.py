@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.records.execution import RUNS_FOLDER
@@ -11,8 +11,7 @@ _WORDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "T": "t
 _COMMAND = ("diff-tree", "-r", "-z", "-M", "--no-ext-diff", "--no-textconv", "--raw", "--numstat")
 
 
-@dataclass(frozen=True, slots=True)
-class CountedFile:
+class CountedFile(Struct, frozen=True):
     """Line counts are None for binary files."""
 
     path: str

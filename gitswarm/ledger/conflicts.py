@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import ApprovalKind, is_code, last_word
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
-from gitswarm.records.value import value
 
 _LAND = "land"
 RESET = "reset"
@@ -17,8 +18,7 @@ _AT_THE_END = (RESET, "gate", "deploy")
 """Flows that come after the work; no reset begins within the last two."""
 
 
-@value
-class LandingConflict:
+class LandingConflict(Struct, frozen=True):
     """What `land` reported, and the files in which target and run change the same places."""
 
     summary: str

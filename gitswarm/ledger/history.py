@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import takewhile
+
+from msgspec import Struct
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.message import parse_message
@@ -14,8 +15,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Struct, frozen=True):
     """An `end` commit; a run that was resumed goes on behind it."""
 
     commit: str
@@ -23,8 +23,7 @@ class RunEnd:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """One commit of a run and the decision that holds after it; None: there is none, or not any more."""
 
     what: StepRecord | RunEnd

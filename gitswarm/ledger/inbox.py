@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.ledger.events import payload_problems
@@ -30,8 +30,7 @@ class InboxEvent(Record):
         return plain
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(Struct, frozen=True):
     origin: str
     event: Event
 

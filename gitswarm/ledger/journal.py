@@ -15,7 +15,6 @@ from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.event import Event, LoggedEvent
 from gitswarm.records.execution import Execution
 from gitswarm.records.secrets import Scrubber
-from gitswarm.records.value import value
 
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
@@ -105,8 +104,7 @@ class Journal:
             self._file = -1
 
 
-@value
-class OpenJournal(JournalFile):
+class OpenJournal(JournalFile, frozen=True):
     def read(self) -> list[LoggedEvent]:
         try:
             return read_lines(self.path.read_bytes())

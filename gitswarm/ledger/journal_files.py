@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from gitswarm.records.value import value
+from msgspec import Struct
 
 _NAME = re.compile(r"(?P<flow>[^.]+)\.(?P<step>[^@]+)@(?P<iteration>\d+)\.jsonl")
 
 
-@value
-class JournalFile:
+class JournalFile(Struct, frozen=True):
     """A journal found on disk: of a step that executes now, or whose owner died."""
 
     path: Path

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.git.merge import Merged, merge_bases, merge_trees
 from gitswarm.git.repository import Repository
@@ -15,8 +17,7 @@ _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40})\b", re.MULTILINE)
 _FORMAT = f"--format=%H%x01%P%x01%ce%x01%(trailers:key={TRAILER},valueonly,separator=%x02)%x00"
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
+class Landing(Struct, frozen=True):
     """A commit that brought a run's approved commit to a branch. `before`: the branch's tip then, "" if there was
     none; `committer`: an address; `reverted_by`: the commit that took it back, if that was not taken back too."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -23,8 +24,7 @@ _PYTEST_ENDS = {
 }
 
 
-@value
-class TestsTold:
+class TestsTold(Struct, frozen=True):
     """`passed` None: nothing was judged. `current`: it was the code that the run has now. `summary`: `31 passed`."""
 
     step: str

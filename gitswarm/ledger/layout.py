@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from gitswarm.git.commits import Person
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 from gitswarm.records.run_id import BRANCH_PREFIX
-from gitswarm.records.value import value
 
 HUMAN = "human"
 """Agent of the steps that people do: adopted edits, skipped steps, approvals."""
@@ -28,8 +29,7 @@ RESERVED_FLOW_IDS = frozenset({"events", "specs"})
 """Folders of RUN_BASE that no flow may be named after."""
 
 
-@value
-class RunLayout:
+class RunLayout(Struct, frozen=True):
     """Refs and folders of one run."""
 
     run_id: str

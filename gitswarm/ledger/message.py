@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from gitswarm.records.text import shorten
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -30,8 +31,7 @@ class Kind(StrEnum):
     END = "end"
 
 
-@value
-class CommitMessage:
+class CommitMessage(Struct, frozen=True):
     subject: str
     body: str
     trailers: Mapping[str, str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, to_builtins
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.owners import owner_of, starting_of
@@ -33,14 +34,12 @@ from gitswarm.ledger.stored_json import (
 )
 from gitswarm.records.budget import option_in, spent_words, total
 from gitswarm.records.outcome import Result, RunStatus, Status
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 
-@value
-class OpenInterruption:
+class OpenInterruption(Struct, frozen=True):
     """What the next step belongs to. `back_to`: `flow/step`; None when the flow is at its end then."""
 
     kind: str
@@ -48,8 +47,7 @@ class OpenInterruption:
     back_to: str | None
 
 
-@value
-class SpokenAs:
+class SpokenAs(Struct, frozen=True):
     """The newest word on the code. `valid`: it is about the code that the run has now."""
 
     commit: str
@@ -57,16 +55,14 @@ class SpokenAs:
     valid: bool
 
 
-@value
-class LandedOn:
+class LandedOn(Struct, frozen=True):
     """Where the run landed last, as it records it: the commit, and the branch as people name it."""
 
     commit: str
     target: str
 
 
-@value
-class BudgetFields:
+class BudgetFields(Struct, frozen=True):
     """The run's limits, None: no such limit, and what counts against them. `cost_usd`, `tokens`: what is known;
     `reserved_usd`, `reserved_tokens`: what may have been used beside that, at worst; `time_s`: in which something was
     executed, None where no limit asks for it. `told`: in words."""
@@ -82,8 +78,7 @@ class BudgetFields:
     told: str
 
 
-@value
-class RunOverview:
+class RunOverview(Struct, frozen=True):
     """`status --json` (design section 8). `worktree` is None when it is gone; `stack`: the outermost first.
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
     the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands.
@@ -120,7 +115,8 @@ class RunOverview:
     starting: bool = False
 
     def to_plain(self) -> dict[str, JsonValue]:
-        return asdict(self)
+        plain: dict[str, JsonValue] = to_builtins(self)
+        return plain
 
 
 def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | None = None) -> RunOverview:
@@ -264,8 +260,7 @@ def _landed(repository: RepositoryReader, state: RunState) -> LandedOn | None:
     return LandedOn(commit=found.commit, target=found.target.removeprefix("refs/heads/")) if found else None
 
 
-@value
-class Listed:
+class Listed(Struct, frozen=True):
     """The runs that can be read, and why the others cannot."""
 
     runs: tuple[RunOverview, ...]
@@ -285,8 +280,7 @@ def overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Listed:
     return Listed(tuple(found), tuple(unreadable))
 
 
-@value
-class _Coming:
+class _Coming(Struct, frozen=True):
     """What would be executed next, and the interruptions that it belongs to."""
 
     step: str | None

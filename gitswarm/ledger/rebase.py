@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from gitswarm.records.value import value
+from msgspec import Struct
+from msgspec.structs import replace
 
 REBASED_FROM = "Swarm-Rebased-From"
 """Trailer of a copy on another base: the commit that executing the step made."""
@@ -20,8 +20,7 @@ GIVEN_UP = "Swarm-Given-Up"
 """Trailer of the step that takes a rebase back: the run stays on that base."""
 
 
-@value
-class RunBase:
+class RunBase(Struct, frozen=True):
     """`base`: the commit that the code of a run is a change of; `root`: the one that its chain branches off.
     `before`: the base that a rebase which is under way started from."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
@@ -60,8 +61,7 @@ def rescue_branch(repository: Repository, text: str) -> RunLayout | None:
     return layout
 
 
-@dataclass(frozen=True, slots=True)
-class Strayed:
+class Strayed(Struct, frozen=True):
     """`newest` was the run's tip, and is neither on the branch nor kept; `commits` are those of the run up to it.
 
     `moved_back`: the branch only lost commits; otherwise it holds others in their place.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
@@ -20,7 +22,6 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import folded
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import Spent, read, written
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -33,7 +34,7 @@ _EVENT = b'"usage"'
 _ASKED = b'"navigator"'
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class CutOff:
     """An execution that has no commit. `start`: ISO 8601, "" where no event of it is whole. `events`: JSON lines, as
     far as they are at hand; `kept_in`: the tree that has them, where it was set aside."""
@@ -63,8 +64,7 @@ def cut_off(flow: str, step: str, iteration: int, events: bytes) -> CutOff:
     return CutOff(flow, step, iteration, "", events)
 
 
-@value
-class Payments:
+class Payments(Struct, frozen=True):
     """All that a run paid for, each once: executions with a commit, those that were cut off, navigators."""
 
     committed: tuple[StepRecord, ...]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field, replace
 from functools import reduce
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.commits import Commit
@@ -16,11 +18,9 @@ from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import read
 from gitswarm.records.outcome import Result, RunStatus, Status
-from gitswarm.records.value import value
 
 
-@value
-class RunState:
+class RunState(Struct, frozen=True):
     """Where a run stands. `end` is set when the tip is an `end` commit; `ends` counts those so far.
 
     The first `shared` of `steps` belong to the run that this one was forked from. `format`: as its first commit says.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.git.reader import RepositoryReader
@@ -17,8 +17,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 
 
-@dataclass(frozen=True, slots=True)
-class StepFiles:
+class StepFiles(Struct, frozen=True):
     """None: the step's commit has no such file. `name`: `flow/step@2`."""
 
     record: StepRecord

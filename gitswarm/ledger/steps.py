@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.records.execution import Execution
 from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result, Status
-from gitswarm.records.value import value
 
 
-@value
-class StepRecord:
+class StepRecord(Struct, frozen=True):
     """One committed execution. `number` counts commits of kind `step` from 1; cost None is unknown.
 
     `executions`: of its step on the branch so far, itself included; 0 for one that is not on the branch. Rules count
@@ -71,8 +71,7 @@ def is_about(concern: str, flow: str, step: str) -> bool:
     return concern.partition("#")[0].endswith(f"@{flow}/{step}")
 
 
-@value
-class OpenConcern:
+class OpenConcern(Struct, frozen=True):
     """A concern that nothing has settled. `opened_by`: its evidence says more."""
 
     id: str
@@ -83,8 +82,7 @@ class OpenConcern:
         return is_about(self.id, flow, step)
 
 
-@value
-class StepTally:
+class StepTally(Struct, frozen=True):
     """One step so far: its highest iteration, its newest record, how many of its executions findings called for."""
 
     last_iteration: int
@@ -92,8 +90,7 @@ class StepTally:
     repeats: int = 0
 
 
-@value
-class Tally:
+class Tally(Struct, frozen=True):
     """Kept up commit by commit, so that a step of a long run costs no more than one of a short run.
 
     `steps` is keyed by (flow, step) in the order of first execution. `entered` holds the executions of each flow

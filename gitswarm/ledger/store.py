@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.git.commits import NewCommit
 from gitswarm.git.repository import Repository
@@ -19,8 +20,7 @@ from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, 
 from gitswarm.records.secrets import Scrubber
 
 
-@dataclass(frozen=True, slots=True)
-class StagedCommit:
+class StagedCommit(Struct, frozen=True):
     """A commit whose blobs and trees are stored. What `code_tree` has in `.swarm/runs` does not count; `files` go
     into RUN_BASE: path → blob id, None: the file goes. `contents`: of those that the worktree lacks, or has with a
     secret: path → content. `make`: makes the object in place of the store, for one that is signed; its id."""
@@ -275,8 +275,7 @@ def _other(to_flow: str | None, here: str) -> str | None:
     return to_flow if to_flow != here else None
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionPlace:
+class DecisionPlace(Struct, frozen=True):
     """Where a decision is taken: after which execution, in which mode, instead of which other one; how long it
     took, in microseconds."""
 

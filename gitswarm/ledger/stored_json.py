@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.finding import parsed
@@ -14,7 +16,6 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits
 from gitswarm.records.outcome import Status
-from gitswarm.records.value import value
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,8 +28,7 @@ _ALWAYS = ("decision", "routing_source", "candidate_id", "candidates", "seq", "t
 """What every decision holds."""
 
 
-@value
-class SpecFields:
+class SpecFields(Struct, frozen=True):
     flows: tuple[str, ...]
     scripted: bool
     allow_stub: bool
@@ -39,14 +39,12 @@ class SpecFields:
     engine: str = ""
 
 
-@value
-class Timing:
+class Timing(Struct, frozen=True):
     started_at: str
     duration_ms: int
 
 
-@value
-class FrameFields:
+class FrameFields(Struct, frozen=True):
     """One interruption; `back_step` None: its flow is at its end then."""
 
     kind: str
@@ -55,8 +53,7 @@ class FrameFields:
     back_step: str | None
 
 
-@value
-class DecisionFields:
+class DecisionFields(Struct, frozen=True):
     """A recorded decision. `plain`: all of it. `resumes`: it says where a run that pauses there goes on."""
 
     plain: dict[str, JsonValue]
@@ -67,8 +64,7 @@ class DecisionFields:
     stack: tuple[FrameFields, ...]
 
 
-@value
-class ConcernFields:
+class ConcernFields(Struct, frozen=True):
     """What is open: `Concern` without its model."""
 
     id: str
@@ -196,8 +192,7 @@ def failed_output(receipt: JsonValue) -> str | None:
     return last.output if last is not None and not (last.success or last.blocked) else None
 
 
-@value
-class CallFields:
+class CallFields(Struct, frozen=True):
     """A tool call: `ToolCall` without its model, of any format. `wanted`: the first thing that it was given."""
 
     tool: str

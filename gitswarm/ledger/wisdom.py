@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
@@ -18,8 +19,7 @@ _SUFFIX = ".json"
 _SHORT = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Wisdom:
+class Wisdom(Struct, frozen=True):
     """Everything in the ref. `runs`: the newest run first; `unreadable`: names of files that are not what we wrote,
     which nothing is taken from."""
 
@@ -27,8 +27,7 @@ class Wisdom:
     unreadable: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(Struct, frozen=True):
     """A proposal of a run. `id`: `<run short>/WP-001`; `settled` None: it is open."""
 
     id: str

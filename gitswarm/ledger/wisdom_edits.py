@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.records.text import listed, shorten
 from gitswarm.records.wisdom import Edit
@@ -11,8 +12,7 @@ from gitswarm.records.wisdom import Edit
 _QUOTED = 40
 
 
-@dataclass(frozen=True, slots=True)
-class EditedFile:
+class EditedFile(Struct, frozen=True):
     """`old` None: the file is new."""
 
     path: str
@@ -20,8 +20,7 @@ class EditedFile:
     new: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(Struct, frozen=True):
     """An edit that does not fit, and what was found in its place."""
 
     path: str

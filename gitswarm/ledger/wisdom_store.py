@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, RefMovedError
 from gitswarm.git.commits import NewCommit
@@ -24,16 +25,14 @@ _Change = Callable[[RunWisdom | None], RunWisdom]
 """What a run's entry becomes; None: there is none yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """`commit`: of the ref, with the change in it; `is_new` False: it was there already."""
 
     commit: str
     is_new: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WisdomStore:
+class WisdomStore(Struct, frozen=True):
     """No secret gets through it."""
 
     repository: Repository

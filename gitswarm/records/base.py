@@ -15,7 +15,7 @@ Clock = Callable[[], datetime]
 class Record(BaseModel):
     """A frozen value that is written to or read from git."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def to_json(self) -> bytes:
         """Pretty UTF-8 JSON with a final newline; the field order is the class's."""

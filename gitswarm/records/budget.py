@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 from gitswarm.records.money import usd
-from gitswarm.records.value import value
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
@@ -39,8 +40,7 @@ def time_words(given: float) -> str:
     return found or "0s"
 
 
-@value
-class BudgetLimits:
+class BudgetLimits(Struct, frozen=True):
     """US dollars, tokens, seconds; None: no limit."""
 
     cost_usd: float | None = None
@@ -85,8 +85,7 @@ class BudgetLimits:
 UNLIMITED = BudgetLimits()
 
 
-@value
-class Use:
+class Use(Struct, frozen=True):
     """One execution, or one question to a navigator (`flow` ""). `cost_usd` None: unknown. `allowed`: the limits that
     it was executed under. `in_flight`: it was cut off and may have used more than anybody told. `begun`, `ended`:
     seconds since 1970, equal where nobody knows."""
@@ -104,8 +103,7 @@ class Use:
         return replace(self, tokens=tokens, cost_usd=cost_usd)
 
 
-@value
-class Total:
+class Total(Struct, frozen=True):
     """`cost_usd` and `tokens`: what is known. `reserved`: what may have been used beside that, at worst. `unbounded`:
     executions whose worst nobody knows, as no limit held when they were executed; by name of the limit.
     `time_s`: in which anything was executed; what was executed at the same time counts once."""
@@ -172,8 +170,7 @@ def left(limits: BudgetLimits, used: Total) -> BudgetLimits:
     return BudgetLimits.of({name: max(0.0, round(limit - counted[name], 6)) for name, limit in limits.plain.items()})
 
 
-@value
-class Reached:
+class Reached(Struct, frozen=True):
     """A limit that leaves nothing. `option`: with which `resume` goes on, and has as much again."""
 
     what: str

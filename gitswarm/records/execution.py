@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypedDict
 
-from gitswarm.records.value import value
+from msgspec import Struct
 
 RUNS_FOLDER = ".swarm/runs"
 
@@ -20,8 +20,7 @@ class RecordKeys(TypedDict):
     iteration: int
 
 
-@value
-class Execution:
+class Execution(Struct, frozen=True):
     """One execution of a step. `iteration` counts from 1. Paths are relative to the worktree."""
 
     run_id: str

@@ -3,7 +3,7 @@ messages of commits; `cli.console.money` shows them."""
 
 from __future__ import annotations
 
-from gitswarm.records.value import value
+from msgspec import Struct
 
 _DIGITS = 6
 """Of an amount of US dollars that is stored: what the `Swarm-Cost-USD` trailer holds."""
@@ -29,8 +29,7 @@ def read(trailer: str) -> float | None:
     return None if trailer == _UNKNOWN else float(trailer)
 
 
-@value
-class Spent:
+class Spent(Struct, frozen=True):
     """`cost_usd` in US dollars, None: a part of it is unknown."""
 
     tokens: int = 0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.records.receipt import Tokens
 
 
-@dataclass(frozen=True, slots=True)
-class RouteQuestion:
+class RouteQuestion(Struct, frozen=True):
     """What a navigator is asked. `schema` is the JSON schema of its answer."""
 
     prompt: str
@@ -19,8 +18,7 @@ class RouteQuestion:
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class RouteAnswer:
+class RouteAnswer(Struct, frozen=True):
     """`value`: JSON, or the text that came instead; None: nothing to say. `cost_usd` in US dollars, None: unknown."""
 
     value: JsonValue = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from msgspec import Struct
 from pydantic import BeforeValidator, Field, JsonValue
 
 from gitswarm.records.base import Record
@@ -46,15 +46,13 @@ class PolicyRules(Record):
     allow_hosts: tuple[Annotated[str, Field(pattern=_HOST)], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """`contained`: what the call does when it is carried out was not read; only the sandbox limits it."""
 
     contained: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """`rule`: id of the class of the refusal (`git-push`). `instead`: what to do in its place, for the agent."""
 
     rule: str
@@ -67,8 +65,7 @@ class Deny:
         return f"denied ({self.rule}): {self.reason}\n{self.instead}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(Struct, frozen=True):
     """The call is carried out with another input."""
 
     input: Mapping[str, JsonValue]

@@ -3,7 +3,8 @@ records what it decides, and the same situation always gives the same choice."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.records.envelope import Confidence
 from gitswarm.records.event import Event, EventKind
@@ -287,8 +288,7 @@ def _clarifying(situation: Situation, waiting: Candidate) -> Candidate | None:
     return detour(situation, quest, waiting, why, waiting.evidence_pointers)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(Struct, frozen=True):
     """`confidence`: of the navigator or the agent whose word it is; None: it said none, or the rules chose."""
 
     choice: Choice

@@ -4,10 +4,10 @@ repeats."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.records.outcome import Result
@@ -29,8 +29,7 @@ class ExecutedStep(Protocol):
     def repeat(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class UncommittedExecution:
+class UncommittedExecution(Struct, frozen=True):
     """An execution that is not committed yet. `repeat` 0: no finding called for it."""
 
     step: str
@@ -80,8 +79,7 @@ def _passes(flow: Flow, body: frozenset[str], step_id: str, history: Sequence[Ex
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class LoopVerdict:
+class LoopVerdict(Struct, frozen=True):
     """Whether a critic sends its author back, and why."""
 
     again: bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.outcome import Status
@@ -22,8 +23,7 @@ MAX_FLOWS = 20
 _BOUNCES = {GateVerdict.BOUNCE_BUILD: ("build", 2), GateVerdict.BOUNCE_PLAN: ("plan", 1)}
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceProblem:
+class SequenceProblem(Struct, frozen=True):
     """Why flows cannot be executed in an order, and one in which they can."""
 
     what: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Confidence
@@ -42,8 +43,7 @@ OFF_THE_GRAPH = _NEEDS_WHY_NOW | {Action.SKIP}
 _NOTHING = RouteAnswer()
 
 
-@dataclass(frozen=True, slots=True)
-class NavigatorAnswer:
+class NavigatorAnswer(Struct, frozen=True):
     """Whether a signal counts. `option` None: it does not, and `problem` says why. `rule`: what the charter allows it
     by."""
 

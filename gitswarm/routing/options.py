@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.records.event import Event
 from gitswarm.records.outcome import Result, Status
@@ -21,8 +21,7 @@ from gitswarm.records.routing import (
 from gitswarm.routing.situation import Situation
 
 
-@dataclass(frozen=True, slots=True)
-class Transitions:
+class Transitions(Struct, frozen=True):
     """What the flow's own graph offers after a step. `default`: the way that it takes by itself.
 
     `is_open`: the graph leaves something to decide, so that a navigator is asked in mode `assist` too.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.records.event import Event
 from gitswarm.records.globs import gitignore
@@ -23,8 +24,7 @@ from gitswarm.specs.sidequest import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TriggeredSidequests:
+class TriggeredSidequests(Struct, frozen=True):
     """What the triggers say: detours that may be taken, the highest priority first; what stands in the way of the
     others that fired; the conditions that hold, or that could not be evaluated; events of a stack that is full."""
 
@@ -75,8 +75,7 @@ def refusal(situation: Situation, quest: Sidequest, stack: Sequence[Frame]) -> s
     return f"{len(stack)} interruptions are open: no more" if is_full(stack) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What a trigger found. `what` is empty when it does not fire; `trace`: its condition, if it has one."""
 
     what: str = ""

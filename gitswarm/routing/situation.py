@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.navigator import Ask
@@ -29,8 +30,7 @@ MAX_REPEATS = 3
 """Executions of a step in a row, when nothing but a wish to have it repeated calls for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What holds for the whole run. `flows` are those that it may enter, `sequence` those it was started with;
     `stations` those that an injected node may name."""
 
@@ -43,8 +43,7 @@ class Rules:
     navigator_timeout_s: float = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class ForkBranch:
+class ForkBranch(Struct, frozen=True):
     """A target of a fork that has been executed. `commit`: its own, made beside its siblings; or, where it has none,
     that on the branch. `waived`: a person skipped it; that is their word for it."""
 
@@ -54,8 +53,7 @@ class ForkBranch:
     waived: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far the run is.
 
     `steps`: committed executions so far; `executions`: those of the step that just ended, `iteration`: what the last
@@ -81,8 +79,7 @@ class Progress:
     clarified: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BlockingFindings:
+class BlockingFindings(Struct, frozen=True):
     """Blocking findings that the step that just ended has of its own, or the branches of its fork have. `ids` of the
     concerns; `reason`: the first, with its fact. `may_repeat`: executing `steps` again could help, and was not tried
     too often."""
@@ -93,8 +90,7 @@ class BlockingFindings:
     steps: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """What is known when a step has been committed.
 
     `context` holds receipt, envelope, evidence, run and history as plain data; `history` the executions of this flow
@@ -117,8 +113,8 @@ class Situation:
     ask: Ask | None = None
     limited_until: str | None = None
     unproven: BlockingFindings | None = None
-    untested: Callable[[Flow], str | None] = field(default=lambda _flow: None, compare=False)
-    diverged: Callable[[], str | None] = field(default=lambda: None, compare=False)
+    untested: Callable[[Flow], str | None] = field(default=lambda _flow: None)
+    diverged: Callable[[], str | None] = field(default=lambda: None)
 
     @property
     def frame(self) -> Frame | None:

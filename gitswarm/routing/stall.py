@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
+
+from msgspec import Struct
 
 from gitswarm.records.routing import StallState
 
@@ -12,8 +13,7 @@ WINDOW = 3
 """Equal passes in a row, the first included, that make a stall."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """One round of a loop, from behind its earlier last step to its last step.
 
     `failure`: signature of the tests that failed at its end, None when none did or none ran. `work`: what the round

@@ -7,8 +7,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.errors import GitFailedError, SwarmError, UsageError
 from gitswarm.git.as_user import UsersGit, spoken
@@ -30,8 +31,7 @@ TRAILER = "Swarm-Proposal"
 _HEADS = "refs/heads/"
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(Struct, frozen=True):
     """`branch`: as people name it."""
 
     commit: str
@@ -142,8 +142,7 @@ def _message(offer: Offer, key: str) -> str:
     return CommitMessage(proposal.title, f"{whole}{proposal.why}", {TRAILER: key}).render()
 
 
-@dataclass(frozen=True, slots=True)
-class _Committing:
+class _Committing(Struct, frozen=True):
     repository: Repository
     env: Mapping[str, str]
     offer: Offer

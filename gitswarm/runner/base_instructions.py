@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
+
+from msgspec import Struct, field
 
 from gitswarm.git.object_reader import DIRECTORY, GITLINK, ObjectReader
 from gitswarm.git.repository import Repository
@@ -38,8 +39,7 @@ def _matching(repository: Repository, tree: str, pattern: str) -> list[str]:
     return sorted(path for path, _blob in repository.objects.files(tree) if spec.match_file(path))
 
 
-@dataclass(slots=True)
-class _Collected:
+class _Collected(Struct):
     """In the order in which they were found; each content once."""
 
     objects: ObjectReader

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import UnsupportedRepositoryError
 from gitswarm.git.locks import Locks
@@ -32,8 +34,7 @@ from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.safety.redact.redactor import Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
+class NewRun(Struct, frozen=True):
     """A run that was asked for and checked, but of which nothing exists yet."""
 
     spec: RunSpec

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+
+from msgspec.structs import replace
 
 from gitswarm.containment import REFUSED, Containment
 from gitswarm.errors import UsageError

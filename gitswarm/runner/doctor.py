@@ -6,10 +6,10 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.names import short_of
@@ -38,8 +38,7 @@ _LFS = re.compile(rb"filter\s*=\s*lfs")
 _CALLS_LFS = b"git lfs pre-push", b"git-lfs pre-push"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """`hint`: the command that repairs it. `repair`: what `--fix` does; None: a person has to look first."""
 
     check: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from functools import partial
 
+from msgspec import Struct, field
+from msgspec.structs import asdict
 from pydantic import JsonValue
 
 from gitswarm.engines.adapter import Program
@@ -16,8 +17,7 @@ from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.runner.engines import LOCAL, EngineContext, choices, engine_setup
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHere:
+class EngineHere(Struct, frozen=True):
     """An engine in one of its modes. `program`: what its sessions run here, and why that cannot be used. `login`:
     what it reaches its provider with, "" where that is not seen. `is_configured`: a run that is started here may ask
     it."""

@@ -6,7 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
@@ -32,8 +34,7 @@ from gitswarm.worktree.shadow import checked_out_elsewhere
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """A run that this process owns; what was paid for is finished, what was not is still open.
 
     `settled`: other commits than the run's own stood on its branch, and are off it now.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.errors import SwarmError
@@ -30,8 +32,7 @@ from gitswarm.runner.workplace import prepare_worktree
 ADOPT = "adopt"
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeOptions:
+class ResumeOptions(Struct, frozen=True):
     """What a person adds to `resume`. `skip`: the step to skip, `step` or `flow/step`; `approve`: carry out what the
     navigator proposed; `accept`: concerns that may stay, id → why; `allow`: files in which no secret is, path → why;
     `feedback`: what others said about the change; `budget`: limits by name, None: none any more."""

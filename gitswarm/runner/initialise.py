@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.locks import Locks
@@ -19,16 +21,14 @@ _EXTENSION = Entry(key="extensions.worktreeConfig", value="true")
 _HOOKS_PATH = "core.hooksPath"
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Struct, frozen=True):
     """What `init` was asked for: the remote that may hold runs, and the file to write when there is none."""
 
     hub: str | None = None
     config: tuple[Path, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Initialised:
+class Initialised(Struct, frozen=True):
     """What `init` did. `changes`: to files that are not ours; `dispatching`: hooks that are now handed on; `blocked`:
     worktrees of runs that were closed; `open`: addresses that cannot be.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from gitswarm.ledger.state import RunState
 from gitswarm.records.event import LoggedEvent
@@ -27,8 +28,7 @@ class Observer(Protocol):
         """Something that a person should know, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiscreetObserver:
+class DiscreetObserver(Struct, frozen=True):
     """Tells another observer what it is told, without secrets: what is shown may go to a log.
 
     Events, and states that are read from commits, have none.

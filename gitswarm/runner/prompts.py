@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.names import DEFAULT, id_of
@@ -81,8 +82,7 @@ def _nothing_yet() -> Briefing:
     return Briefing(history=pack_history((), Budget.of("balanced", 200_000), "balanced"), run_base=_NO_RUN)
 
 
-@dataclass(frozen=True, slots=True)
-class StepForecast:
+class StepForecast(Struct, frozen=True):
     """One step at worst: executions, tokens, US dollars, seconds. `cost_usd` None: the policy has no price for the
     model, and the step no limit of its own. `time_s` None: nothing bounds it. `extra_runs`: of a test command, beside
     its own executions."""

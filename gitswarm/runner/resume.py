@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
@@ -30,8 +32,7 @@ from gitswarm.runner.undo.recovery import drop_journals, look, take_place, tidy_
 from gitswarm.runner.workplace import prepare_worktree
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """Where the run stands afterwards. `was_complete`: no step was left to execute; `made`: the worktree, where that
     was gone and is there again."""
 

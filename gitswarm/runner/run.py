@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import RunInterruptedError
 from gitswarm.ledger.message import CommitMessage
@@ -111,8 +112,7 @@ def _request(session: Session) -> Request:
     return session.requests.read() or Request(wish="pause", reason="ended by a signal")
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Struct, frozen=True):
     """How a run ends, before which decision, and what an interrupted step left. `asked`: what somebody did to have it
     end; None: it ends by itself."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.engines.base import EngineAccess
 from gitswarm.evidence.suite_run import Missing, SuiteRun
@@ -48,8 +50,7 @@ SIBLING_MARKER = "SWARM_SIBLING"
 """The same for every process of a step that is executed beside others, so that only those can be ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """What the process was given: nothing below the command line reads it by itself."""
 
     env: Mapping[str, str]
@@ -62,8 +63,7 @@ class Surroundings:
     """`step` or `flow/step`: the run stops in good order behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenSpecs:
+class FrozenSpecs(Struct, frozen=True):
     """The specs of the run as its first commit holds them."""
 
     flows: Mapping[str, Flow]
@@ -78,8 +78,7 @@ class FrozenSpecs:
     feedback: Feedback | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """One process's hold on one run. `reports`: what the project's tests said on other trees than the run's.
     `removing`: folders that go meanwhile."""
 
@@ -96,12 +95,11 @@ class Session:
     redactor: Redactor
     stored_tests: StoredTests
     sandbox: Sandbox = field(default_factory=Sandbox)
-    reports: dict[str, SuiteRun | Missing] = field(default_factory=dict, compare=False)
-    removing: list[Thread] = field(default_factory=list, compare=False)
+    reports: dict[str, SuiteRun | Missing] = field(default_factory=dict)
+    removing: list[Thread] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Workplace:
+class Workplace(Struct, frozen=True):
     """The run's worktree and what watches over it while this process lives."""
 
     shadow: Shadow

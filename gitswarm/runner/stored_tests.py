@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from sys import intern
+
+from msgspec import Struct, field
 
 from gitswarm.evidence.test_count import is_test_file
 from gitswarm.git.object_reader import DIRECTORY
@@ -16,8 +17,7 @@ _OURS = ".swarm"
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(slots=True)
-class StoredTests:
+class StoredTests(Struct):
     """A step pays for the folders and files that it changed: the rest is remembered from the one before."""
 
     objects: Objects

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gitswarm.processes import CommandLimits
 from gitswarm.runner.containing import contained, contained_environment, let_go

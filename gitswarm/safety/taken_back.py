@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gitswarm.safety.footprint import Change, FileState, put, state_of
 from gitswarm.safety.guard import CHAINED, HOOK, is_guard
@@ -16,8 +17,7 @@ _MAYBE_OURS = (CHAINED, ".swarm")
 """Folders that were made for our files, if nothing else is in them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(Struct, frozen=True):
     """`restored`: files that are again what they were; `ours_removed`: files that somebody changed since, and that
     lost only our lines; `left`: files that stay, each with the reason.
     """
@@ -27,8 +27,7 @@ class Undone:
     left: Sequence[tuple[Path, str]] = ()
 
 
-@dataclass(slots=True)
-class _Progress:
+class _Progress(Struct):
     restored: list[Path] = field(default_factory=list)
     ours_removed: list[Path] = field(default_factory=list)
     left: list[tuple[Path, str]] = field(default_factory=list)

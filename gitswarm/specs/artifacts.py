@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.specs.flow import SDLC_FLOWS
 
 _GLOB = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class RunArtifact:
+class RunArtifact(Struct, frozen=True):
     """A file in RUN_BASE, `path` relative to it: `plan/adr.md`."""
 
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodePattern:
+class CodePattern(Struct, frozen=True):
     """A file or glob in the worktree."""
 
     pattern: str

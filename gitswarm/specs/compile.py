@@ -6,9 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
@@ -31,8 +32,7 @@ _PLACEHOLDERS = (
 _NO_LIMIT = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """What a session engine is told. `hash` is the SHA-256 of the whole plan that it belongs to, with placeholders
     for what differs between two machines or two days; empty where no model is asked."""
 
@@ -41,8 +41,7 @@ class Prompt:
     hash: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptPlan:
+class PromptPlan(Struct, frozen=True):
     """Everything that a session is given.
 
     `output_schema` is the JSON schema that the handoff has to keep; `fragments` are (path, SHA-256 of the text).
@@ -60,8 +59,7 @@ class PromptPlan:
     history: History
 
 
-@dataclass(frozen=True, slots=True)
-class Critique:
+class Critique(Struct, frozen=True):
     """The newest judgement of a step's own critic: its findings, and the files it wrote, name → text."""
 
     critic: str
@@ -71,8 +69,7 @@ class Critique:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(Struct, frozen=True):
     """An acceptance criterion that the step works for. `state` as in `ac_status.json`, where tests prove it."""
 
     id: str
@@ -82,8 +79,7 @@ class Criterion:
     tests: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Briefing:
+class Briefing(Struct, frozen=True):
     """What is particular to this execution.
 
     `base_commit` is what the run's code is a change of; `sent_back` the step that a loop came from; `told` what a
@@ -112,8 +108,7 @@ class Briefing:
     names: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """Who is to work, by which rules: all that does not change while a run goes on."""
 
     flow: Flow

@@ -6,9 +6,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
+
+from msgspec import Struct
 
 from gitswarm.records.instructions import Instructions
 from gitswarm.records.receipt import ContextUse
@@ -53,8 +54,7 @@ def priority_of(category: str | None) -> Priority:
     return Priority.HIGH if category is None else _BY_CATEGORY.get(category, Priority.MEDIUM)
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """Characters: `total` for all of the history, `recent` for the newest step in it, `older` for each other one."""
 
     total: int
@@ -71,8 +71,7 @@ class Budget:
         return cls(total, recent, older)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierStep:
+class EarlierStep(Struct, frozen=True):
     """What an earlier step handed over; `notes` are its concerns, assumptions and the like, `files` pointers."""
 
     name: str
@@ -90,8 +89,7 @@ class EarlierStep:
         return cut("\n".join(lines), limit)
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(Struct, frozen=True):
     """The part of the prompt about earlier steps, and what became of the budget."""
 
     text: str

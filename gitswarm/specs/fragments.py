@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import SpecError
 from gitswarm.specs.yaml_source import did_you_mean
@@ -13,16 +14,14 @@ _MARK = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _FRAGMENT = "fragment:"
 
 
-@dataclass(frozen=True, slots=True)
-class Expanded:
+class Expanded(Struct, frozen=True):
     """Text without marks; `used` are the fragments in it, in the order of their first use."""
 
     text: str
     used: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fragments:
+class Fragments(Struct, frozen=True):
     """Texts by path without suffix: `common/evidence`."""
 
     texts: Mapping[str, str]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 
@@ -15,8 +16,7 @@ BESIDE = "at the same time"
 _MERMAID_END = "over"  # `end` is a word of Mermaid
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """`label` says when the way is taken; empty: always. `limit`: how often a way back is taken at most; None for one
     that leads on."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
+
+from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.specs.flow import OTHER_COMMANDS, TEST, Flow
@@ -28,8 +29,7 @@ _SUFFIXES_OF = {"fragments": (".md",)}
 _FOLDERS = ("stations", "templates", "sidequests", "fragments", "policy")
 
 
-@dataclass(frozen=True, slots=True)
-class SpecFile:
+class SpecFile(Struct, frozen=True):
     """One file as its author knows it."""
 
     name: str
@@ -37,21 +37,18 @@ class SpecFile:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedFlow:
+class LoadedFlow(Struct, frozen=True):
     flow: Flow
     source: YamlSource
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedStation:
+class LoadedStation(Struct, frozen=True):
     station: Station
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class SpecFiles:
+class SpecFiles(Struct, frozen=True):
     """Files by id; fragments by path without suffix, relative to their folder."""
 
     flows: Mapping[str, SpecFile]

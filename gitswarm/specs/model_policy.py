@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from pydantic import Field, model_validator
 
 from gitswarm.records.base import Record
@@ -51,16 +50,14 @@ class ModelPolicy(Record):
         return self.models.get(model, ModelFacts())
 
 
-@dataclass(frozen=True, slots=True)
-class ModelWish:
+class ModelWish(Struct, frozen=True):
     """What was asked for when the run was started. `model` decides everything; `economy` the tier."""
 
     model: str | None = None
     economy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ModelChoice:
+class ModelChoice(Struct, frozen=True):
     """`rule` says in a few words which entry of the policy decided; it stands in the receipt."""
 
     model: str

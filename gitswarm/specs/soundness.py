@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.specs.flow import Branch, Flow, Fork, Microloop, Step, Terminal
 from gitswarm.specs.forks import fork_problems, named_targets
@@ -13,8 +14,7 @@ from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean
 _RESERVED = (SIDEQUEST_PREFIX, NODE_PREFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class KnownNames:
+class KnownNames(Struct, frozen=True):
     """What a flow may name."""
 
     flows: Sequence[str]

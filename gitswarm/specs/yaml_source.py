@@ -6,11 +6,11 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import yaml
+from msgspec import Struct, field
 from pydantic import BaseModel, ValidationError
 from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
@@ -38,8 +38,7 @@ class _Loader(Composer, CParser, SafeConstructor, Resolver):
         Resolver.__init__(self)
 
 
-@dataclass(frozen=True, slots=True)
-class YamlSource:
+class YamlSource(Struct, frozen=True):
     """A parsed document: its plain data, and the line (from 1) of every key and item."""
 
     name: str
@@ -93,8 +92,7 @@ def _not_yaml(name: str, line: int, what: str) -> SpecError:
     return SpecError([f"{name}:{line}: not valid YAML: {' '.join(what.split())}"])
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Makes a document's plain data, notes the line of every key and item, and finds what YAML allows but a file of
     ours may not have."""
 
@@ -159,8 +157,7 @@ def validate(source: YamlSource, model: type[ModelT]) -> ModelT:
         raise SpecError([problem.told(source) for problem in _telling(found)]) from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Problem:
+class _Problem(Struct, frozen=True):
     """One complaint of pydantic at its place in the file; `known` are the keys that may stand there."""
 
     kind: str

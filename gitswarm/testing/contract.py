@@ -11,13 +11,13 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import yaml
+from msgspec.structs import fields
 from pydantic import JsonValue, TypeAdapter
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup

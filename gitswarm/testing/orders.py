@@ -8,11 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Engine, StepRequest, StepResult
@@ -32,8 +33,7 @@ SECRET = "sk-acme-9f8e7d6c5b4a39281706f5e4d3c2b1a0"  # noqa: S105 - made up
 VERIFIED: Mapping[str, JsonValue] = {"status": "VERIFIED", "summary": "done as it was ordered"}
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(Struct, frozen=True):
     """What the agent does, in this order: files that it writes, lines that it runs in a shell, what it says, what it
     has used (tokens in and out, US dollars), and how it ends: with a handoff, or by a fault."""
 
@@ -45,8 +45,7 @@ class Orders:
     fault: Fault | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineFixture:
+class EngineFixture(Struct, frozen=True):
     """How the engine is brought to follow orders: by its environment, by its section of the configuration, or, in
     mode `stub`, by a script."""
 
@@ -59,8 +58,7 @@ def allow(_tool: str, _given: Given) -> Verdict:
     return Allow()
 
 
-@dataclass(slots=True)
-class SeenStep:
+class SeenStep(Struct):
     """One step at the border of an engine. `asked`: tool calls that the policy was asked about, with the files that
     were there. `raised`: what came instead of a result."""
 
@@ -130,8 +128,7 @@ def living(value: str) -> list[list[str]]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """A repository, and git-swarm in it as a process of its own."""
 
     root: Path

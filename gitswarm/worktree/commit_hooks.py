@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.git.objects import Objects
 from gitswarm.records.globs import is_named
@@ -48,8 +49,7 @@ _FILES = (
 _PACKAGE_KEYS = ("husky", "lint-staged", "simple-git-hooks", "pre-commit", "gitHooks", "commitlint", "lefthook")
 
 
-@dataclass(frozen=True, slots=True)
-class HooksFolder:
+class HooksFolder(Struct, frozen=True):
     """Where the user's hooks lie. `inside`: its path from the top of the main checkout, when it is in there. With
     `is_relative` each worktree may have hooks of its own at that path; git knows none where it is missing."""
 

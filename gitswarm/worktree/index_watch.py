@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.git.running import RunningGit
 from gitswarm.worktree import snapshot
@@ -12,8 +13,7 @@ from gitswarm.worktree.shadow import Shadow
 _Print = tuple[int, int, int]
 
 
-@dataclass(slots=True)
-class IndexWatch:
+class IndexWatch(Struct):
     """Looks into the index only when somebody else wrote it since `leave`; that costs two git processes."""
 
     shadow: Shadow

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
@@ -24,8 +25,7 @@ _BUSY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(Struct, frozen=True):
     """A checkout of the branch. `busy`: what is going on there, like a merge that was not finished."""
 
     path: Path

@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 # A folder whose change time is younger than this when we look may change again within the same clock tick.
 _RACY_NS = 50_000_000
 _NEVER = -1
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     changed_ns: int
     subfolders: tuple[str, ...]
     has_git: bool
 
 
-@dataclass(slots=True)
-class NestedFinder:
+class NestedFinder(Struct):
     """Walks one worktree again and again; folders whose change time stayed are not listed again.
 
     The change time (ctime) cannot be set back by a program, unlike the modification time.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.git.process import Git
 from gitswarm.git.repository import Repository
@@ -21,8 +22,7 @@ _SECTION = f"url.{BASE}"
 _NEXT = tuple(os.fsdecode(bytes([byte])) for byte in range(0x20, 0x100) if byte != 0x7F)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Prefixes of URLs that are rewritten. `push`: only for pushes; `both`: also for fetches. `open`: addresses that
     cannot be closed, because the user rewrites exactly those.
     """

@@ -13,8 +13,9 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.process import Git
@@ -37,8 +38,7 @@ _Content = tuple[int, bytes | None]
 """Mode and bytes of a file; of a link, the path it leads to; nothing of folders, pipes and files over 32 MB."""
 
 
-@dataclass(slots=True)
-class RepositoryWatch:
+class RepositoryWatch(Struct):
     """Compares with what was there at `leave`. A person may work in the repository meanwhile: upstream settings of
     branches, new remotes and refs that they moved themselves stay.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gitswarm.git.object_reader import hash_object
 from gitswarm.git.objects import Objects
 
 
-@dataclass(frozen=True, slots=True)
-class FolderChanges:
+class FolderChanges(Struct, frozen=True):
     """What a step did in RUN_BASE. Paths are relative to the worktree."""
 
     declared: Mapping[str, bytes]
@@ -24,8 +24,7 @@ _Print = tuple[int, int, int]
 """Inode, size and ctime of a file; equal prints mean that nobody touched it."""
 
 
-@dataclass(slots=True)
-class RunFolder:
+class RunFolder(Struct):
     """RUN_BASE of one worktree. Remembers files it has seen in order, so that a check costs a stat per file."""
 
     worktree: Path

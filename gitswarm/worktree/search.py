@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 from threading import Timer
+
+from msgspec import Struct, field
 
 from gitswarm.git.former import Former
 from gitswarm.git.incoming import Incoming
@@ -30,19 +32,17 @@ _BINARY_BYTES, _HEAD = 64_000_000, 8_000
 """How much of a binary file is looked through, and where the zero stands by which git knows one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """What is looked for, and the tree that the worktree was before: what it or one of the `known` trees holds is not
     new. `tell`: says to a person what takes long, or was not looked at."""
 
     find: FindSecrets
     before: str
     known: tuple[str, ...] = ()
-    tell: Callable[[str], None] = field(default=lambda _text: None, compare=False)
+    tell: Callable[[str], None] = field(default=lambda _text: None)
 
 
-@dataclass(frozen=True, slots=True)
-class Flagged:
+class Flagged(Struct, frozen=True):
     """A file that may not be stored; `path` may itself hold a secret, unlike those in `found`. Without any, one that
     may not go: what was to replace it is not stored."""
 
@@ -51,8 +51,7 @@ class Flagged:
     former: IndexChange
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Struct, frozen=True):
     """The code as a tree. It holds the `flagged` files as they were before, or not at all."""
 
     tree: str

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.process import Git
 from gitswarm.processes import CommandLimits, Ending, project_environment, run_shell
 
 
-@dataclass(frozen=True, slots=True)
-class Copied:
+class Copied(Struct, frozen=True):
     """What was copied, and what was left out with the reason; paths relative to the checkout."""
 
     files: tuple[str, ...]

@@ -7,8 +7,9 @@ import os
 import shlex
 import shutil
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.errors import SetupFailedError
 from gitswarm.git.locks import Locks
@@ -22,8 +23,7 @@ _SET_UP = "swarm-set-up"
 _OURS = "refs/swarm/"
 
 
-@dataclass(frozen=True, slots=True)
-class Shadow:
+class Shadow(Struct, frozen=True):
     """The worktree of a run. `branch` is the full name of the shadow branch, or the commit that a detached HEAD
     stands on.
 
@@ -34,7 +34,7 @@ class Shadow:
     git_dir: Path
     branch: str
     git: Git
-    objects: Objects = field(compare=False, repr=False)
+    objects: Objects
     base: str = ""
     submodules: tuple[str, ...] = ()
 
@@ -69,16 +69,14 @@ class Shadow:
         staged.replace(self.git_dir / _SET_UP)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Where worktrees go: `override` is the user's own folder, `state_home` the XDG fallback."""
 
     override: Path | None
     state_home: Path
 
 
-@dataclass(frozen=True, slots=True)
-class PutAway:
+class PutAway(Struct, frozen=True):
     """The files of a worktree, where they were, and which of them were copied there when it was set up."""
 
     folder: Path

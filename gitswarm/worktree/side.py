@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
@@ -17,8 +18,7 @@ from gitswarm.worktree.shadow import Shadow, mark_made_for, refuse_place
 _INFIX = ".fork-"
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A worktree that was made for a step. `path` may be gone, or not be there yet."""
 
     step: str

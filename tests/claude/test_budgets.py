@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import yaml
+from msgspec.structs import replace
 
 from tests.claude.runs import asked, reaching
 from tests.claude.stage import Stage, both, by, quick, terms_of

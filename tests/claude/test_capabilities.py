@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import fields
 from pydantic import JsonValue
 
 from gitswarm.engines.base import StepEndedError

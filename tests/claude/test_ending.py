@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.claude.ending import LastWords, outcome_of

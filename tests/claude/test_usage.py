@@ -5,12 +5,12 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.said import AnswerUsage, Usage

@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import fields
 
 from gitswarm.engines.base import Capabilities
 from gitswarm.engines.claude.program import MINIMUM

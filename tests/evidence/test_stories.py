@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from gitswarm.evidence.comparison import Comparison, compare, needs_base
 from gitswarm.evidence.suite_run import SuiteRun, SuiteRuns

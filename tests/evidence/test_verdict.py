@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gitswarm.evidence.claims import read_claims
 from gitswarm.evidence.test_count import CaseCount, CaseCounts

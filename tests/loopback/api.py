@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 RESULT_TOOL = "StructuredOutput"
 """Name of the tool by which the real CLI asks for structured output."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """A tool call. `id` None: one is made. `given` is an object, unless the model makes a mistake."""
 
     tool: str
@@ -27,8 +25,7 @@ class Use:
     id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """One answer of the model, or of something in between.
 
     `status` other than 200: an API error. `hang_s`: how long nothing is said before anything else. `cut`: the
@@ -59,8 +56,7 @@ def use(tool: str, **given: JsonValue) -> Reply:
     return Reply((Use(tool, given),))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """One request to the model. `number` counts those of its scenario from 1."""
 
     scenario: str

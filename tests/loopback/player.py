@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
@@ -18,8 +18,7 @@ _STEP = re.compile(r"^# Step (\S+) of flow (\S+)", re.MULTILINE)
 _LEFT = re.compile(r"^# Where does the run go on after (\S+)/(\S+)\?", re.MULTILINE)
 
 
-@dataclass(slots=True)
-class ScriptedModel:
+class ScriptedModel(Struct):
     """Plays one entry per session; which execution of its step it is, it counts by the sessions it has seen.
 
     A navigator is answered with the `route` of the newest execution of the step that it is asked about.

@@ -6,15 +6,15 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from msgspec import Struct, field
 
 from tests.loopback.api import Asked, Model, Reply, error_body, message, stream
 
 
-@dataclass(slots=True)
-class Loopback:
+class Loopback(Struct):
     """`asked`: every request to a model, in order."""
 
     port: int

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
+from msgspec import structs
 
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result, Status
@@ -217,7 +218,7 @@ def projected(seen: World) -> object:
         initiator="test",
         settings=settings,
     )
-    return [replace(each, prompt_hash="") for each in forecast(seen.specs, seen.flow, spec)]
+    return [structs.replace(each, prompt_hash="") for each in forecast(seen.specs, seen.flow, spec)]
 
 
 @dataclass(frozen=True)
@@ -301,7 +302,7 @@ def asked(seen: World) -> object:
     here = situation(seen, "go", PARTIAL)
     transitions: Transitions = graph_transitions(here)
     detours = evaluate_triggers(here, transitions.default).detours
-    return prompt(here, replace(transitions, options=(*transitions.options, *detours)))
+    return prompt(here, structs.replace(transitions, options=(*transitions.options, *detours)))
 
 
 def joined(seen: World) -> object:

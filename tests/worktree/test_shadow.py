@@ -117,7 +117,9 @@ def test_a_shadow_has_the_files_of_its_branch_and_a_clean_status(project: Projec
 
 
 def test_a_shadow_is_found_by_its_branch(project: Project, shadow: Shadow) -> None:
-    assert find_shadow(opened(project), BRANCH) == shadow
+    found = find_shadow(opened(project), BRANCH)
+    assert found
+    assert (found.path, found.git_dir, found.branch) == (shadow.path, shadow.git_dir, shadow.branch)
 
 
 def test_a_shadow_whose_folder_is_gone_is_not_found(project: Project, shadow: Shadow) -> None:

@@ -7,9 +7,10 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec.structs import replace
 from pydantic import Field, JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection

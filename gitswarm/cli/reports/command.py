@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
+
+from msgspec import to_builtins
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import out_json, out_verbatim
@@ -28,7 +29,7 @@ def report(
         raise UsageError(f"--format {shape}: {', '.join(FORMATS)}", hint="git swarm report --format md")
     found = report_of(open_run(run))
     if shape == "json":
-        out_json(asdict(found))
+        out_json(to_builtins(found))
     elif shape == "html":
         out_verbatim(html_of(page_of(found)).rstrip("\n"))
     else:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.cli.console import harmless
 from gitswarm.cli.reports.page import Bars, Block, Commands, Items, Line, Page, Part, Section, Table, Text
@@ -22,8 +23,7 @@ _BLOCK = re.compile(r"^(?:[-+#:=]|\d+(?=[.)]))")
 _PLAIN_CODE = re.compile(r"[^`|\\\s](?:[^`|\\]*[^`|\\\s])?")
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
+class _Room(Struct, frozen=True):
     """`rows` of a table or list, `chars` of a piece of text."""
 
     rows: int

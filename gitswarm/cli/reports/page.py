@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from gitswarm.cli.console import duration, money, plural
 from gitswarm.cli.reports.model import CostLine, ReportedFile, RunReport
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A piece of a line. Whatever its text holds, it is shown as it is."""
 
     kind: Literal["prose", "code", "strong"]
@@ -21,31 +21,26 @@ class Part:
 Line = tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     headings: tuple[str, ...]
     rows: tuple[tuple[Line, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     line: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(Struct, frozen=True):
     """Each with what it shows."""
 
     lines: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """What steps took and cost, for a format that can draw."""
 
     lines: tuple[CostLine, ...]
@@ -54,8 +49,7 @@ class Bars:
 Block = Table | Items | Text | Commands | Bars
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """`folded`: what few readers need."""
 
     title: str
@@ -63,8 +57,7 @@ class Section:
     folded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     title: Line
     state: str
     head: tuple[Block, ...]

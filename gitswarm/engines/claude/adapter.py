@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program

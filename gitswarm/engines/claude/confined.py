@@ -7,8 +7,9 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gitswarm.containment import Containment
 from gitswarm.engines.claude import ask_owner

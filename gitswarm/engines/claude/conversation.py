@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
@@ -42,8 +43,7 @@ _WRONG_KEY = 401
 """HTTP status that the same key gets again. The CLI asks once more all the same, but not after a 403."""
 
 
-@dataclass(slots=True)
-class Conversation:
+class Conversation(Struct):
     """One process of a session, while it is listened to. `is_told`: what the agent says is news for who follows the
     run. `has_spoken`: there is something to go on with."""
 

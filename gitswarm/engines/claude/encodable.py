@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from typing import Any
 
+from msgspec.structs import fields, replace
 from pydantic import JsonValue
 
 from gitswarm.engines.claude.said import Said

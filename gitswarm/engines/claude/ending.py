@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from gitswarm.containment import REFUSED
 from gitswarm.engines.claude.said import Ended, Faulted, Gone, Limited
@@ -33,8 +34,7 @@ _TOO_MANY = 429
 _PASSING_STATUSES = frozenset({408, 409, 425, _TOO_MANY})
 
 
-@dataclass(frozen=True, slots=True)
-class LastWords:
+class LastWords(Struct, frozen=True):
     """All that is known of how a session ended. `timeout_s`: it was ended after that time. `unjudged`: the tool of a
     call that was carried out although nobody had asked the policy. `over`: the limit of the budget
     that it was ended at. `refused`: the HTTP status of a refusal that the CLI was about to ask for again."""

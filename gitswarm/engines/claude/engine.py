@@ -8,9 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.containment import Uncontained
 from gitswarm.engines.adapter import Program
@@ -48,8 +50,7 @@ _HANDING_OVER = ("ok", "max_turns", "denied")
 _SOURCES: Mapping[str, ToolSource] = {"sdk": "sdk", "cli": "cli-observed"}
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeEngine:
+class ClaudeEngine(Struct, frozen=True):
     transport: Transport
     profile: ClaudeProfile
     clock: Clock

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.engines.claude.said import RESULT_TOOL, SUBAGENT_TOOLS
@@ -19,8 +19,7 @@ Question = Mapping[str, JsonValue]
 Answer = dict[str, JsonValue]
 
 
-@dataclass(slots=True)
-class Gate:
+class Gate(Struct):
     """Asked from other threads than the session's. `timeout_s`: for one decision; they take milliseconds.
     `verdicts`: by the id of the call."""
 

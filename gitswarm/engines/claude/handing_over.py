@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.engines.base import StepRequest, StepResult, capped
 from gitswarm.engines.bounds import read_handoff
@@ -20,8 +22,7 @@ _ENDED_EARLY = ("max_turns", "denied")
 _FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
 
 
-@dataclass(frozen=True, slots=True)
-class Worked:
+class Worked(Struct, frozen=True):
     """`started`: on the monotonic clock. `final` None: the handoff was not asked for."""
 
     profile: ClaudeProfile

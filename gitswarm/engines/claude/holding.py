@@ -6,8 +6,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from queue import Empty, Full, Queue
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.engines.base import SESSION_MARKER, StepEndedError
 from gitswarm.engines.claude.conversation import Conversation
@@ -23,8 +25,7 @@ _LINGER_S = 10.0
 """How long a process may take to go when it has said its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
+class SessionLimits(Struct, frozen=True):
     """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
     `ended_by`: the limit of the budget that sets the deadline, as people call it; "": none does."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.engines.claude.said import AnswerUsage, Usage
 from gitswarm.records.money import usd
@@ -16,8 +18,7 @@ Tell = Callable[[Tokens, float | None], None]
 """Is told all that was used so far, and what it cost in US dollars; None: not known."""
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(Struct):
     """Of one execution: all its phases and attempts."""
 
     price: Price

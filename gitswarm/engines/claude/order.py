@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.containment import UNCONTAINED, Containment, Uncontained
@@ -20,8 +20,7 @@ from gitswarm.engines.claude.said import Said
 from gitswarm.engines.claude.settings import ClaudeSettings
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOrder:
+class SessionOrder(Struct, frozen=True):
     """`folder` is the session's own, outside of the worktree. `system` is appended to Claude Code's own prompt, or,
     with `bare`, stands in its place. `tools` empty: none. `schema`: of the structured
     output that it ends with; None: it ends when the model has nothing more to say. `resume`: the session whose

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import RouteTerms, StepRequest

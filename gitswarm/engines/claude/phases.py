@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import SESSION_MARKER
@@ -28,8 +29,7 @@ _LEAST_USD = 0.01
 _NOTHING = Usage(cost_usd=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """How a phase ended. `session` None: it never came to be. `usage`: of its session up to here."""
 
     outcome: EngineOutcome
@@ -44,8 +44,7 @@ class _MayPassError(Exception):
     """The provider failed; the same may work later."""
 
 
-@dataclass(frozen=True, slots=True)
-class Phases:
+class Phases(Struct, frozen=True):
     """`start` begins what one process of a session says. `attempts` at most; `wait_s` before the second."""
 
     transport: Transport

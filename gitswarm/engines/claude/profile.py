@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from gitswarm.engines.adapter import Prices
 from gitswarm.engines.base import EngineAccess
@@ -60,8 +61,7 @@ _ADDITIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeProfile:
+class ClaudeProfile(Struct, frozen=True):
     """`retry_wait_s`: before the second attempt; it doubles with each further one. `decision_s`: how long the policy
     may take for one call; what is not decided then is denied."""
 

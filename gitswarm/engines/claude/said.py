@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.records.money import usd
@@ -16,24 +16,21 @@ SUBAGENT_TOOLS = ("Agent", "Task")
 """The tool by which a subagent is started: today's name, and that of older versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
+class Began(Struct, frozen=True):
     """`session`: its id, by which it is resumed. It may come more than once."""
 
     session: str
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Spoke:
+class Spoke(Struct, frozen=True):
     """A text. `role` user: the CLI itself put it into the conversation."""
 
     role: Literal["assistant", "user"]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """A tool call. `parent`: the call that started the subagent which makes this one; None for the agent itself."""
 
     id: str
@@ -42,23 +39,20 @@ class Called:
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Returned:
+class Returned(Struct, frozen=True):
     id: str
     output: str
     success: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CallRefused:
+class CallRefused(Struct, frozen=True):
     """The CLI itself does not let a call through, by its own rules."""
 
     id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retrying:
+class Retrying(Struct, frozen=True):
     """The CLI makes a request again, by itself. `status` None: there was no answer."""
 
     attempt: int
@@ -68,30 +62,26 @@ class Retrying:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Limited:
+class Limited(Struct, frozen=True):
     """A usage limit was reached. `resets_at`: seconds since the epoch."""
 
     resets_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Switched:
+class Switched(Struct, frozen=True):
     """Another model answers from here on."""
 
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Faulted:
+class Faulted(Struct, frozen=True):
     """The provider failed for good. `kind` is the CLI's word: `rate_limit`, `authentication_failed` …"""
 
     kind: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerUsage:
+class AnswerUsage(Struct, frozen=True):
     """What a request used, as far as the provider says: more than once for one answer, its number of output tokens
     last. `id` None: the newest answer of this `parent`, and what is 0 here stays. `billed`: input in units of the
     price of plain input, as a provider of Anthropic's bills what its cache writes and reads."""
@@ -104,8 +94,7 @@ class AnswerUsage:
     completion: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a process and, where the CLI remembers them, the earlier ones of its session used, subagents included.
 
     `own`: tokens of this process's own conversation alone: by them one sees whether it remembered. `cost_usd` in US
@@ -130,8 +119,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The last result of a session. Names and values are the CLI's. `structured` None: there is no structured
     output, whatever else the result says."""
 
@@ -146,8 +134,7 @@ class Ended:
     usage: Usage = field(default_factory=Usage)
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct, frozen=True):
     """The process is over, or could not be started. `exit_code` negative: the signal; None: unknown."""
 
     exit_code: int | None

@@ -7,7 +7,6 @@ import logging
 import shlex
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +20,7 @@ from claude_agent_sdk import (
     query,
 )
 from claude_agent_sdk.types import HookJSONOutput
+from msgspec import Struct
 
 from gitswarm.engines.claude.gate import HOOK_S, Gate
 from gitswarm.engines.claude.messages import read
@@ -31,8 +31,7 @@ _LINE_BYTES = 64 << 20
 _STDERR_LINES = 20
 
 
-@dataclass(slots=True)
-class Cancel:
+class Cancel(Struct):
     """Ends a session's task from another thread; nothing where it has not begun, or is over."""
 
     task: asyncio.Task[None] | None = None

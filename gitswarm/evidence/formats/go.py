@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+from msgspec import Struct, field
 
 from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.json_lines import objects
@@ -31,8 +33,7 @@ _OUTCOMES: dict[str, CaseOutcome] = {"PASS": "passed", "FAIL": "failed", "SKIP":
 _SAID_CHARS = 500
 
 
-@dataclass(slots=True)
-class _Package:
+class _Package(Struct):
     """Test → PASS, FAIL or SKIP, and what tests said."""
 
     results: dict[str, str] = field(default_factory=dict)
@@ -103,8 +104,7 @@ def _parents(tests: Mapping[str, str] | set[str]) -> set[str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Reasons:
+class _Reasons(Struct, frozen=True):
     """What the whole output says about why packages failed without a failed test."""
 
     panic: str

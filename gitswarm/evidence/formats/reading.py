@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from msgspec import Struct
+
 from gitswarm.evidence.formats.signature import Failure, signature
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import ReportSource, TestReport
@@ -31,8 +33,7 @@ _LEFT_OUT = re.compile(
 )  # written by processes, engines
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
+class Plain(Struct, frozen=True):
     """Output for readers: `text` without colours and carriage returns, with a newline at both ends; `whole` as it
     came. `cut` and `whole_cut`: something is missing in it."""
 

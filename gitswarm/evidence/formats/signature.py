@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _FAILURES = 500
 _MESSAGE_CHARS = 500
@@ -26,8 +27,7 @@ _MASKS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A test that failed, or a suite that could not be loaded, and the first lines of why."""
 
     name: str

@@ -10,7 +10,8 @@ count as skipped. A planned test that did not run is a failure, and so is `Bail 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.evidence.formats.coverage import total_coverage
 from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Plain, milliseconds, number
@@ -30,8 +31,7 @@ _COMMENTED = re.compile(r"(?:\n *# [^\n]{0,300}){1,4}")
 _DURATION = re.compile(r"\n# duration_ms ([0-9]{1,12}(?:\.[0-9]{1,9})?)")
 
 
-@dataclass(slots=True)
-class _Count:
+class _Count(Struct):
     """Results whose parent has not come yet, by indentation, and what is counted so far.
 
     `braces`: parents come first, as vitest writes them, and end with one; `around` are those that are open.

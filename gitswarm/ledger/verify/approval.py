@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedObjects
@@ -14,8 +15,7 @@ from gitswarm.ledger.verify.link import Link
 from gitswarm.records.execution import RUNS_FOLDER
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A commit that says `word` about the commit `about` and its code; of a VOIDS, `about` is the approval."""
 
     link: Link

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
@@ -14,8 +15,7 @@ from gitswarm.ledger.verify.link import link_name
 from gitswarm.records.run_id import RUN_ID
 
 
-@dataclass(frozen=True, slots=True)
-class ChainCommit:
+class ChainCommit(Struct, frozen=True):
     """A commit of a run; `layout` is another run's where the chain is shared with it."""
 
     layout: RunLayout
@@ -23,8 +23,7 @@ class ChainCommit:
     message: CommitMessage
 
 
-@dataclass(slots=True)
-class Chain:
+class Chain(Struct):
     """The commits of a run and of those that it was forked from, oldest first. `base`: what all of it branched off,
     None when the way there is broken.
 

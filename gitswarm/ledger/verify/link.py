@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.git.sealed import SealedCommit, TreeChange
 from gitswarm.ledger.finding import events_path
@@ -13,8 +14,7 @@ from gitswarm.ledger.verify.finding import Check, Finding
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """What `Swarm-Prev-Notes` says of the parent's notes: blob ids, None for `-`; `routing` is that blob."""
 
     events_id: str | None
@@ -22,8 +22,7 @@ class Seal:
     routing: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A commit of the run `layout`, of kind `kind`. `execution`: of a step.
 
     `changes` are against the first parent; `papers` the files in RUN_BASE that it wrote or has to have, path →

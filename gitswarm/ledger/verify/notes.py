@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.ledger.layout import RunLayout
@@ -17,8 +17,7 @@ from gitswarm.records.event import EventKind
 from gitswarm.records.routing import Decision
 
 
-@dataclass(frozen=True, slots=True)
-class RunNotes:
+class RunNotes(Struct, frozen=True):
     """The notes of a run as they are today. `events`: commit → blob id; `routing`: commit → content, of those that
     can be read; None: there is no such ref here. `forks`: every decision in them that is about a fork."""
 

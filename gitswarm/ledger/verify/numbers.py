@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.verify.finding import Finding
@@ -14,8 +15,7 @@ StepKey = tuple[str, str]
 """Flow and step."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChainCounts:
+class ChainCounts(Struct, frozen=True):
     """What the chain had so far: steps, ends of its own, highest iteration of each step, steps that did not fail."""
 
     steps: int = 0

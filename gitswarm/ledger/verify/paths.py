@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.git.objects import FILE
 from gitswarm.ledger.layout import HUMAN, KERNEL, expired_events
@@ -18,8 +19,7 @@ from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.station import Station
 
 
-@dataclass(frozen=True, slots=True)
-class Frozen:
+class Frozen(Struct, frozen=True):
     """The specs that a run stored in its first commit."""
 
     flows: Mapping[str, Flow]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.commits import EMPTY_TREE
@@ -16,8 +17,7 @@ from gitswarm.ledger.verify.link import Link, Seal, link_name, shown
 from gitswarm.records.execution import Execution
 
 
-@dataclass(slots=True)
-class LinkReader:
+class LinkReader(Struct):
     objects: SealedObjects
     findings: list[Finding] = field(default_factory=list)
 
@@ -60,8 +60,7 @@ class LinkReader:
             return None
 
 
-@dataclass(frozen=True, slots=True)
-class _CommitReading:
+class _CommitReading(Struct, frozen=True):
     """One commit that is being read."""
 
     reader: LinkReader

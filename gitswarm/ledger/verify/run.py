@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.repository import Repository
@@ -32,8 +33,7 @@ from gitswarm.ledger.verify.trust import Witnesses, check_trust, trusted_commit
 from gitswarm.records.run_spec import RunSpec
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(Struct):
     """One look at a run, as far as it has come.
 
     `siblings`: commits beside the branch, by id; `notes`, and `begun`, the files of the `run` commit, by id of the

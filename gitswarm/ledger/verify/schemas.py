@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from gitswarm.ledger.events import payload_problems
@@ -45,8 +45,7 @@ _TRANSCRIPT: TypeAdapter[TranscriptLine] = TypeAdapter(TranscriptLine)
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Papers:
+class Papers(Struct, frozen=True):
     """The files of one commit, understood; None: missing or not of its kind, or no file of such a commit.
 
     `events` has the lines that are events, `lines` says how many there are.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.ledger.verify.finding import Finding
 
 
-@dataclass(frozen=True, slots=True)
-class Witnesses:
+class Witnesses(Struct, frozen=True):
     """Commits that others say the run had. `asked`: a person; `landed`: target branches; `hubs`: remotes, when they
     were asked last; `approved`: the chain itself."""
 

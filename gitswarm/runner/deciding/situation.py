@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import RouteTerms

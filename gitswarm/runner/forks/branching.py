@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
@@ -32,16 +34,14 @@ from gitswarm.specs.promises import writes_code
 from gitswarm.worktree.side import Side, remove_side
 
 
-@dataclass(frozen=True, slots=True)
-class Branched:
+class Branched(Struct, frozen=True):
     """`executed`: the targets that were executed now; others had been before."""
 
     state: RunState
     executed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Forking:
+class _Forking(Struct, frozen=True):
     """What all targets have in common. `start`: the run at the fork."""
 
     session: Session

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.git.merge import merge_trees
 from gitswarm.ledger.message import CommitMessage, parse_message
@@ -39,8 +40,7 @@ def bring_onto_branch(session: Session, place: Workplace, state: RunState, sibli
     return after
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
+class _Merged(Struct, frozen=True):
     code: str
     conflicts: tuple[str, ...] = ()
 

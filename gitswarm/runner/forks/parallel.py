@@ -6,8 +6,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+
+from msgspec import Struct, field
 
 from gitswarm.engines.base import StepEndedError, StepResult
 from gitswarm.process_table import end_processes_with
@@ -22,16 +23,14 @@ _ENDING_S = 20.0
 _POLL_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """A step whose engine has returned."""
 
     step: OpenStep
     result: StepResult
 
 
-@dataclass(frozen=True, slots=True)
-class _Emitted:
+class _Emitted(Struct, frozen=True):
     """An event that waits to be written."""
 
     step: OpenStep
@@ -39,8 +38,7 @@ class _Emitted:
     written: threading.Event = field(default_factory=threading.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class _Broken:
+class _Broken(Struct, frozen=True):
     """Our own fault, to be raised where it can be dealt with."""
 
     error: BaseException

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit
@@ -28,8 +29,7 @@ from gitswarm.runner.undo.recovery import look
 from gitswarm.runner.workplace import prepare_worktree
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Struct, frozen=True):
     """What was said. `commit` says it; `is_new`: it was not said before. `state`: the run afterwards."""
 
     commit: str

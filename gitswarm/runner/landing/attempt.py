@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
@@ -32,8 +34,7 @@ _ATTEMPTS = 5
 _FINDINGS_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a landing went. `tested`: what the tests said on the way."""
 
     what: LandedAs | Refused
@@ -64,8 +65,7 @@ def landing_operation(
     return operation
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """One landing, again from the start whenever the target moved meanwhile."""
 
     session: Session
@@ -73,7 +73,7 @@ class _Attempt:
     way: Way
     request: StepRequest
     emit: Emit
-    _tested: StepResult | None = field(default=None, init=False)
+    _tested: StepResult | None = None
 
     def until_done(self) -> Outcome:
         for _attempt in range(_ATTEMPTS):

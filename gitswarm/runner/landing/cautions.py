@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.state import RunState
@@ -16,8 +16,7 @@ from gitswarm.specs.flow import Flow
 _OUTCOMES = {True: "passed", False: "failed", None: "had nothing to run"}
 
 
-@dataclass(frozen=True, slots=True)
-class Caution:
+class Caution(Struct, frozen=True):
     """`name`: one or two words, `text`: one line."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.errors import SwarmError
@@ -27,8 +27,7 @@ from gitswarm.runner.session import Session
 from gitswarm.worktree.land import checkouts_of
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Struct, frozen=True):
     """`is_new`: it has landed just now; `reverted_by`: the commit of the target that took it back since."""
 
     landed: LandedAs

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.kernel import Operation
@@ -29,8 +31,7 @@ from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree.land import remove_landing
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfBandStep:
+class OutOfBandStep(Struct, frozen=True):
     """`step` is its id, `agent` who does it. `make`: makes the commit, when that is to be signed. `keeps_code`: what
     lies in the worktree is no part of it. `accepted`: concerns that may stay."""
 

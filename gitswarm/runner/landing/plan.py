@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.ledger.approval import ApprovalKind, Spoken
 from gitswarm.ledger.landed import Landing
@@ -15,8 +15,7 @@ HEADS = "refs/heads/"
 _BRANCHES_NAMED = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What a person or a flow asks for. `target`: a branch; None: the configured one, else the run's own.
     `message`: of the landed commit, in the words of a person."""
 
@@ -26,8 +25,7 @@ class Wish:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LandingState:
+class LandingState(Struct, frozen=True):
     """Everything that the decision is taken from.
 
     `standing`: the approval of exactly the run's code; `word`: the newest one about any code. `unsigned`: why the
@@ -56,8 +54,7 @@ class LandingState:
     conflict: Refused | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """How a run lands: what was approved, onto which branch (full name), in which shape.
     `message`: what a person wants its commit to say."""
 
@@ -67,8 +64,7 @@ class Way:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Landed:
+class Landed(Struct, frozen=True):
     """The approved code has landed before."""
 
     landing: Landing

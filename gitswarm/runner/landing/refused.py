@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Why not; `paths` are the files that it is about, `said` the end of what a hook, a test run or git printed.
     `voids`: an approval does not stand any more after it."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
@@ -27,8 +28,7 @@ from gitswarm.worktree.shadow import Shadow, find_shadow
 _TAIL_LINES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class CommitSpec:
+class CommitSpec(Struct, frozen=True):
     """A commit to be made: whole tree, parents, message. `is_merge`: git has to be told of the second parent."""
 
     tree: str
@@ -40,16 +40,14 @@ class CommitSpec:
         return len(self.parents) > 1
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """`commit` is on no branch yet. `tested`: what the project's tests said about the merged code, if they ran."""
 
     commit: str
     tested: StepResult | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spoiled:
+class Spoiled(Struct, frozen=True):
     """No commit came of it."""
 
     refused: Refused

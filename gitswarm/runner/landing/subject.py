@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
@@ -21,8 +21,7 @@ from gitswarm.runner.session import Session
 APPROVE = "approve"
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """What is judged: the code from `base` to `tip`. `tests`: what the last test run on exactly this code said;
     `played`: engines were in stub mode, or a script was played; `cautions`: what speaks against a quick yes;
     `concerns`: what is open; `never`: why this run lands in no case."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -25,8 +25,7 @@ PUBLISHED = ("review/pr.md", "review/pr_status.json", "review/github_report.md")
 _MOST_FINDINGS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Verify:
+class Verify(Struct, frozen=True):
     """What `git swarm verify` says of the run so far, and what is open in it."""
 
     step: KernelStep
@@ -53,8 +52,7 @@ class Verify:
         return reported(self.step, request, handoff, found)
 
 
-@dataclass(frozen=True, slots=True)
-class ScanSecrets:
+class ScanSecrets(Struct, frozen=True):
     """Looks through everything that would be published."""
 
     step: KernelStep

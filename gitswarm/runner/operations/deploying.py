@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -25,8 +26,7 @@ from gitswarm.runner.step.acceptance import MERGE_DECISION, read_decision, tree_
 MERGE_RESULT = "deploy/merge_result.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Approve:
+class Approve(Struct, frozen=True):
     """Approves commit and code for a verdict that merges and that nothing contradicts which git-swarm knows."""
 
     step: KernelStep
@@ -53,8 +53,7 @@ class Approve:
         return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, said)
 
 
-@dataclass(frozen=True, slots=True)
-class _Objection:
+class _Objection(Struct, frozen=True):
     """What stands against an approval, and the command that takes it out of the way."""
 
     what: str
@@ -99,8 +98,7 @@ def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Land:
+class Land(Struct, frozen=True):
     """What `git swarm land` does, in the middle of a run."""
 
     step: KernelStep
@@ -142,8 +140,7 @@ class Land:
         return reported(self.step, request, handoff, report)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordNotDeployed:
+class RecordNotDeployed(Struct, frozen=True):
     """Says that nothing landed, and why."""
 
     step: KernelStep

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import StepRequest, StepResult
@@ -17,8 +17,7 @@ from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 
 
-@dataclass(frozen=True, slots=True)
-class KernelStep:
+class KernelStep(Struct, frozen=True):
     """One execution of a kernel step: the run that it finds, and where it works."""
 
     session: Session

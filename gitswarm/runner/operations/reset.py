@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -28,8 +29,7 @@ _MARKER = re.compile(r"^(?:<{7}|\|{7}|>{7})(?: .*)?$", re.MULTILINE)
 _MOST_NAMED = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Rebase:
+class Rebase(Struct, frozen=True):
     """Merges the run's code onto upstream; once that is done, counts the conflicts that are left."""
 
     step: KernelStep
@@ -108,8 +108,7 @@ class Rebase:
         return reported(self.step, request, handoff, report)
 
 
-@dataclass(frozen=True, slots=True)
-class CarryOver:
+class CarryOver(Struct, frozen=True):
     """Says that the run belongs on its new base, or that it stays where it was. The commits follow by themselves:
     `runner/new_ground.py`."""
 

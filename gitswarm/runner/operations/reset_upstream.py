@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -33,8 +33,7 @@ _QUIETLY = (
 _NOBODY = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "SSH_ASKPASS_REQUIRE": "never", "LC_ALL": "C"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tracked:
+class Tracked(Struct, frozen=True):
     """What a local branch follows. `ref`: a branch there, full name; `known`: where it was when the user fetched."""
 
     remote: str
@@ -42,8 +41,7 @@ class Tracked:
     known: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamCommit:
+class UpstreamCommit(Struct, frozen=True):
     """Where a run should stand, as far as can be told. `commit` None: there is nothing to stand on.
 
     `rewritten`: the base of the run was part of it, and is not any more; `problem`: why less is known than asked.
@@ -57,8 +55,7 @@ class UpstreamCommit:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchUpstream:
+class FetchUpstream(Struct, frozen=True):
     """Fetches and compares."""
 
     step: KernelStep

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -23,8 +23,7 @@ PROPOSALS = "wisdom/proposals.json"
 RecordT = TypeVar("RecordT", bound=Record)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteTrail:
+class WriteTrail(Struct, frozen=True):
     """Adds what is valid of learnings and proposals; what is not is said, and nothing of it is kept."""
 
     step: KernelStep

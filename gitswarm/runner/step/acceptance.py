@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from pydantic import ValidationError
 
 from gitswarm.engines.stub import STUB_MATRIX
@@ -100,8 +100,7 @@ def standing_criteria(session: Session, state: RunState) -> dict[str, CriterionS
     return standing_states(matrix, status, _judged_last(session, state)) if matrix is not None else {}
 
 
-@dataclass(frozen=True, slots=True)
-class LeftCriteria:
+class LeftCriteria(Struct, frozen=True):
     """What an execution leaves about criteria. `written`: artifacts by path from the top of the worktree; `judged`:
     what its tests prove."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.engines.base import StepResult
 from gitswarm.evidence.suite_run import SuiteRuns
@@ -16,8 +17,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.runner.step.plan import StepPlan
 
 
-@dataclass(frozen=True, slots=True)
-class StepOutcome:
+class StepOutcome(Struct, frozen=True):
     """What an execution resulted in: whoever asks how a step ended reads it here.
 
     `result`: what the engine returned, without secrets. `envelope`: the handoff, with the status as it was judged.

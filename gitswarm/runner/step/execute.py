@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gitswarm.engines.base import Emit, Engine, StepRequest, StepResult
 from gitswarm.errors import StorageError, SwarmError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.evidence.claimed_files import any_means
 from gitswarm.evidence.comparison import Comparison
@@ -42,8 +43,7 @@ _PROTECTED = "protected_path"
 _DEFINED = re.compile(r"^[ \t]*(?:(?:async )?def |class )?(\w+)(?=\(|:| *=[^=])", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """`opened`: new concerns; `closed`: ids of the earlier ones that this execution settles; `own`: every blocking
     finding about this step that is open afterwards."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from gitswarm.evidence.claims import read_claims
 from gitswarm.evidence.comparison import Comparison, compare

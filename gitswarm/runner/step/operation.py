@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gitswarm.engines.kernel import KernelEngine, Operation
 from gitswarm.ledger.state import RunState

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.engines.base import StepRequest
 from gitswarm.git.commits import NewCommit
@@ -29,16 +31,14 @@ from gitswarm.specs.station import Station
 from gitswarm.specs.template import template_id
 
 
-@dataclass(frozen=True, slots=True)
-class Resumption:
+class Resumption(Struct, frozen=True):
     """A person let the run go on. `answer` is what they said to it, `partial` what an interrupted step left."""
 
     answer: str = ""
     partial: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Struct, frozen=True):
     """Of a step that is executed at the same time as others. `branch_tip`: where the branch stands meanwhile;
     `shared_tree`: of the worktree that it shares with others, which only read the code; None: it has its own."""
 
@@ -46,8 +46,7 @@ class Parallel:
     shared_tree: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfBand:
+class OutOfBand(Struct, frozen=True):
     """Of a step that somebody typed after the run had ended. `make`: makes its commit, when that is signed;
     `accepted`: concerns that may stay."""
 
@@ -55,8 +54,7 @@ class OutOfBand:
     accepted: tuple[AcceptedConcern, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
+class StepPlan(Struct, frozen=True):
     """What is going to be executed, and why: decided before anything happens. `session` None: no model is asked.
 
     `commands`: shell lines of those of the project's commands that the station has to have run.
@@ -109,8 +107,7 @@ class StepPlan:
         return declared_artifacts(self.flow, self.step, self.station)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenStep:
+class OpenStep(Struct, frozen=True):
     """A step whose journal is open: its plan, where it works, and what its engine is given. `notes`: tips of the
     run's notes, by ref."""
 

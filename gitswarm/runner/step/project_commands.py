@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -33,8 +32,7 @@ def _detected(session: Session, worktree: Path, env: Mapping[str, str]) -> str |
     return next((each.command for each in found if each is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseFiles(ProjectFiles):
+class BaseFiles(ProjectFiles, frozen=True):
     """The files of a commit; what was installed, which is in none, is looked for in the worktree."""
 
     objects: Objects

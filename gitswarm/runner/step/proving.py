@@ -8,10 +8,12 @@ import shlex
 import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.command import CommandEngine
@@ -265,8 +267,7 @@ def _left_in(folder: Path, began: float) -> dict[str, bytes]:
     return found
 
 
-@dataclass(slots=True)
-class _ExtraRuns:
+class _ExtraRuns(Struct):
     """Test runs beside that of a test step: of fresh checkouts, set up as the run's worktree is, one after the other.
 
     `base`, `code`: code trees of the run's base and as it is now. `usual_s`: seconds that the step's own run took;

@@ -8,9 +8,10 @@ import shlex
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest

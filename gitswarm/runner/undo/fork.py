@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
@@ -20,8 +21,7 @@ from gitswarm.runner.begin import NewRun
 from gitswarm.runner.specs import read_frozen
 
 
-@dataclass(frozen=True, slots=True)
-class ForkOptions:
+class ForkOptions(Struct, frozen=True):
     """What is different in the fork. `engines`: settings that say which; None: as in the run it comes from; `entropy`
     for its id."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.journal import OpenJournal
@@ -26,8 +28,7 @@ from gitswarm.worktree.shadow import Shadow, find_shadow, reattach
 from gitswarm.worktree.side import remove_side, side_worktrees
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """What lies in the worktree and is not in the tip: the code as a tree, and journals without a commit.
 
     `flagged`: files with a secret, which the tree does not have.
@@ -146,8 +147,7 @@ def drop_journals(session: Session, state: RunState) -> list[OpenJournal]:
     return interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why work is set aside, for people and for whoever looks for it later. `journals`: of the executions that were
     cut off, kept with what they used."""
 
@@ -156,8 +156,7 @@ class Reason:
     journals: tuple[OpenJournal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Restoring:
+class Restoring(Struct, frozen=True):
     """The tree that the worktree is about to become, and why."""
 
     tree: str

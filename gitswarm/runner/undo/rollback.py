@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.repository import Repository
@@ -22,8 +22,7 @@ from gitswarm.worktree.shadow import Shadow
 UNDONE = "rollback undone"
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackPlan:
+class RollbackPlan(Struct, frozen=True):
     """What a rollback would do. `files` change in the code; `dirty` are uncommitted and would be kept aside;
     `overwritten` are ignored files that the target has under version control, kept aside too."""
 
@@ -35,8 +34,7 @@ class RollbackPlan:
     overwritten: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RolledBack:
+class RolledBack(Struct, frozen=True):
     """`kept` is the ref under which everything that went can be reached."""
 
     state: RunState
@@ -93,8 +91,7 @@ def roll_back(session: Session, state: RunState, plan: RollbackPlan) -> RolledBa
     return RolledBack(after, kept)
 
 
-@dataclass(frozen=True, slots=True)
-class LastRollback:
+class LastRollback(Struct, frozen=True):
     """A rollback that was not undone: what it kept, where it started, where it led."""
 
     kept: str

@@ -11,8 +11,9 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gitswarm.safety.network import bridge
 from gitswarm.safety.network.hosts import LOCAL, local_ports
@@ -27,8 +28,7 @@ _PORT = 3128
 _LOOK_MS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(Struct, frozen=True):
     """The proxy that the user's own programs go through; empty: none. `bypass`: hosts that they reach without it."""
 
     url: str = ""
@@ -43,8 +43,7 @@ class Upstream:
         return cls(url if url.startswith("http://") else "", env.get("no_proxy") or env.get("NO_PROXY") or "")
 
 
-@dataclass(frozen=True, slots=True)
-class Gateway:
+class Gateway(Struct, frozen=True):
     """`folder`: of its own, for the socket; it goes when the gateway is closed, if it is not `kept`. `rules`: hosts
     that are reached. `is_open`: its block lasts."""
 
@@ -52,8 +51,8 @@ class Gateway:
     rules: tuple[str, ...] = ()
     upstream: Upstream = Upstream()
     kept: bool = False
-    is_open: threading.Event = field(default_factory=threading.Event, compare=False)
-    _refused: list[str] = field(default_factory=list, compare=False)
+    is_open: threading.Event = field(default_factory=threading.Event)
+    _refused: list[str] = field(default_factory=list)
 
     @property
     def refused(self) -> list[str]:

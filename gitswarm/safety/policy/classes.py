@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gitswarm.records.policy import Deny
 
 
-@dataclass(frozen=True, slots=True)
-class RuleClass:
+class RuleClass(Struct, frozen=True):
     rule: str
     stops: str
     instead: str

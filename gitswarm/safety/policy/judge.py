@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from gitswarm.records.policy import Allow, Deny
 from gitswarm.safety.policy import table
@@ -32,8 +33,7 @@ _BUILDS = table.listed("mvn mvnw gradle gradlew sbt lein")
 _PUBLISHING = table.listed("publish deploy publishPlugins uploadArchives")
 
 
-@dataclass(slots=True)
-class Judge:
+class Judge(Struct):
     """One decision. `contained`: what something in the line does when it runs was not read."""
 
     scope: Scope

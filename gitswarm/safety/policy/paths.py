@@ -5,9 +5,10 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
 
 from gitswarm.records.globs import gitignore
 from gitswarm.records.instructions import INSTRUCTION_FILES
@@ -41,8 +42,7 @@ _STARTUP = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class ResolvedPath(Struct, frozen=True):
     """A path as it will be found. `path` is resolved up to its first glob; `rest` is what follows."""
 
     path: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from gitswarm.safety.policy.words import ShellWord, read_word, read_words, text_of
 
@@ -23,8 +24,7 @@ _DESCRIPTOR = re.compile(r"\d*-?")
 _MOVING = frozenset({"cd", "pushd", "popd", "chdir"})
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(Struct, frozen=True):
     """One program that is started, with its arguments."""
 
     words: tuple[ShellWord, ...]
@@ -44,8 +44,7 @@ class SimpleCommand:
         return " ".join(word.shown for word in self.words)
 
 
-@dataclass(slots=True)
-class Line:
+class Line(Struct):
     """`redirects`: operator and target. `moves`: there is a `cd`. `is_whole`: all of it could be read."""
 
     commands: list[SimpleCommand] = field(default_factory=list)

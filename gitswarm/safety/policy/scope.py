@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from gitswarm.records.policy import PolicyRules
 from gitswarm.safety.policy.table import listed
@@ -12,8 +13,7 @@ from gitswarm.safety.policy.table import listed
 _OF_THE_SHELL = listed("PATH PWD OLDPWD IFS SHLVL PPID UID EUID RANDOM SECONDS LINENO")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """`worktree` is absolute and resolved. `run_base` (`.swarm/runs/<run>`) and `artifacts` are relative to it;
     `artifacts` are the files in RUN_BASE that the step may write. `tools`: the station's; empty: any.
 
@@ -35,8 +35,7 @@ class Scope:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class StationRights:
+class StationRights(Struct, frozen=True):
     """What a step's station may do; `artifacts` as in `Scope`."""
 
     artifacts: frozenset[str]
@@ -44,8 +43,7 @@ class StationRights:
     tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunScope:
+class RunScope(Struct, frozen=True):
     """What the machine and the repository say; the same for all steps of a run."""
 
     worktree: Path

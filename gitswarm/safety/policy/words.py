@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -17,8 +18,7 @@ _GLOB = re.compile(r"(?<!\\)[*?\[]")
 _BRACES = re.compile(r"\{[^}]*(,|\.\.)")
 
 
-@dataclass(frozen=True, slots=True)
-class ShellWord:
+class ShellWord(Struct, frozen=True):
     """One argument. `text` None: what it will be is not known; `start` is what it begins with then.
 
     `pattern`: `text` holds unquoted globs.

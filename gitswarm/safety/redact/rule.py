@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import re2
+from msgspec import Struct
 
 _AHEAD = 2_000
 """A pattern is searched this far behind its keyword at first; a match that reaches the end is matched again whole."""
@@ -22,8 +23,7 @@ def begins(prefix: str, before: str = r"[A-Za-z0-9_-]") -> str:
     return rf"{prefix}(?:(?<!{before}{prefix})|(?<=\\[nrt]{prefix}))"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Where a secret stands in a text, and what it is."""
 
     start: int

@@ -7,7 +7,8 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 ESCAPE_SIGNS = ("\x1b", "\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "\\e[")
 _ESCAPE = re.compile(
@@ -28,8 +29,7 @@ GAP = "\n\0\n"
 _LONGEST_RUN = 400_000
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """Another reading of a text. Piece `i` of it begins at `places[i]` and comes from `origins[i]` on, letter by
     letter, or all of it from `origins[i]` to `ends[i]` when `whole`."""
 

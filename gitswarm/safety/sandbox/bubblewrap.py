@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.containment import EVERY_HOST
 from gitswarm.safety.network.gateway import Gateway
@@ -38,8 +40,7 @@ _TMP = Path("/tmp")  # noqa: S108 - one of its own
 _SHM = Path("/dev/shm")  # noqa: S108 - same
 
 
-@dataclass(frozen=True, slots=True)
-class Bubblewrap:
+class Bubblewrap(Struct, frozen=True):
     """`program`: path of `bwrap`. `flags`: one of `NAMESPACES`. `prlimit`, `perl`: their paths; None: there is none.
     `mounts`: what is shown besides the machine. `gateway`: the way out where `network` is none.
     `groups`: where control groups can be made; `group`: the one that everything inside is in."""

@@ -10,8 +10,9 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 _PREFIX = "git-swarm"
 _MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
@@ -21,8 +22,7 @@ _JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'
 """What cannot join is started all the same: processes are counted too."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControlGroup:
+class ControlGroup(Struct, frozen=True):
     """`folder`: of its own, there while the group is open."""
 
     folder: Path

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _GIB = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Bytes, but for `processes` (counted, by whoever the user is) and `threads` (the kernel's: for users other than
     root, or of a control group). `growth`: of everything together that a step may write on the disk; `reserve`: what
     has to stay free. `memory`: what a step's processes may have in any case; `memory_left`: when the machine has less

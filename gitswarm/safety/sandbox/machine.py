@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.safety.sandbox.mounts import Mount, covered, emptied, shown
 
@@ -45,8 +46,7 @@ _TOOLCHAINS = (
 """Below a home: programs, and nothing that opens anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """`mounts` for reading; `links`: (where to, link) of the top folder; `home`: the user's, which is replaced."""
 
     mounts: tuple[Mount, ...]

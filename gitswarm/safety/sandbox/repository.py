@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.git.process import Git
 from gitswarm.safety.sandbox.git_config import entries_of, shown_config
@@ -17,8 +18,7 @@ _SHOWN: dict[bytes, str] = {}
 """Configuration file → as agents see it. It rarely changes between steps, and git takes 3 ms to read it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """`common`: the repository; `admin`: what it keeps about the worktree; `own`: an empty folder for the copies, on
     the same disk. Nobody outside ever reads those."""
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gitswarm.containment import EVERY_HOST
 from gitswarm.safety.sandbox.mounts import Mount, shown, writable
@@ -17,8 +19,7 @@ _HEAD = """(version 1)
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Seatbelt:
+class Seatbelt(Struct, frozen=True):
     """Writes only where mounts say so, reads nothing of `home` but what they show. It replaces no file: where
     bubblewrap would put something else in a file's place, this one denies it."""
 

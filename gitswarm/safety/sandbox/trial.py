@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.containment import Containment, Uncontained
 from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
@@ -22,8 +24,7 @@ LISTENS = "perl"
 INSTALL = "install bubblewrap: apt-get install bubblewrap, dnf install bubblewrap"
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
+class Sandbox(Struct, frozen=True):
     """`wall`: what agents are confined by, before it is told what they may see; None: nothing, and why in `reason`.
     Both are empty where nobody asked for one. `network`: for people, what they reach. `isolates`: the wall can keep
     them from the network; why it does not, where it should, is in `leak`."""

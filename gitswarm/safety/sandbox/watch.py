@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from gitswarm.containment import Containment, is_wall, pid_namespace
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
@@ -33,8 +34,7 @@ _GIB = 1 << 30
 _MARKS = ("SWARM_STEP_OF", "SWARM_FLOW", "SWARM_STEP", "SWARM_ITERATION")
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(Struct):
     """`folders`: where the step may write on the disk; `marks`: in the environment of what it started. `reason`: why
     it was ended; empty: it was not."""
 

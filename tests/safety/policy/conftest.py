@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gitswarm.records.policy import PolicyRules
 from gitswarm.safety.policy.scope import Scope

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.git.as_user import LOCAL_VARIABLES
 from gitswarm.runner.landing.look import users_git
@@ -20,8 +21,7 @@ _SCP = re.compile(r"(?:[^@/]*@)?(?P<host>[^/:]{2,}):(?P<path>[^/].*)")
 _FORGES: dict[str, Callable[[ForgeCli, str, str], Forge]] = {"gh": GitHub, "glab": GitLab}
 
 
-@dataclass(frozen=True, slots=True)
-class ForgeRemote:
+class ForgeRemote(Struct, frozen=True):
     """A repository on a server."""
 
     host: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, spoken
@@ -55,8 +56,7 @@ def publish_branch(session: Session, state: RunState, title: str) -> str:
     return commit
 
 
-@dataclass(frozen=True, slots=True)
-class _Branch:
+class _Branch(Struct, frozen=True):
     session: Session
     state: RunState
     users: UsersGit

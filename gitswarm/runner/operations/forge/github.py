@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.runner.operations.forge.port import CheckState, CiCheck, ForgeError, PullRequest, Remark
 from gitswarm.runner.operations.forge.program import Fields, ForgeCli
@@ -13,8 +15,7 @@ _CONCLUSIONS: dict[str, CheckState] = {"success": "passed", "neutral": "passed",
 _STATUSES: dict[str, CheckState] = {"success": "passed", "pending": "pending"}
 
 
-@dataclass(frozen=True, slots=True)
-class GitHub:
+class GitHub(Struct, frozen=True):
     """One repository there. `path`: OWNER/REPO."""
 
     program: ForgeCli

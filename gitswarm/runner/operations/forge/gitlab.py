@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from gitswarm.runner.operations.forge.port import CheckState, CiCheck, ForgeError, PullRequest, Remark
 from gitswarm.runner.operations.forge.program import Fields, ForgeCli
@@ -21,8 +22,7 @@ _STATES: dict[str, CheckState] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class GitLab:
+class GitLab(Struct, frozen=True):
     """One project there. `path`: GROUP/…/PROJECT."""
 
     program: ForgeCli

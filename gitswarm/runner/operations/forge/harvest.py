@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -19,8 +18,7 @@ from gitswarm.runner.operations.kernel_step import KernelStep, reported
 NOTHING = Feedback()
 
 
-@dataclass(frozen=True, slots=True)
-class _Harvest:
+class _Harvest(Struct, frozen=True):
     """`source`: file, the name of the forge's command line, or none. `concerns`: what went wrong."""
 
     source: str
@@ -29,8 +27,7 @@ class _Harvest:
     concerns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Harvest:
+class Harvest(Struct, frozen=True):
     """What a file says, else what the forge has; nothing to bring home is a result too."""
 
     step: KernelStep

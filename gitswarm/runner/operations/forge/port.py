@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from gitswarm.errors import SwarmError
 
@@ -16,8 +17,7 @@ class ForgeError(SwarmError):
         self.http = http
 
 
-@dataclass(frozen=True, slots=True)
-class PullRequest:
+class PullRequest(Struct, frozen=True):
     """A pull or merge request as it is now. `title`: without the forge's mark of a draft; `head`: the commit that it
     shows; `author`: name of the account."""
 
@@ -31,8 +31,7 @@ class PullRequest:
     head: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """Something that was said in a request. `id` is unique in it, and says of what kind it is; `number`: the forge's
     own id; `thread`: where an answer goes, "" when it goes beside it; `url`: its page, where there is one."""
 
@@ -51,8 +50,7 @@ CheckState = Literal["passed", "failed", "pending", "skipped", "tolerated"]
 """`tolerated`: it failed, and the project says that it may."""
 
 
-@dataclass(frozen=True, slots=True)
-class CiCheck:
+class CiCheck(Struct, frozen=True):
     """One check of a commit."""
 
     name: str

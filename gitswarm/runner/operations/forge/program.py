@@ -6,9 +6,9 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.runner.operations.forge.port import ForgeError
@@ -31,8 +31,7 @@ _HTTP_UNKNOWN = frozenset({404, 422})
 """What forges answer about a commit that they do not have."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForgeCli:
+class ForgeCli(Struct, frozen=True):
     """`env`: the user's own environment; `folder`: where it is started, the main checkout."""
 
     name: str
@@ -127,8 +126,7 @@ class ForgeCli:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """A JSON object of somebody else's: what is not as expected reads as empty."""
 
     given: Mapping[str, JsonValue]

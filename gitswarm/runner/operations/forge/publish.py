@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -30,8 +30,7 @@ REPORT = "review/github_report.md"
 HARVESTED = "review/pr_feedback.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Struct, frozen=True):
     """Sends what the step names among its inputs: the text, and once they are due status, answers and report."""
 
     step: KernelStep
@@ -94,8 +93,7 @@ class Publish:
         return frozenset(artifact.path for artifact in named if isinstance(artifact, RunArtifact))
 
 
-@dataclass(slots=True)
-class _Shown:
+class _Shown(Struct):
     """What is on the forge so far. Each change asks first whether it was made already."""
 
     step: KernelStep

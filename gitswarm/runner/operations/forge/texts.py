@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.records.secrets import Scrub
 from gitswarm.runner.operations.forge.port import Remark
@@ -21,8 +22,7 @@ def harmless(text: str, scrub: Scrub) -> str:
     return plain if len(plain) <= _MOST_BODY else plain[:_MOST_BODY] + _CUT
 
 
-@dataclass(frozen=True, slots=True)
-class RequestText:
+class RequestText(Struct, frozen=True):
     """Title and text of a request."""
 
     title: str
@@ -36,8 +36,7 @@ class RequestText:
         return cls(title, harmless("\n".join(lines[1:]), scrub)) if title else None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """An invisible last line of a comment. `about`: the report, or the id of what the comment answers."""
 
     run: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
@@ -31,8 +32,7 @@ _MOST_TEXT = 300
 CiState = Literal["passed", "failed", "pending", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """`reason`: why no more is known. `concerns`: what is not as it should be."""
 
     checks: Sequence[CiCheck] = ()
@@ -53,8 +53,7 @@ class _Seen:
         return bool(self.checks) and all(check.state != "pending" for check in self.checks)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchCi:
+class WatchCi(Struct, frozen=True):
     """Ctrl-C and `git swarm stop` end the wait at once; `resume` waits again."""
 
     step: KernelStep

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 
 from gitswarm.process_table import end_processes_with
 from gitswarm.processes import CommandLimits, CommandOutcome, Ending, project_environment, run_shell
@@ -25,7 +25,7 @@ def run(command: str, cwd: Path, limits: CommandLimits = LIMITS) -> CommandOutco
 
 
 def timeless(outcome: CommandOutcome) -> CommandOutcome:
-    return dataclasses.replace(outcome, duration_ms=0)
+    return structs.replace(outcome, duration_ms=0)
 
 
 def exited(exit_code: int, output: str) -> CommandOutcome:

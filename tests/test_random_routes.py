@@ -17,6 +17,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from gitswarm.errors import SpecError
 from gitswarm.git.refs import Refs
@@ -249,7 +250,7 @@ def _specs(story: Story) -> FrozenSpecs:
     own |= {f".swarm/sidequests/{quest['id']}.yaml": yaml.safe_dump(quest) for quest in story.quests}
     library = load_library(bundled("flows"), own)
     names = tuple(flow["id"] for flow in story.flows if "utility" not in flow)
-    return replace(freeze(library, names), script=Script.model_validate(story.script))
+    return structs.replace(freeze(library, names), script=Script.model_validate(story.script))
 
 
 def play(stage: Stage) -> RunState:

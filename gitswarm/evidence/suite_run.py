@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
@@ -122,40 +121,28 @@ def is_doctest(case: CaseResult) -> bool:
     return "." in inner or inner == PurePosixPath(case.file).stem
 
 
-@dataclass(slots=True)
 class ComparisonIndex:
     """A proof with its lookups. `base` None: there is none."""
 
-    proof: SuiteRuns
-    final: SuiteRun = field(init=False)
-    changes: TestChanges = field(init=False)
-    base: SuiteRun | None = field(init=False)
-    old: dict[str, CaseResult] | None = field(init=False)
-    cases: dict[str, CaseResult] = field(init=False)
-    base_by_key: dict[tuple[str, str], list[CaseResult]] = field(init=False)
-    titles: dict[str, list[CaseResult]] = field(init=False)
-    by_key: dict[tuple[str, str], list[CaseResult]] = field(init=False)
-    touched: frozenset[str] = field(init=False)
-    renamed: dict[str, str] = field(init=False)
-    by_declared: dict[tuple[str, str], FollowedTest] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.final, self.changes = self.proof.final, self.proof.read
-        self.base = self.proof.base if isinstance(self.proof.base, SuiteRun) else None
-        old = self.proof.old_on_new
+    def __init__(self, proof: SuiteRuns) -> None:
+        self.proof = proof
+        self.final, self.changes = proof.final, proof.read
+        self.base = proof.base if isinstance(proof.base, SuiteRun) else None
+        old = proof.old_on_new
         self.old = old.named() if isinstance(old, CaseResults) else None
         self.cases = self.final.results.named() if self.final.results else {}
-        self.by_key, self.base_by_key = defaultdict(list), defaultdict(list)
+        self.base_by_key: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
         for case in self.base.results.cases if self.base is not None and self.base.results is not None else ():
             self.base_by_key[place(case), declared_name(case)].append(case)
-        self.titles = defaultdict(list)
+        self.by_key: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
+        self.titles: dict[str, list[CaseResult]] = defaultdict(list)
         for case in self.cases.values():
             self.by_key[place(case), declared_name(case)].append(case)
             for title in {title_of(case), own_name(case.name)}:
                 self.titles[title].append(case)
         self.touched = self.changes.touched
         self.renamed = {
-            each.old_path: each.path for each in self.proof.changes if each.old_path and each.after is not None
+            each.old_path: each.path for each in proof.changes if each.old_path and each.after is not None
         }
         self.by_declared = {(test.old_path, test.before.name): test for test in self.changes.followed}
 

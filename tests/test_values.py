@@ -1,0 +1,35 @@
+"""What only shows when it is used: models are built when they are needed first, and a struct takes any object as a
+default, that of another library too."""
+
+from __future__ import annotations
+
+import dataclasses
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TypeVar
+
+from msgspec import Struct
+from pydantic import BaseModel
+
+import gitswarm
+
+T = TypeVar("T")
+
+
+def _ours(base: type[T]) -> Iterator[type[T]]:
+    for each in base.__subclasses__():
+        if each.__module__.startswith("gitswarm."):
+            yield each
+        yield from _ours(each)
+
+
+def test_every_model_can_be_built_and_no_default_is_a_marker() -> None:
+    for module in pkgutil.walk_packages(gitswarm.__path__, "gitswarm."):
+        import_module(module.name)
+    models, structs = list(_ours(BaseModel)), list(_ours(Struct))
+    for model in models:
+        model.model_rebuild(force=True)
+    defaults = [(each, default) for each in structs for default in each.__struct_defaults__]
+    assert [each for each, default in defaults if isinstance(default, dataclasses.Field)] == []
+    assert min(len(models), len(structs)) > 100

@@ -8,7 +8,7 @@ import yaml
 from msgspec.structs import replace
 
 from tests.claude.runs import asked, reaching
-from tests.claude.stage import Stage, both, by, quick, terms_of
+from tests.claude.stage import Stage, by, quick, terms_of
 from tests.claude.test_usage import COST, ONE, PRICE, stuck, twice_then
 from tests.conftest import Project
 from tests.loopback.replies import WORK, always, bash, working
@@ -18,7 +18,7 @@ from tests.routed import MAKER, flow, step
 PRICED = replace(quick(step_timeout=60), prices=lambda _model: PRICE)
 
 
-@both
+@by("cli")
 def test_a_session_is_ended_after_the_answer_that_uses_too_many_tokens(stage: Stage, mode: str) -> None:
     told = stage.run(mode, always(WORK), profile=PRICED, terms=terms_of(max_tokens=2 * ONE))
     assert (told.outcome, told.detail) == ({"kind": "budget"}, "240 tokens used of 240 that were left")
@@ -26,7 +26,7 @@ def test_a_session_is_ended_after_the_answer_that_uses_too_many_tokens(stage: St
     assert stage.processes == []
 
 
-@both
+@by("sdk")
 def test_a_session_is_ended_when_the_time_is_over(stage: Stage, mode: str) -> None:
     told = stage.run(mode, twice_then(bash("sleep 1000")), profile=PRICED, deadline=time.monotonic() + 6)
     assert told.outcome == {"kind": "budget"}
@@ -34,7 +34,7 @@ def test_a_session_is_ended_when_the_time_is_over(stage: Stage, mode: str) -> No
     assert stage.processes == []
 
 
-@both
+@by("cli")
 def test_the_handoff_has_what_the_work_left(stage: Stage, mode: str) -> None:
     dear = replace(WORK, tokens_in=100_000)
     told = stage.run(mode, working(dear, dear), profile=PRICED, terms=terms_of(max_cost_usd=1.0))

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from gitswarm.engines.claude import profile
 from gitswarm.engines.claude.said import SUBAGENT_TOOLS
 from gitswarm.records.policy import Allow, Deny, Verdict
-from tests.claude.stage import EVERYTHING, Given, Stage, both, deny, in_turns, quick, terms_of
+from tests.claude.stage import EVERYTHING, Given, Stage, by, deny, in_turns, quick, terms_of
 from tests.conftest import Project
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.replies import bash, working
@@ -33,7 +33,7 @@ def plant_project(stage: Stage) -> None:
     (stage.worktree / ".claude/agents/planted.md").write_text(agent)
 
 
-@both
+@by("sdk")
 def test_nothing_of_the_project_has_an_effect_by_default(stage: Stage, mode: str) -> None:
     plant_project(stage)
     told = stage.run(mode, WRITING, decide=deny, terms=terms_of(tools=("Bash", "Agent")))
@@ -43,7 +43,7 @@ def test_nothing_of_the_project_has_an_effect_by_default(stage: Stage, mode: str
     assert "Planted in" not in str([asked.body for asked in told.asked])
 
 
-@both
+@by("cli")
 def test_what_is_read_on_demand_does_not_take_the_policy_away(stage: Stage, mode: str) -> None:
     """`disableAllHooks` would, and an allow rule would let through what no hook denies."""
     (stage.worktree / "CLAUDE.md").write_text("Planted in CLAUDE.md.")
@@ -64,7 +64,7 @@ def test_variables_that_switch_hooks_off_do_not_reach_a_session(stage: Stage, mo
     assert told.blocked == ["test-rule: not in this test"]
 
 
-@both
+@by("sdk")
 def test_a_session_in_which_nobody_asks_is_ended_at_its_first_call(
     stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +94,7 @@ def test_where_the_project_is_read_its_agents_do_not_write_what_is_read(project:
 # Ways around it, from inside.
 
 
-@both
+@by("cli")
 def test_there_are_no_tools_but_those_that_were_ordered(stage: Stage, mode: str) -> None:
     others = ("Skill", "WebFetch", "Monitor", "EnterWorktree", "CronCreate", "ToolSearch", "SlashCommand", "Agent")
     background = use("Bash", command="sleep 60; touch late.txt", run_in_background=True)
@@ -106,7 +106,7 @@ def test_there_are_no_tools_but_those_that_were_ordered(stage: Stage, mode: str)
     assert "run_in_background" in told.calls[-1].output
 
 
-@both
+@by("sdk")
 @pytest.mark.parametrize("name", SUBAGENT_TOOLS)
 def test_what_a_subagent_does_is_judged_and_recorded_as_its_own(stage: Stage, mode: str, name: str) -> None:
     """By whichever of its names the station, or the model, calls the tool."""

@@ -16,7 +16,7 @@ from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result
 from gitswarm.records.transcript import Message, ToolResult, ToolUse
-from tests.claude.stage import Stage, both, engine_of, quick, request_for
+from tests.claude.stage import Stage, by, engine_of, quick, request_for
 from tests.loopback.api import Reply, Use, say
 from tests.loopback.replies import WORK, working
 
@@ -34,7 +34,7 @@ def nested(levels: int, bottom: JsonValue = "bottom") -> JsonValue:
     return value
 
 
-@both
+@by("sdk")
 def test_malformed_input_of_a_tool_call_is_recorded_and_the_step_goes_on(stage: Stage, mode: str) -> None:
     deep = nested(500)
     odd = Reply(
@@ -89,7 +89,7 @@ def engine_and_request(stage: Stage, mode: str) -> tuple[ClaudeEngine, StepReque
     return engine_of(mode, quick()), request_for(stage.folder, stage.env, mode=mode)
 
 
-@both
+@by("cli")
 @pytest.mark.parametrize("kind", [EventKind.TOOL_START, EventKind.TOOL_END])
 def test_a_step_that_breaks_keeps_what_was_recorded(stage: Stage, mode: str, kind: EventKind) -> None:
     engine, request = engine_and_request(stage, mode)

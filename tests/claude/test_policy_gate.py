@@ -19,7 +19,7 @@ from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
-from tests.claude.stage import EVERYTHING, Given, Stage, allow, both, by, quick
+from tests.claude.stage import EVERYTHING, Given, Stage, allow, by, quick
 from tests.loopback.api import Reply, Use, use
 from tests.loopback.replies import always, bash, working
 from tests.waiting import wait_until
@@ -32,7 +32,7 @@ def shown(call: ToolCall) -> tuple[str, bool, str | None]:
     return call.tool_name, call.success, call.blocked_reason
 
 
-@both
+@by("cli")
 def test_each_of_several_calls_in_one_message_is_judged_by_itself(stage: Stage, mode: str) -> None:
     writing = Use("Write", {"file_path": str(stage.worktree / "no.txt"), "content": "x"})
     model = working(Reply((writing, *(Use("Bash", {"command": line}) for line in LINES))))
@@ -58,7 +58,7 @@ def test_each_of_several_calls_in_one_message_is_judged_by_itself(stage: Stage, 
     assert rewritten.executed_input == {"command": "echo kept > base/kept.txt"}
 
 
-@both
+@by("sdk")
 def test_what_the_policy_cannot_decide_is_denied(stage: Stage, mode: str) -> None:
     release = threading.Event()
 
@@ -240,7 +240,7 @@ def test_who_asks_again_about_a_call_does_not_change_what_is_recorded() -> None:
 # The owner is gone.
 
 
-@both
+@by("cli")
 @pytest.mark.parametrize("moment", ["deciding", "working"])
 def test_with_its_owner_killed_a_session_writes_nothing_more(stage: Stage, mode: str, moment: str) -> None:
     """Killed while the policy decides, and while a tool works: the CLI and its shells end by themselves.

@@ -13,7 +13,7 @@ import yaml
 from gitswarm.engines.base import RouteTerms
 from gitswarm.records.navigator import RouteQuestion
 from tests.claude.runs import Played, reaching, scripted
-from tests.claude.stage import LOGIN, MODEL, SCHEMA, Stage, both, engine_of, quick, request_for
+from tests.claude.stage import LOGIN, MODEL, SCHEMA, Stage, by, engine_of, quick, request_for
 from tests.conftest import Project
 from tests.loopback.api import Asked, use
 from tests.loopback.replies import bash, working
@@ -89,7 +89,7 @@ def normalised(stage: Stage, asked: Asked) -> dict[str, Any]:
     return found
 
 
-@both
+@by("cli")
 def test_what_surrounds_a_session_changes_no_request(stage: Stage, mode: str, tmp_path: Path) -> None:
     alone = Stage.make(stage.loopback, tmp_path / "alone")
     committed(alone, "subject")
@@ -101,7 +101,7 @@ def test_what_surrounds_a_session_changes_no_request(stage: Stage, mode: str, tm
     assert len(found) == 5
 
 
-@both
+@by("sdk")
 def test_a_request_holds_the_preset_our_prompt_and_the_environment_that_docs_name(stage: Stage, mode: str) -> None:
     committed(stage, "subject")
     work, *_others, route = all_phases(stage, mode)
@@ -137,7 +137,7 @@ def added(request: Mapping[str, Any]) -> list[str]:
     return others
 
 
-@both
+@by("cli")
 def test_with_a_login_the_address_of_the_account_is_added_and_no_more(stage: Stage, mode: str) -> None:
     plant(stage.env, stage.worktree)
     committed(stage, "ZEBRA-SUBJECT")
@@ -147,7 +147,7 @@ def test_with_a_login_the_address_of_the_account_is_added_and_no_more(stage: Sta
         assert [word for word in WORDS if word in told] == []
 
 
-@both
+@by("sdk")
 def test_no_phase_of_a_run_is_told_what_surrounds_it(project: Project, loopback: Loopback, mode: str) -> None:
     """Claude Code remembers work under the folder of the checkout, for all worktrees. What the project
     says to agents is told by us, once, and to who works."""

@@ -17,7 +17,7 @@ from gitswarm.engines.base import SESSION_MARKER
 from gitswarm.engines.claude.program import _bundled
 from gitswarm.specs.script import Script
 from tests.claude.runs import asked, having, reaching
-from tests.claude.stage import Stage, both, quick
+from tests.claude.stage import Stage, by, quick
 from tests.conftest import Project
 from tests.leaks import leaked, with_flow
 from tests.loopback.api import Asked
@@ -189,7 +189,7 @@ def test_what_stands_in_the_configuration_by_now_changes_nothing_for_a_run(told:
     assert "closed.txt" in told.project.tree(f"shadow/{run}")
 
 
-@both
+@by("sdk")
 def test_the_environment_of_the_cli_is_the_one_that_was_ordered(
     stage: Stage, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

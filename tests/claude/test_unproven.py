@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.claude.runs import asked, reaching, scripted
-from tests.claude.stage import TRANSPORTS
+from tests.claude.stage import by
 from tests.loopback.server import Loopback
 from tests.projects import ask, new_project
 from tests.proven.stories import BASE, BROKEN, FLOW, WORK
@@ -24,7 +23,7 @@ LIE = {
 BY_AUTHOR = FLOW.replace("code-implementer", "test-author")
 
 
-@pytest.mark.parametrize("mode", TRANSPORTS)
+@by("cli")
 def test_a_deleted_suite_comes_to_no_good_end(mode: str, tmp_path: Path, loopback: Loopback) -> None:
     made = new_project(tmp_path)
     made.commit({**BASE, WORK: BY_AUTHOR})

@@ -17,7 +17,7 @@ from gitswarm.engines.claude.said import AnswerUsage, Usage
 from gitswarm.records.event import EventKind
 from gitswarm.records.receipt import Tokens
 from tests.claude.runs import asked, reaching
-from tests.claude.stage import LOGIN, Stage, both, by, quick, terms_of
+from tests.claude.stage import LOGIN, Stage, by, quick, terms_of
 from tests.conftest import Project
 from tests.loopback.api import Asked, Model, Reply, say, use
 from tests.loopback.replies import WORK, always, bash, handed_over, limit_reached, working
@@ -78,7 +78,7 @@ def stuck(project: Project, loopback: Loopback, mode: str, *options: str) -> Ite
         process.communicate()
 
 
-@both
+@by("cli")
 def test_a_session_that_is_stopped_keeps_what_it_used(project: Project, loopback: Loopback, mode: str) -> None:
     with stuck(project, loopback, mode) as (reached, process):
         assert spent(reached) == (2 * ONE, 2 * COST)
@@ -89,7 +89,7 @@ def test_a_session_that_is_stopped_keeps_what_it_used(project: Project, loopback
     assert " 240 0.001200" in kept
 
 
-@both
+@by("sdk")
 def test_a_session_that_is_killed_keeps_what_it_used(project: Project, loopback: Loopback, mode: str) -> None:
     with stuck(project, loopback, mode) as (reached, _process):
         pass
@@ -116,7 +116,7 @@ def test_a_session_that_meets_a_usage_limit_keeps_what_it_used(stage: Stage, mod
     assert told.result.cost_usd == pytest.approx(COST)
 
 
-@both
+@by("cli")
 def test_a_session_that_takes_too_long_keeps_what_it_used(stage: Stage, mode: str) -> None:
     told = stage.run(mode, twice_then(bash("sleep 1000")), profile=PRICED)
     assert told.outcome == {"kind": "killed"}
@@ -124,7 +124,7 @@ def test_a_session_that_takes_too_long_keeps_what_it_used(stage: Stage, mode: st
     assert told.result.cost_usd == pytest.approx(2 * COST)
 
 
-@both
+@by("sdk")
 def test_a_session_that_was_never_answered_costs_nobody_knows_what(stage: Stage, mode: str) -> None:
     profile = replace(PRICED, settings=quick(step_timeout=3).settings)
     told = stage.run(mode, always(Reply(hang_s=60)), profile=profile)
@@ -132,7 +132,7 @@ def test_a_session_that_was_never_answered_costs_nobody_knows_what(stage: Stage,
     assert usage(told.events) == [(0, None)]
 
 
-@both
+@by("cli")
 def test_each_answer_is_told_when_it_comes(stage: Stage, mode: str) -> None:
     """At its begin, and whole: with its own work, a subagent's, and the handoff."""
     order = {"description": "look", "subagent_type": "general-purpose", "prompt": "sub-task"}
@@ -159,7 +159,7 @@ def usage(events: Any) -> list[tuple[Any, Any]]:
     ]
 
 
-@both
+@by("sdk")
 def test_a_navigator_is_in_the_totals_of_its_run(project: Project, loopback: Loopback, mode: str) -> None:
     routed = flow("one", step("half", "maker"), step("close", "maker"))
     project.commit({**MAKER, ".swarm/flows/one.yaml": yaml.safe_dump(routed)})

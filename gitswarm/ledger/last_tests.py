@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -12,6 +12,8 @@ from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.finding import parsed
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import spec_fields
+from gitswarm.records.command_names import OTHER_COMMANDS
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -25,27 +27,35 @@ _PYTEST_ENDS = {
 
 
 class TestsTold(Struct, frozen=True):
-    """`passed` None: nothing was judged. `current`: it was the code that the run has now. `summary`: `31 passed`."""
+    """
+    :ivar passed: None: nothing was judged.
+    :ivar current: it was the code that the run has now.
+    :ivar summary: `31 passed`.
+    :ivar red_before: they failed on the base as well.
+    """
 
     step: str
     passed: bool | None
     current: bool
     summary: str
+    red_before: bool = False
 
 
 def last_tests(repository: RepositoryReader, state: RunState) -> TestsTold | None:
     """The newest run of the project's tests; None: there was none."""
     for record in reversed(state.steps):
         evidence = evidence_of_command(repository, state, record)
-        if evidence is None or not _is_of_tests(record, evidence):
+        if evidence is None or not _is_of_tests(repository, state, record, evidence):
             continue
         tests = evidence["tests"]
-        passed = tests.get("passed") if isinstance(tests, dict) else None
+        passed, reason = (tests.get("passed"), tests.get("reason")) if isinstance(tests, dict) else (None, None)
+        tested = repository.objects.commit(record.sibling).tree if record.sibling else record.tree
         return TestsTold(
             step=f"{record.flow}/{record.step}",
             passed=passed if isinstance(passed, bool) else None,
-            current=is_code(repository, record.tree, state.tip_tree),
+            current=is_code(repository, tested, state.tip_tree),
             summary=command_summary(record, evidence),
+            red_before=reason == "red_before",
         )
     return None
 
@@ -63,10 +73,27 @@ def evidence_of_command(
     return evidence if isinstance(tests, dict) and tests.get("command") else None
 
 
-def _is_of_tests(record: StepRecord, evidence: dict[str, JsonValue]) -> bool:
-    tests = evidence["tests"]
-    command = tests.get("command") if isinstance(tests, dict) else None
-    return isinstance(evidence.get("report"), dict) or "test" in f"{record.step} {command}"
+def _is_of_tests(
+    repository: RepositoryReader, state: RunState, record: StepRecord, evidence: dict[str, JsonValue]
+) -> bool:
+    """As `runner.step.test_steps.is_test_step`; a step that its flow does not list is a closing test."""
+    if isinstance(evidence.get("report"), dict):
+        return True
+    step = _frozen_step(repository, state, record)
+    if step is None or step.get("tests"):
+        return True
+    command = step.get("command")
+    if isinstance(command, str):
+        return command not in OTHER_COMMANDS
+    line = command.get("run") if isinstance(command, dict) else None
+    return line is not None and line == spec_fields(repository, state).test_command
+
+
+def _frozen_step(repository: RepositoryReader, state: RunState, record: StepRecord) -> dict[str, Any] | None:
+    path = f"{state.layout.specs}/flows/{record.flow}.json"
+    content = repository.objects.file(repository.objects.commit(state.run_commit).tree, path)
+    flow = parsed(json.loads, content, state.layout, f"{state.run_commit[:12]}:{path}") if content else {}
+    return next((step for step in flow.get("steps", ()) if step.get("id") == record.step), None)
 
 
 def command_summary(record: StepRecord, evidence: JsonValue) -> str:

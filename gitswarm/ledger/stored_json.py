@@ -15,6 +15,7 @@ from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.budget import OPTIONS, UNLIMITED, BudgetLimits
+from gitswarm.records.command_names import TEST
 from gitswarm.records.outcome import Status
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class SpecFields(Struct, frozen=True):
     base_ref: str | None = None
     target: str | None = None
     engine: str = ""
+    test_command: str | None = None
 
 
 class Timing(Struct, frozen=True):
@@ -108,6 +110,8 @@ def _spec(content: bytes) -> SpecFields:
         }:
             base, deploy, engine = said.get("base_ref"), own.get("deploy"), own.get("default_engine")
             target = deploy.get("target") if isinstance(deploy, dict) else None
+            commands = own.get("commands")
+            test = commands.get(TEST) if isinstance(commands, dict) else None
             return SpecFields(
                 tuple(map(str, flows)),
                 scripted,
@@ -117,6 +121,7 @@ def _spec(content: bytes) -> SpecFields:
                 str(base) if base else None,
                 str(target) if target else None,
                 str(engine.get("engine", "")) if isinstance(engine, dict) else "",
+                str(test) if test else None,
             )
     raise ValueError("no spec of a run")
 

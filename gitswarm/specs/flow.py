@@ -9,15 +9,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gitswarm.records.base import Record
+from gitswarm.records.command_names import OTHER_COMMANDS
 from gitswarm.records.limits import BudgetRules
 
 SDLC_FLOWS = ("signal", "plan", "build", "review", "gate", "deploy", "wisdom", "reset")
-
-TEST = "test"
-"""Name of the command that runs the project's tests."""
-
-OTHER_COMMANDS = ("lint", "smoke")
-"""Commands of the project that are no tests."""
 
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 

@@ -10,7 +10,8 @@ from typing import Literal
 from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SpecError
-from gitswarm.specs.flow import OTHER_COMMANDS, TEST, Flow
+from gitswarm.records.command_names import OTHER_COMMANDS, TEST
+from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import Fragments
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest

@@ -219,8 +219,9 @@ def test_it_says_what_the_tests_said(project: Project, check: str, words: list[s
 
 
 def test_a_command_that_ends_well_is_no_test_run(project: Project) -> None:
-    flow = TWO_STEPS.replace("id: more, station: maker", "id: lint, engine: command, command: {run: 'true'}")
+    flow = TWO_STEPS.replace("id: more, station: maker", "id: run_tests, engine: command, command: {run: 'true'}")
     run = make_run(with_flow(project, flow))
+    assert project.json("list")[0]["tests"] is None
     assert run.approve().stdout.splitlines()[2] == "tests      no tests have run on this code"
 
 
@@ -230,6 +231,7 @@ def test_one_with_a_report_or_the_command_of_the_tests_is(project: Project, comm
     run_it = command.replace("'true'", f'"{said}"') if "run" in command else "test" if command == "test" else "lint"
     flow = TWO_STEPS.replace("id: more, station: maker", f"id: more, engine: command, command: {run_it}")
     run = make_run(with_flow(project, flow, f'commands: {{test: "{said}", lint: "{said}"}}\n'))
+    assert project.json("list")[0]["tests"]["step"] == "mini/more"
     assert run.approve().stdout.splitlines()[2] == "tests      tests passed (mini/more)"
 
 

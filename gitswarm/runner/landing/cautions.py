@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gitswarm.ledger.approval import is_code
+from gitswarm.ledger.last_tests import last_tests
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus, Status
 from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.session import Session
-from gitswarm.runner.step.test_steps import is_test_record, is_test_step, tested_tree
+from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import Flow
 
@@ -39,19 +39,9 @@ def cautions_of(session: Session, state: RunState) -> tuple[Caution, ...]:
 
 def tests_of(session: Session, state: RunState) -> str:
     """What the newest test run said, and whether it was about this code."""
-    for record in reversed(state.steps):
-        if record.engine != "command":
-            continue
-        evidence = evidence_of(session, record)
-        if evidence is None or not (evidence.report is not None or is_test_record(session, record)):
-            continue
-        if evidence.tests.command is None:
-            continue
-        same = is_code(session.repository, tested_tree(session, record), state.tip_tree)
-        outcome = _OUTCOMES[evidence.tests.passed]
-        if evidence.tests.reason == "red_before":
-            outcome = "fail as they did before the run"
-        return f"tests {outcome}{'' if same else ' on earlier code'} ({record.flow}/{record.step})"
+    if found := last_tests(session.repository, state):
+        outcome = "fail as they did before the run" if found.red_before else _OUTCOMES[found.passed]
+        return f"tests {outcome}{'' if found.current else ' on earlier code'} ({found.step})"
     missing = next(
         (
             f"{flow.id}/{step.id}"

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from gitswarm.engines.detect import ProjectFiles, detect_test_command
 from gitswarm.git.objects import Objects
+from gitswarm.records.command_names import TEST
 from gitswarm.runner.session import Session
-from gitswarm.specs.flow import TEST
 
 
 def project_command(session: Session, name: str, worktree: Path, env: Mapping[str, str]) -> str | None:

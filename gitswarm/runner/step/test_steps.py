@@ -6,11 +6,12 @@ from gitswarm.evidence.path_roles import role_of
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.records.acceptance import AC_MATRIX
+from gitswarm.records.command_names import TEST
 from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.session import Session
-from gitswarm.specs.flow import TEST, Flow, ShellCommand, Step
+from gitswarm.specs.flow import Flow, ShellCommand, Step
 
 
 def is_test_step(settings: FrozenSettings, step: Step) -> bool:

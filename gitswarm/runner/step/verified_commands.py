@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from gitswarm.evidence.observed_command import observe_command
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.command_names import TEST
 from gitswarm.records.concern import Concern, concern_id
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Status
@@ -18,7 +19,7 @@ from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.flow import TEST, ShellCommand, Step
+from gitswarm.specs.flow import ShellCommand, Step
 from gitswarm.specs.station import CommandCheck
 
 _FLAGS: Mapping[CommandCheck, str] = {"ran": "command_not_run", "green": "command_not_green"}

@@ -106,9 +106,10 @@ def _print_steps(watched: Watched) -> None:
                 out_lines(f"{first}{line}" for line in run.committed(shown.get(run, 0)))
             shown[run] = len(run.steps)
             for step in () if run.is_over else run.executing:
-                if (run.layout.run_id, step.name) not in begun:
-                    begun.add((run.layout.run_id, step.name))
-                    out(f"{first}▸ {step.name}")
+                for line in (f"▸ {step.name}", *(f"▸ {step.name}: {each}" for each in step.extra_runs)):
+                    if (run.layout.run_id, line) not in begun:
+                        begun.add((run.layout.run_id, line))
+                        out(f"{first}{line}")
         if watched.are_over:
             out_lines(line for run in watched.runs for line in told("", run.headline, sys.stdout))
             return

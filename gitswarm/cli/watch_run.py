@@ -32,6 +32,7 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, timings
 from gitswarm.records.event import EventKind
+from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.outcome import RunStatus
 
 _RECENT = 100
@@ -43,13 +44,14 @@ BETWEEN_STEPS = "between two steps: setup, or choosing the next one"
 
 
 class ExecutingStep(Struct):
-    """A step that is in no commit. `read`: bytes of its journal that are known."""
+    """A step that is in no commit. `read`: bytes of its journal that are known. `extra_runs`: `testing the base`."""
 
     journal: JournalFile
     since: datetime | None = None
     read: int = 0
     folding: Folding = field(default_factory=Folding)
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_RECENT))
+    extra_runs: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -63,6 +65,8 @@ class ExecutingStep(Struct):
         for event in read_lines(more):
             self.since = self.since or datetime.fromisoformat(event.ts)
             has_usage = has_usage or event.kind is EventKind.USAGE
+            if event.kind is EventKind.EXTRA_RUN:
+                self.extra_runs.append(extra_run_words(str(event.payload["of"])))
             line = line_of(event)
             self.recent.extend(self.folding.take(line) if line is not None else ())
         return has_usage

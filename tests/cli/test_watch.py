@@ -24,7 +24,7 @@ FLOW = """\
 id: talk
 steps:
   - {id: write, station: fixer}
-  - {id: test, engine: command, command: {run: "echo 1 passed"}}
+  - {id: test, engine: command, command: {run: "echo 1 passed"}, tests: true}
 """
 STEPS = {"write": {"run": ["echo one", GATE], "summary": "written"}}
 UNTIL_GO = 'for n in $(seq 600); do test -e "$HOME/go" && break; sleep 0.1; done'
@@ -195,3 +195,16 @@ def test_a_run_that_is_not_there_is_an_error(waiting: tuple[Project, str]) -> No
     answer = ask(waiting[0], "watch", "nothing")
     assert (answer.code, answer.stdout) == (1, "")
     assert "no run matches 'nothing'" in answer.stderr
+
+
+def test_without_a_terminal_it_says_that_the_base_is_tested(tmp_path: Path) -> None:
+    second_time = f'test -e "$HOME/once" && {{ {UNTIL_GO}; }}; touch "$HOME/once"; echo 1 passed'
+    flow = FLOW.replace('"echo 1 passed"', f"'{second_time}'")
+    project = gated(tmp_path, flow, {"write": {"write": {"new.py": "x = 1\n"}}})
+    run = begin(project, "--allow-stub")
+    with running(project, "watch", run) as process:
+        said = read_until(process, "testing the base")
+        (Path(project.env["HOME"]) / "go").touch()
+        rest = process.communicate(timeout=60)[0]
+    assert said.splitlines()[-1] == "▸ talk/test@1: testing the base"
+    assert rest.count("testing the base") == 0

@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "blame": "Every line of a file, with the step that wrote it",
         "compare": "Runs side by side",
         "cost": "What a run cost, or all runs",
+        "db": "All runs as tables, to ask in SQL",
         "path": "The folder of the run's worktree",
     },
     "check it and land it": {
@@ -122,6 +123,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "stations list": ("git swarm stations list",),
     "stations show": ("git swarm stations show code-critic",),
     "stations validate": ("git swarm stations validate",),
+    "db rebuild": ("git swarm db rebuild", "git swarm db rebuild --out runs.duckdb"),
+    "db refresh": ("git swarm db refresh",),
+    "db query": ("git swarm db query 'from cost_by_station'", "git swarm db query 'from loops' --json"),
+    "db path": ('duckdb -readonly "$(git swarm db path)"',),
     "wisdom list": ("git swarm wisdom list --all",),
     "wisdom show": ("git swarm wisdom show WP-001 --diff",),
     "wisdom apply": ("git swarm wisdom apply WP-001 --branch better-prompts",),

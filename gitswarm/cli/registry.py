@@ -315,6 +315,30 @@ ROOT = Group(
                 ),
             },
         ),
+        "db": Group(
+            "All runs as tables, to ask in SQL (needs DuckDB: pip install 'git-swarm[analytics]').",
+            {
+                "rebuild": Command(
+                    "db:rebuild",
+                    "Make the projection from nothing, out of git.",
+                    "--out=",
+                ),
+                "refresh": Command(
+                    "db:refresh",
+                    "Add to the projection what happened since it was made; other commands do so themselves.",
+                ),
+                "query": Command(
+                    "db:query",
+                    "Ask all runs in SQL; the projection is brought up to date first.",
+                    "--live --json",
+                    is_long=True,
+                ),
+                "path": Command(
+                    "db:path",
+                    'The projection\'s file, brought up to date: duckdb "$(git swarm db path)".',
+                ),
+            },
+        ),
         "wisdom": Group(
             "What runs learned, and what they propose to change.",
             {

@@ -29,19 +29,19 @@ class NoteReader:
         found = self._read_objects.file(tree, f"{commit_id[:2]}/{commit_id[2:]}")
         return found if found is not None else self._read_objects.file(tree, commit_id)
 
-    def contents(self) -> list[bytes]:
+    def by_commit(self) -> dict[str, bytes]:
         """All notes, in no order that means anything."""
         tip = self.tip
         if tip is None:
-            return []
-        tree = self._read_objects.commit(tip).tree
-        found = self._read_objects.files_of(list(self._places(tree)))
-        return [content for content in found if content is not None]
+            return {}
+        places = dict(self._places(self._read_objects.commit(tip).tree))
+        found = self._read_objects.files_of(list(places.values()))
+        return {commit: content for commit, content in zip(places, found, strict=True) if content is not None}
 
-    def _places(self, tree: str) -> Iterator[tuple[str, str]]:
-        """Of each note: the tree that it lies in, and its name there."""
+    def _places(self, tree: str) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Of each note: its commit, the tree that it is in, and its name there."""
         for name, (entry, mode) in self._read_objects.entries(tree).items():
             if mode == DIRECTORY:
-                yield from ((entry, rest) for rest in self._read_objects.entries(entry))
+                yield from ((name + rest, (entry, rest)) for rest in self._read_objects.entries(entry))
             else:
-                yield tree, name
+                yield name, (tree, name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from gitswarm.git.commits import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import events_path, journal_folder, parsed
@@ -45,16 +48,22 @@ def standing_decision(repository: RepositoryReader, layout: RunLayout, commit_id
 
 def stored_events(repository: RepositoryReader, state: RunState, *, after: str | None = None) -> list[LoggedEvent]:
     """Events of the chain, oldest first; with `after`, only those of the commits behind that one."""
-    found: list[list[LoggedEvent]] = []
+    files = event_files(repository, state, after=after)
+    found = [read_lines(repository.objects.file(commit.tree, path) or b"") for commit, path in files]
+    return [event for events in reversed(found) for event in events]
+
+
+def event_files(
+    repository: RepositoryReader, state: RunState, *, after: str | None = None
+) -> Iterator[tuple[Commit, str]]:
+    """The commits of the chain, newest first, and where each keeps its events."""
     cursor = state.tip
     while cursor != after:
         commit = repository.objects.commit(cursor)
         message = parse_message(commit.message)
         if message is None:
             break
-        path = events_path(state.layout, message.trailers)
-        found.append(read_lines(repository.objects.file(commit.tree, path) or b""))
+        yield commit, events_path(state.layout, message.trailers)
         if message.trailers["Swarm-Kind"] == Kind.RUN:
             break
         cursor = commit.parents[0]
-    return [event for events in reversed(found) for event in events]

@@ -132,15 +132,15 @@ def _cut_off(
 ) -> dict[CutOff, Spent]:
     """Each once: its journal may still be there when it is set aside, and when it is committed."""
     found: dict[CutOff, Spent] = {}
-    for journal in journal_files(journal_folder(repository, layout)):
-        with suppress(FileNotFoundError):  # its step was committed just now
-            events = journal.path.read_bytes()
-            found[cut_off(journal.flow, journal.step, journal.iteration, events)] = usage_in(events)
     for commit in kept:
         for line in commit.message.splitlines():
             for said in line.removeprefix(f"{USAGE}: ").split(", ") if line.startswith(f"{USAGE}: ") else ():
                 with suppress(ValueError):  # a person's own
                     found |= _execution(said, commit.tree)
+    for journal in journal_files(journal_folder(repository, layout)):
+        with suppress(FileNotFoundError):  # its step was committed just now
+            events = journal.path.read_bytes()
+            found.setdefault(cut_off(journal.flow, journal.step, journal.iteration, events), usage_in(events))
     names = {(execution.flow, execution.step, execution.iteration) for execution in found}
     for record in committed:
         execution = record.execution
@@ -182,7 +182,7 @@ def _committed(repository: RepositoryReader, state: RunState, kept: Sequence[Com
     starts += [parent for commit in kept for parent in commit.parents[:1]]
     for start in starts:
         records += _chain(repository, layout, start, known)
-    return list({record.sibling or record.rebased_from or record.commit: record for record in records}.values())
+    return list({record.executed_as: record for record in records}.values())
 
 
 def _chain(repository: RepositoryReader, layout: RunLayout, start: str, known: set[str]) -> Iterator[StepRecord]:
@@ -202,7 +202,7 @@ def _chain(repository: RepositoryReader, layout: RunLayout, start: str, known: s
 
 def _navigators(repository: RepositoryReader, layout: RunLayout) -> Iterator[Spent]:
     """Of each decision for which a navigator was asked, also those that do not hold any more."""
-    for note in repository.notes(layout.routing_notes).contents():
+    for note in repository.notes(layout.routing_notes).by_commit().values():
         for packed in folded(note) if _ASKED in note else ():
             with suppress(ValueError, RecursionError):  # what people or accidents put beside them
                 yield from _asked(json.loads(packed))

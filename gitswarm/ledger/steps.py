@@ -49,6 +49,11 @@ class StepRecord(Struct, frozen=True):
     rebased_from: str | None = None
 
     @property
+    def executed_as(self) -> str:
+        """The commit that executing it made: the same for its copies."""
+        return self.sibling or self.rebased_from or self.commit
+
+    @property
     def flow(self) -> str:
         return self.execution.flow
 

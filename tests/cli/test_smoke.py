@@ -40,6 +40,10 @@ READING = [
     "stations validate code-critic",
     "policy explain ls",
     "policy rules",
+    "db rebuild",
+    "db refresh",
+    "db query from/**/loops",
+    "db path",
     "engines",
     "doctor",
     "wisdom list",
@@ -69,7 +73,7 @@ WRITING = [
 """In this order, one after the other."""
 
 IN_A_FILE_OF_ITS_OWN = {"demo", "wisdom apply", "wisdom dismiss"}
-GROUPS = {"flows", "stations", "policy", "wisdom"}
+GROUPS = {"db", "flows", "stations", "policy", "wisdom"}
 
 
 def _names(group: Group, before: str = "") -> Iterator[str]:

@@ -1,0 +1,283 @@
+"""The projection: a DuckDB file that is made from git, brought up to date before each answer, and never precious.
+
+While one process writes such a file, no other one can read it: nobody holds it open for longer than an answer takes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from gitswarm.errors import NotFoundError, StorageError, SwarmError, UsageError
+from gitswarm.git.owners import locks_folder
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.projection.rows import Known, RunRows, Source, first_fault, live_rows, run_rows, sources
+from gitswarm.projection.schema import CHANGING, FORMAT, TABLES, load_sql, tables_sql, views_sql
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+FILE = "projection.duckdb"
+EXTRA = "pip install 'git-swarm[analytics]'"
+_WAIT_S = 2.0
+_POLL_S = 0.05
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "1GB",
+    "threads": 2,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+
+
+class _BusyError(SwarmError):
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"another process has {path} open", hint="git swarm db rebuild --out FILE   (or later)")
+
+
+class Projection:
+    """That of one repository.
+
+    `notes`: what is to be told about the answers, with hints: they come from memory, a run was left out.
+    """
+
+    def __init__(self, repository: RepositoryReader) -> None:
+        """
+        :raises SwarmError: DuckDB is not installed.
+        """
+        try:
+            import duckdb  # noqa: PLC0415 - an extra, and half a second
+        except ModuleNotFoundError as error:
+            raise SwarmError("this needs DuckDB, which is not installed", hint=EXTRA) from error
+        self._duckdb = duckdb
+        self._repository = repository
+        self.path = repository.swarm_dir / FILE
+        self.notes: list[tuple[str, str]] = []
+
+    def rebuild(self, path: Path | None = None) -> None:
+        """Makes the file from nothing, beside it first: whatever happens, there is the old one or the new one.
+
+        :param path: another place for it.
+        :raises SwarmError: a run stored something that cannot be read; the disk is full.
+        """
+        try:
+            with self._lock(_WAIT_S):
+                self._make(path or self.path)
+        except self._duckdb.IOException as error:
+            raise StorageError(str(error), hint="git swarm db rebuild --out FILE") from error
+
+    def refresh(self) -> None:
+        """Brings the file up to date; makes it where there is none.
+
+        :raises SwarmError: as `rebuild`; another process has it open.
+        """
+        with self._lock(_WAIT_S):
+            self._bring_up_to_date()
+
+    @contextmanager
+    def opened(self, runs: Iterable[str] | None = None, *, live: bool = False) -> Iterator[DuckDBPyConnection]:
+        """For questions: as git is now, and closed to everything else.
+
+        :param runs: only their rows; None: all.
+        :param live: also what is in open journals, with `committed` false.
+        """
+        connection = self._for_reading()
+        try:
+            self._narrow(connection, runs, live=live)
+            connection.execute("set enable_external_access = false")
+            connection.execute("set lock_configuration = true")
+            yield connection
+        finally:
+            connection.close()
+
+    def ask(
+        self, connection: DuckDBPyConnection, query: str
+    ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
+        """Names and types of the columns, and the rows.
+
+        :raises UsageError: DuckDB refuses the query.
+        """
+        try:
+            answer = connection.execute(query)
+            return [(name, str(kind)) for name, kind, *_rest in answer.description or ()], answer.fetchall()
+        except self._duckdb.Error as error:
+            raise UsageError(
+                str(error), hint='git swarm db query "show tables"   (columns: "describe steps")'
+            ) from error
+
+    def _for_reading(self) -> DuckDBPyConnection:
+        """The file; memory, filled from git, while another process has that or where it cannot be written."""
+        end = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                with self._lock(end - time.monotonic()):
+                    self._bring_up_to_date()
+                return self._connect(self.path, read_only=True)
+            except _BusyError:
+                if time.monotonic() > end:
+                    self._from_memory("another process has it open")
+                    break
+                time.sleep(_POLL_S)
+            except (OSError, self._duckdb.IOException) as error:
+                self._from_memory(str(error))
+                break
+        connection = self._connect(":memory:")
+        self._fill(connection)
+        return connection
+
+    def _from_memory(self, why: str) -> None:
+        self.notes.append((f"answered from memory, not from {self.path}: {why}", ""))
+
+    @contextmanager
+    def _lock(self, wait_s: float) -> Iterator[None]:
+        """For whoever may write: two of us never do so at once.
+
+        :raises _BusyError: another process has it for longer.
+        """
+        folder = locks_folder(self._repository.common_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(folder / "projection.lock", timeout=max(wait_s, 0), poll_interval=_POLL_S):
+                yield
+        except Timeout as error:
+            raise _BusyError(self.path) from error
+
+    def _bring_up_to_date(self) -> None:
+        now = sources(self._repository)
+        known = self._known()
+        if known is None:
+            self._make(self.path)
+        elif known != {run_id: source.refs for run_id, source in now.items()}:
+            connection = self._connect(self.path)
+            try:
+                self._read(connection, now, known)
+            finally:
+                connection.close()
+
+    def _known(self) -> dict[str, tuple[tuple[str, str | None], ...]] | None:
+        """What the file was made from; None: there is none that this version can use."""
+        if not self.path.exists():
+            return None
+        try:
+            connection = self._connect(self.path, read_only=True)
+        except self._duckdb.Error:
+            return None  # not one of DuckDB's, or of a later version of it
+        try:
+            rows = connection.execute("select run_id, ref, tip, format from source order by run_id, ref").fetchall()
+        except self._duckdb.Error:
+            return None
+        finally:
+            connection.close()
+        found: dict[str, tuple[tuple[str, str | None], ...]] = {}
+        for run_id, ref, tip, _format in rows:
+            found[run_id] = (*found.get(run_id, ()), (ref, tip))
+        return found if found and {row[3] for row in rows} == {FORMAT} else None
+
+    def _make(self, path: Path) -> None:
+        new = path.with_name(f"{path.name}.new")
+        _unlink(new)
+        connection = self._connect(new)
+        try:
+            self._fill(connection)
+        finally:
+            connection.close()
+        # A log that belongs to the old file must not be taken for one of the new.
+        path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
+        new.replace(path)
+
+    def _fill(self, connection: DuckDBPyConnection) -> None:
+        for statement in (*tables_sql(), *views_sql()):
+            connection.execute(statement)
+        self._read(connection, sources(self._repository), {})
+
+    def _read(self, connection: DuckDBPyConnection, now: Mapping[str, Source], known: Mapping[str, object]) -> None:
+        """Rows of the runs whose refs moved, in one transaction."""
+        connection.begin()
+        changed = [source for run_id, source in now.items() if known.get(run_id) != source.refs]
+        read: dict[str, RunRows] = {}
+        for source in changed:
+            run_id = source.layout.run_id
+            before = _known_commits(connection, run_id) if run_id in known else {}
+            try:
+                read[run_id] = run_rows(self._repository, source, before)
+            except NotFoundError:
+                continue  # deleted while we were reading
+            except SwarmError as error:
+                self.notes.append((f"unreadable: {error.message}", error.hint))
+        for run_id in known.keys() - (now.keys() - {source.layout.run_id for source in changed}):
+            is_kept = run_id in read and not read[run_id].is_whole
+            for table in CHANGING if is_kept else TABLES:
+                connection.execute(f"delete from {table} where run_id = ?", [run_id])
+        try:
+            self._load(connection, read.values())
+        except self._duckdb.Error as error:
+            connection.rollback()
+            faults = (first_fault(self._repository, source) for source in changed if source.layout.run_id in read)
+            raise next(
+                (fault for fault in faults if fault), SwarmError(str(error), hint="git swarm verify")
+            ) from error
+        connection.commit()
+
+    def _load(self, connection: DuckDBPyConnection, runs: Iterable[RunRows], into: str = "") -> None:
+        with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
+            files = {table: Path(folder, f"{table}.jsonl") for table in TABLES}
+            for rows in runs:
+                for table, lines in rows.lines.items():
+                    with files[table].open("ab") as file:
+                        file.writelines(line + b"\n" for line in lines)
+            for table, path in files.items():
+                if path.exists() and path.stat().st_size:
+                    connection.execute(load_sql(table, into), [str(path)])
+
+    def _narrow(self, connection: DuckDBPyConnection, runs: Iterable[str] | None, *, live: bool) -> None:
+        """Temporary views in front of the tables, of the same names."""
+        if runs is None and not live:
+            return
+        wanted = None if runs is None else list(runs)
+        (catalog,) = connection.execute("select current_database()").fetchone() or ("",)
+        for statement in tables_sql("temp table open_") if live else ():
+            connection.execute(statement)
+        if live:
+            layouts = [source.layout for source in sources(self._repository).values() if not source.archived]
+            self._load(connection, [live_rows(self._repository, layout) for layout in layouts], "open_")
+        connection.execute("create temp table wanted (run_id VARCHAR)")
+        if wanted:
+            connection.execute("insert into wanted select unnest(?)", [wanted])
+        chosen = "" if wanted is None else " where run_id in (from wanted)"
+        for table in TABLES:
+            both = f"select * from {catalog}.main.{table}" + (
+                f" union all select * from open_{table}" if live else ""
+            )
+            connection.execute(f"create temp view {table} as select * from ({both}){chosen}")
+        for statement in views_sql("temp view"):
+            connection.execute(statement)
+
+    def _connect(self, path: Path | str, *, read_only: bool = False) -> DuckDBPyConnection:
+        """
+        :raises _BusyError: another process has the file open.
+        """
+        try:
+            return self._duckdb.connect(str(path), read_only=read_only, config=_SETTINGS)
+        except self._duckdb.IOException as error:
+            if "Could not set lock" in str(error):
+                raise _BusyError(Path(path)) from error
+            raise
+
+
+def _known_commits(connection: DuckDBPyConnection, run_id: str) -> Known:
+    rows = connection.execute(
+        "select commit, max(number) from (select commit, number from steps where run_id = $1 union all"
+        " select commit, null from events where run_id = $1) group by commit",
+        [run_id],
+    )
+    return dict(rows.fetchall())
+
+
+def _unlink(path: Path) -> None:
+    for each in (path, path.with_name(f"{path.name}.wal")):
+        each.unlink(missing_ok=True)

@@ -1,0 +1,331 @@
+"""The rows of one run, out of git."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gitswarm.errors import GarbledError
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.ref_files import ARCHIVE_REF
+from gitswarm.ledger.approval import newest_landing
+from gitswarm.ledger.archive import archive_folder, archived_runs, lift
+from gitswarm.ledger.finding import all_runs, parsed
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import never_lands
+from gitswarm.ledger.reading import event_files
+from gitswarm.ledger.routing_note import parse, standing
+from gitswarm.ledger.spent import CutOff, Payments, cut_off_events, payments
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import spec_fields
+from gitswarm.projection.schema import FORMAT
+from gitswarm.records.base import timestamp
+from gitswarm.records.event import LoggedEvent
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.money import Spent
+from gitswarm.records.receipt import Receipt
+from gitswarm.records.routing import Decision
+from gitswarm.records.run_id import created_at
+
+Row = dict[str, Any]
+
+Known = Mapping[str, int | None]
+"""The commits of a run whose rows are there, with their numbers on the branch."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A run, and what its rows are made from: the name and the id of each ref, sorted."""
+
+    layout: RunLayout
+    refs: tuple[tuple[str, str | None], ...]
+    archived: bool = False
+
+    def rows(self) -> Iterator[Row]:
+        for ref, tip in self.refs:
+            yield {"run_id": self.layout.run_id, "ref": ref, "tip": tip, "format": FORMAT}
+
+
+def sources(repository: RepositoryReader) -> dict[str, Source]:
+    """Every run that is here, archived ones too, by its id."""
+    found = {layout.run_id: Source(layout, _refs(repository, layout)) for layout in all_runs(repository)}
+    tip = repository.refs.read(ARCHIVE_REF)
+    tree = repository.objects.commit(tip).tree if tip is not None else ""
+    for layout in archived_runs(repository):
+        stored = repository.objects.entry(tree, archive_folder(layout))
+        found.setdefault(layout.run_id, Source(layout, ((ARCHIVE_REF, stored),), archived=True))
+    return found
+
+
+def _refs(repository: RepositoryReader, layout: RunLayout) -> tuple[tuple[str, str | None], ...]:
+    prefixes = (f"refs/swarm/{layout.run_id}/", f"refs/notes/swarm/{layout.run_id}/")
+    names = [layout.branch, *(name for prefix in prefixes for name in repository.refs.list(prefix))]
+    return tuple((name, repository.refs.read(name)) for name in sorted(names))
+
+
+@dataclass
+class RunRows:
+    """JSON lines by table. `is_whole`: all of the run, else only what commits add that were not known."""
+
+    is_whole: bool
+    lines: dict[str, list[bytes]] = field(default_factory=dict)
+
+    def add(self, table: str, rows: Iterator[Row] | Sequence[Row]) -> None:
+        encoded = (json.dumps(row, separators=(",", ":")).encode() for row in rows)
+        self.lines.setdefault(table, []).extend(encoded)
+
+
+def run_rows(repository: RepositoryReader, source: Source, known: Known) -> RunRows:
+    """
+    :param known: what does not belong to the run as it is now, as after a rollback, has all of it read again.
+    :raises NotFoundError: the run is gone.
+    :raises GarbledError: it stored something that is not what git-swarm writes.
+    """
+    with _readable(repository, source):
+        run = _Run(repository, source)
+        rows = RunRows(is_whole=not known.items() <= run.numbers.items())
+        run.add_to(rows, set() if rows.is_whole else set(known))
+        return rows
+
+
+def first_fault(repository: RepositoryReader, source: Source) -> GarbledError | None:
+    """The first thing that the run stored and that is not what git-swarm writes."""
+    with _readable(repository, source):
+        return next(_Run(repository, source).faults(), None)
+
+
+class _readable:  # noqa: N801 - a context manager, as those of contextlib
+    """An archived run is read as if its refs were there, for so long."""
+
+    def __init__(self, repository: RepositoryReader, source: Source) -> None:
+        self._repository, self._source = repository, source
+        self._refs = repository.refs
+
+    def __enter__(self) -> None:
+        if self._source.archived:
+            lift(self._repository, self._source.layout)
+
+    def __exit__(self, *_raised: object) -> None:
+        self._repository.refs = self._refs
+
+
+class _Run:
+    def __init__(self, repository: RepositoryReader, source: Source) -> None:
+        self._repository, self._source, self._layout = repository, source, source.layout
+        self._state: RunState = replay(repository, source.layout)
+        self._paid: Payments = payments(repository, self._state)
+        each = (*self._paid.committed, *self._state.own_steps)
+        steps = {record.executed_as: record for record in each}
+        self._steps: dict[str, StepRecord] = {record.commit: record for record in steps.values()}
+        on_branch = {record.commit: record.number for record in self._state.own_steps}
+        self._events = {commit.id: (commit.tree, path) for commit, path in event_files(repository, self._state)}
+        self._events |= {commit: (record.tree, record.execution.events) for commit, record in self._steps.items()}
+        self.numbers: Known = {commit: on_branch.get(commit) for commit in self._events}
+
+    def add_to(self, rows: RunRows, known: set[str]) -> None:
+        new = [commit for commit in self._events if commit not in known]
+        steps = [self._steps[commit] for commit in new if commit in self._steps]
+        receipts = self._stored(steps, lambda record: record.execution.receipt)
+        evidence = self._stored(steps, lambda record: record.execution.evidence)
+        contents = self._repository.objects.files_of([self._events[commit] for commit in new])
+        rows.add("source", [*self._source.rows()])
+        rows.add("runs", [self._run()])
+        rows.add("steps", map(self._step, steps, receipts))
+        rows.add("tool_calls", (call for each in zip(steps, receipts, strict=True) for call in self._calls(*each)))
+        rows.add("evidence", map(self._evidence, steps, evidence))
+        rows.add("decisions", self._decisions())
+        rows.add("extra_costs", (self._own(row) for row in _extra_costs(self._repository, self._layout, self._paid)))
+        events = rows.lines.setdefault("events", [])
+        for commit, content in zip(new, contents, strict=True):
+            events += event_lines(content or b"", self._layout.run_id, commit)
+
+    def faults(self) -> Iterator[GarbledError]:
+        for commit, (tree, path) in self._events.items():
+            content = self._repository.objects.file(tree, path) or b""
+            for number, line in enumerate(_lines(content), 1):
+                yield from self._fault(LoggedEvent.model_validate_json, line, f"{commit[:12]}:{path}", number)
+        for record in self._steps.values():
+            for path, read in (
+                (record.execution.receipt, Receipt.from_json),
+                (record.execution.evidence, Evidence.from_json),
+            ):
+                stored = self._repository.objects.file(record.tree, path)
+                if stored is not None:
+                    yield from self._fault(read, stored, f"{record.commit[:12]}:{path}")
+
+    def _fault(
+        self, read: Callable[[bytes], object], content: bytes, where: str, line: int | None = None
+    ) -> Iterator[GarbledError]:
+        try:
+            read(content)
+        except ValueError:
+            at = f"line {line} of {where}" if line else where
+            hint = f"git swarm verify {self._layout.run_id}   (the file: git show {where})"
+            yield GarbledError(f"{self._layout.run_id}: {at} is not what git-swarm wrote there", hint=hint)
+
+    def _own(self, row: Row) -> Row:
+        return {"run_id": self._layout.run_id, **row}
+
+    def _stored(self, records: list[StepRecord], path: Callable[[StepRecord], str]) -> list[Row]:
+        """A JSON file of each of them; {} where there is none."""
+        contents = self._repository.objects.files_of([(record.tree, path(record)) for record in records])
+        pairs = zip(records, contents, strict=True)
+        return [
+            parsed(_object, content or b"{}", self._layout, f"{record.commit[:12]}:{path(record)}")
+            for record, content in pairs
+        ]
+
+    def _run(self) -> Row:
+        state, spec = self._state, spec_fields(self._repository, self._state)
+        landed = newest_landing(self._repository, state)
+        return self._own(
+            {
+                "created_at": timestamp(created_at(self._layout.run_id)),
+                "flows": spec.flows,
+                "task": spec.task,
+                "state": state.end.value if state.end else "open",
+                "rehearsal": never_lands(spec, state),
+                "archived": self._source.archived,
+                "landed_as": landed.commit if landed else None,
+                "forked": state.shared > 0,
+                "base": state.base,
+                "tip": state.tip,
+            }
+        )
+
+    def _step(self, record: StepRecord, receipt: Row) -> Row:
+        number = self.numbers[record.commit]
+        return self._own(
+            {
+                "commit": record.commit,
+                "executed_as": record.executed_as,
+                "number": number,
+                "on_branch": number is not None,
+                "flow": record.flow,
+                "step": record.step,
+                "iteration": record.execution.iteration,
+                "station": record.execution.agent,
+                "engine": record.engine,
+                "mode": record.mode,
+                "provider": receipt.get("provider"),
+                "model": record.model,
+                "status": record.status.value,
+                "result": record.result.value,
+                "summary": record.summary,
+                "started_at": receipt.get("started_at"),
+                "duration_ms": receipt.get("duration_ms"),
+                "tokens": record.tokens,
+                "cost_usd": record.cost_usd,
+                "interruptions": record.stack,
+                "parallel": record.fork is not None,
+                "by_command": record.by_command,
+            }
+        )
+
+    def _calls(self, record: StepRecord, receipt: Row) -> Iterator[Row]:
+        names = ("input", "source", "agent", "success", "blocked", "blocked_reason", "duration_ms")
+        for number, call in enumerate(receipt.get("tool_calls", ()), 1):
+            row = {"commit": record.commit, "number": number, "tool": call.get("tool_name", call.get("tool"))}
+            yield self._own(
+                {**row, **{name: call.get(name) for name in names}, "output_chars": len(call.get("output", ""))}
+            )
+
+    def _evidence(self, record: StepRecord, evidence: Row) -> Row:
+        verdict, tests, report, diff = (evidence.get(name) or {} for name in ("verdict", "tests", "report", "diff"))
+        return self._own(
+            {
+                "commit": record.commit,
+                "recommendation": verdict.get("recommendation"),
+                "score": verdict.get("score"),
+                "findings": verdict.get("findings", []),
+                "about": verdict.get("about", []),
+                **{name: tests.get(name) for name in ("passed", "exit_code", "command")},
+                "tests_total": report.get("total"),
+                "tests_failed": report.get("failed"),
+                "coverage_percent": report.get("coverage_percent"),
+                "files_changed": len(diff.get("files", ())),
+                "insertions": diff.get("insertions"),
+                "deletions": diff.get("deletions"),
+                "concerns_opened": record.opened,
+                "concerns_closed": record.closed,
+            }
+        )
+
+    def _decisions(self) -> Iterator[Row]:
+        for commit, note in self._repository.notes(self._layout.routing_notes).by_commit().items():
+            entries = parse(note)
+            holding = standing(entries)
+            for entry in entries:
+                if isinstance(entry, Decision):
+                    yield self._own(_decision(commit, entry, holds=entry is holding))
+
+
+def _decision(commit: str, decision: Decision, *, holds: bool) -> Row:
+    taken = [each for each in decision.candidates if each.candidate_id == decision.candidate_id]
+    stall = decision.explanation.stall
+    return {
+        "after_commit": commit,
+        "holds": holds,
+        "flow": decision.flow_key,
+        **{name: getattr(decision, name) for name in ("seq", "ts", "from_step", "iteration", "candidate_id")},
+        **{name: getattr(decision, name) for name in ("decision", "to_flow", "to_step", "reason", "elapsed_us")},
+        **{name: getattr(decision, name) for name in ("routing_source", "routing_mode")},
+        "why_now": decision.why_now.trigger if decision.why_now else None,
+        "candidates": [each.candidate_id for each in decision.candidates],
+        "evidence": [pointer for each in taken for pointer in each.evidence_pointers],
+        "stall_passes": stall.passes if stall else None,
+        "is_stalled": stall is not None and stall.is_stalled,
+    }
+
+
+def _extra_costs(repository: RepositoryReader, layout: RunLayout, paid: Payments) -> Iterator[Row]:
+    """Of what has no commit of its own; open journals are left out."""
+    for execution, used in paid.cut_off.items():
+        if execution.kept_in is not None:
+            kept = bool(cut_off_events(repository, layout, execution))
+            yield {**_extra("cut_off", execution, used), "kept": kept}
+    yield from (_extra("navigator", None, used) for used in paid.navigators)
+
+
+def _extra(kind: str, execution: CutOff | None, used: Spent, *, committed: bool = True) -> Row:
+    row: Row = {"kind": kind, "committed": committed, "tokens": used.tokens, "cost_usd": used.cost_usd}
+    if execution is None:
+        return row
+    begun = {"iteration": execution.iteration, "started_at": execution.start or None}
+    return {**row, "flow": execution.flow, "step": execution.step, **begun}
+
+
+def live_rows(repository: RepositoryReader, layout: RunLayout) -> RunRows:
+    """Of the journals that are open: events up to the last whole line, and what their executions used so far.
+
+    :raises NotFoundError: the run is gone.
+    """
+    paid = payments(repository, replay(repository, layout)).cut_off
+    journals = {execution: used for execution, used in paid.items() if execution.kept_in is None}
+    rows = RunRows(is_whole=False)
+    whole = (execution.events.rpartition(b"\n")[0] for execution in journals)
+    rows.lines["events"] = [line for content in whole for line in event_lines(content, layout.run_id, None)]
+    costs = (_extra("open", *journal, committed=False) for journal in journals.items())
+    rows.add("extra_costs", ({"run_id": layout.run_id, **row} for row in costs))
+    return rows
+
+
+def event_lines(content: bytes, run_id: str, commit: str | None) -> Iterator[bytes]:
+    """Events as they are stored, with the commit that stores them in front."""
+    where = json.dumps({"of_run": run_id, "commit": commit, "committed": commit is not None}).encode()[:-1]
+    for line in _lines(content):
+        yield where + b"," + line[1:] if line.startswith(b"{") else line
+
+
+def _lines(content: bytes) -> list[bytes]:
+    return [line for line in content.split(b"\n") if line]
+
+
+def _object(content: bytes) -> Row:
+    found = json.loads(content)
+    if not isinstance(found, dict):
+        raise ValueError("no object")  # noqa: TRY004 - as everything that is not what we wrote
+    return found

@@ -9,6 +9,7 @@ from gitswarm.cli.registry import ROOT, Command, Group
 _RUN_REFS = "refs/heads/shadow/"
 _VALUES = {
     "--run": "run",
+    "-p": "run",
     "--from": "step",
     "--until": "step",
     "--engine": "engine",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +15,7 @@ from gitswarm.cli.console import advise, err, out, out_bytes, out_json, out_line
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.cli.terminal import terminal_width
-from gitswarm.projection.database import Projection
+from gitswarm.projection.database import Answer, Projection
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -57,18 +57,18 @@ def query(
 ) -> None:
     """Ask all runs in SQL; the projection is brought up to date first."""
     projection = Projection(reader_here())
-    with projection.opened(live=live) as connection:
-        columns, rows = projection.ask(connection, sys.stdin.read() if sql == "-" else sql)
+    with projection.opened(live=live) as ask:
+        answer = ask(sys.stdin.read() if sql == "-" else sql)
     tell_notes(projection)
     if as_json:
-        out_json(plain_rows(columns, rows))
-    elif rows:
-        show_rows([name for name, _kind in columns], [[cell(value) for value in row] for row in rows])
+        out_json(plain_rows(answer))
+    elif answer.rows:
+        _show(answer.names, cells(answer.rows))
     else:
         out("no rows")
 
 
-def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _show(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table; where it would be cut, each row as lines of its own."""
     widths = [max(len(each) for each in column) for column in zip(names, *rows, strict=True)]
     if sum(widths) + 2 * len(widths) <= terminal_width() + 2:
@@ -86,9 +86,12 @@ def tell_notes(projection: Projection) -> None:
         advise(hint)
 
 
-def plain_rows(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[object]]) -> list[dict[str, JsonValue]]:
+def plain_rows(answer: Answer) -> list[dict[str, JsonValue]]:
     """As JSON has them: an amount is a number, a moment text."""
-    return [{name: plain(value, kind) for (name, kind), value in zip(columns, row, strict=True)} for row in rows]
+    return [
+        {name: plain(value, kind) for (name, kind), value in zip(answer.columns, row, strict=True)}
+        for row in answer.rows
+    ]
 
 
 def plain(value: object, kind: str = "") -> JsonValue:
@@ -102,8 +105,6 @@ def plain(value: object, kind: str = "") -> JsonValue:
             found = float(value)
         case datetime():
             found = value.isoformat(timespec="milliseconds") + "Z"
-        case timedelta():
-            found = value.total_seconds()
         case list() | tuple():
             found = [plain(each) for each in value]
         case dict():
@@ -111,7 +112,12 @@ def plain(value: object, kind: str = "") -> JsonValue:
     return found
 
 
-def cell(value: object) -> str:
+def cells(rows: Sequence[Sequence[object]]) -> list[list[str]]:
+    """As text."""
+    return [[_cell(value) for value in row] for row in rows]
+
+
+def _cell(value: object) -> str:
     match value:
         case None:
             return "NULL"

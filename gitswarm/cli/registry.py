@@ -138,6 +138,12 @@ ROOT = Group(
             words="run",
             is_long=True,
         ),
+        "stats": Command(
+            "stats:stats",
+            "How well the runs went: first pass, loops, detours, cost and time, waiting, reward hacking.",
+            "-p= --run= --since= --sql --json",
+            is_long=True,
+        ),
         "why": Command(
             "why:why",
             "Which step wrote a line, what it answered, and what shows that it is right.",

@@ -132,13 +132,13 @@ def list_runs(
         hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
         raise UsageError(f"--state {state}: there is no such state", hint=hint)
     most = count_of(count)
-    runs = _since(repository, all_runs(repository), since)
+    runs = not_older(repository, all_runs(repository), since)
     listed = overviews(repository, runs if state else runs[:most])
     found = list(listed.runs)
     archived: set[str] = set()
     if everything:
         live = set(all_runs(repository))
-        old = [each for each in _since(repository, archived_runs(repository), since) if each not in live]
+        old = [each for each in not_older(repository, archived_runs(repository), since) if each not in live]
         archived = {each.run_id for each in old}
         found += [archived_overview(repository, each) for each in (old if state else old[:most])]
         found.sort(key=lambda item: item.run_id, reverse=True)
@@ -166,7 +166,11 @@ def list_runs(
         advise("git swarm list --all   (archived ones)" if has_archive else "git swarm start build -m 'the task'")
 
 
-def _since(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
+def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:
+    """Runs that were created since then; None: all.
+
+    :raises UsageError: git does not understand it as a time.
+    """
     if since is None:
         return runs
     short = re.fullmatch(r"(\d+)([smhdw])", since)

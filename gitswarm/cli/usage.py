@@ -50,7 +50,8 @@ def unknown(group: Group, name: str, word: str) -> tuple[str, str]:
 
     elsewhere = NEAR if group is ROOT else {}
     known = {**{entry: f"{name} {entry}" for entry in group.entries}, **elsewhere}
-    near = difflib.get_close_matches(word, known, n=1)
+    swapped = [each for each in known if sorted(each) == sorted(word)]
+    near = swapped or difflib.get_close_matches(word, known, n=1)
     whole = f"{name} {word}".removeprefix(f"{NAME} ")
     return f"there is no command '{whole}'", known[near[0]] if near else f"{name} -h"
 

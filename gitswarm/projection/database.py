@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,22 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 class _BusyError(SwarmError):
     def __init__(self, path: Path) -> None:
         super().__init__(f"another process has {path} open", hint="git swarm db rebuild --out FILE   (or later)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`columns`: names and types."""
+
+    columns: list[tuple[str, str]]
+    rows: list[tuple[object, ...]]
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _kind in self.columns]
+
+
+Ask = Callable[[str], Answer]
+"""Raises UsageError where DuckDB refuses a query."""
 
 
 class Projection:
@@ -80,7 +98,7 @@ class Projection:
             self._bring_up_to_date()
 
     @contextmanager
-    def opened(self, runs: Iterable[str] | None = None, *, live: bool = False) -> Iterator[DuckDBPyConnection]:
+    def opened(self, runs: Iterable[str] | None = None, *, live: bool = False) -> Iterator[Ask]:
         """For questions: as git is now, and closed to everything else.
 
         :param runs: only their rows; None: all.
@@ -91,20 +109,14 @@ class Projection:
             self._narrow(connection, runs, live=live)
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
-            yield connection
+            yield partial(self._ask, connection)
         finally:
             connection.close()
 
-    def ask(
-        self, connection: DuckDBPyConnection, query: str
-    ) -> tuple[list[tuple[str, str]], list[tuple[object, ...]]]:
-        """Names and types of the columns, and the rows.
-
-        :raises UsageError: DuckDB refuses the query.
-        """
+    def _ask(self, connection: DuckDBPyConnection, query: str) -> Answer:
         try:
             answer = connection.execute(query)
-            return [(name, str(kind)) for name, kind, *_rest in answer.description or ()], answer.fetchall()
+            return Answer([(name, str(kind)) for name, kind, *_rest in answer.description or ()], answer.fetchall())
         except self._duckdb.Error as error:
             raise UsageError(
                 str(error), hint='git swarm db query "show tables"   (columns: "describe steps")'

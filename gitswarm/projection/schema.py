@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 
-FORMAT = 1
-"""Of the file: one of another format is made anew."""
-
 TABLES: dict[str, dict[str, str]] = {
-    "source": {"run_id": "VARCHAR NOT NULL", "ref": "VARCHAR NOT NULL", "tip": "VARCHAR", "format": "INTEGER"},
+    "source": {"run_id": "VARCHAR NOT NULL", "ref": "VARCHAR NOT NULL", "tip": "VARCHAR", "format": "BIGINT"},
     "runs": {
         "run_id": "VARCHAR NOT NULL",
         "created_at": "TIMESTAMP",
@@ -181,7 +179,8 @@ VIEWS: dict[str, str] = {
         select run_id, ts, flow, from_step, stall_passes, decision, candidate_id, reason, holds
         from decisions where is_stalled and elapsed_us is not null order by run_id, ts""",
     "human_waits": """
-        select run_id, ts as since, payload->>'reason' as reason, until, until - ts as waited
+        select run_id, ts as since, payload->>'reason' as reason, until,
+          date_diff('millisecond', ts, until) as waited_ms
         from (
           select *, lead(if(kind = 'run_resumed', ts, null)) over (partition by run_id order by ts, seq) as until
           from events where kind in ('run_paused', 'run_resumed', 'run_stopped', 'run_completed'))
@@ -193,6 +192,9 @@ VIEWS: dict[str, str] = {
         order by run_id, number, flag""",
 }
 """Name → query."""
+
+FORMAT = zlib.crc32(repr((TABLES, VIEWS)).encode())
+"""Of the file: one with other tables or views is made anew."""
 
 
 def tables_sql(prefix: str = "table ") -> Iterator[str]:

@@ -38,7 +38,7 @@ def offered(shelf: tuple[Project, str], monkeypatch: pytest.MonkeyPatch) -> Call
 def test_commands(offered: Callable[..., list[str]]) -> None:
     assert (offered(""), offered("st"), offered("flows", "v")) == (
         list(ROOT.entries),
-        ["start", "stop", "status", "stations"],
+        ["start", "stop", "stats", "status", "stations"],
         ["validate"],
     )
 
@@ -102,7 +102,7 @@ def test_bash_completes(shelf: tuple[Project, str], words: list[str]) -> None:
     done = subprocess.run(
         ["bash", "-c", "\n".join(lines)], cwd=project.root, env=env, capture_output=True, text=True, check=True
     )
-    assert (done.stdout.split(), done.stderr) == (["start", "status", "stations"], "")
+    assert (done.stdout.split(), done.stderr) == (["start", "stats", "status", "stations"], "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -40,6 +40,7 @@ READING = [
     "stations validate code-critic",
     "policy explain ls",
     "policy rules",
+    "stats",
     "db rebuild",
     "db refresh",
     "db query from/**/loops",

@@ -120,6 +120,7 @@ bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched  ## milliseconds against plain git 
 	$(BIN)/python -m benchmarks.session_cost
 	$(BIN)/python -m benchmarks.sandbox_cost
 	$(BIN)/python -m benchmarks.watch_cost
+	$(BIN)/python -m benchmarks.projection_cost
 
 docs: $(VENV)/.docs-installed  ## the generated pages anew, and all pages as HTML in docs/_build; a broken link is an error
 	$(BIN)/python -m docs.generate

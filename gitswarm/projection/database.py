@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -210,41 +210,60 @@ class Projection:
     def _read(self, connection: DuckDBPyConnection, now: Mapping[str, Source], known: Mapping[str, object]) -> None:
         """Rows of the runs whose refs moved, in one transaction."""
         connection.begin()
-        changed = [source for run_id, source in now.items() if known.get(run_id) != source.refs]
-        read: dict[str, RunRows] = {}
-        for source in changed:
-            run_id = source.layout.run_id
-            before = _known_commits(connection, run_id) if run_id in known else {}
-            try:
-                read[run_id] = run_rows(self._repository, source, before)
-            except NotFoundError:
-                continue  # deleted while we were reading
-            except SwarmError as error:
-                self.notes.append((f"unreadable: {error.message}", error.hint))
-        for run_id in known.keys() - (now.keys() - {source.layout.run_id for source in changed}):
-            is_kept = run_id in read and not read[run_id].is_whole
-            for table in CHANGING if is_kept else TABLES:
-                connection.execute(f"delete from {table} where run_id = ?", [run_id])
+        for run_id in known.keys() - now.keys():
+            _delete(connection, run_id, TABLES)
+        changed = {run_id: source for run_id, source in now.items() if known.get(run_id) != source.refs}
+        read: list[Source] = []
         try:
-            self._load(connection, read.values())
+            self._load(connection, self._changes(connection, changed, known, read))
         except self._duckdb.Error as error:
             connection.rollback()
-            faults = (first_fault(self._repository, source) for source in changed if source.layout.run_id in read)
+            faults = (first_fault(self._repository, source) for source in read)
             raise next(
                 (fault for fault in faults if fault), SwarmError(str(error), hint="git swarm verify")
             ) from error
         connection.commit()
 
-    def _load(self, connection: DuckDBPyConnection, runs: Iterable[RunRows], into: str = "") -> None:
+    def _changes(
+        self,
+        connection: DuckDBPyConnection,
+        changed: Mapping[str, Source],
+        known: Mapping[str, object],
+        read: list[Source],
+    ) -> Iterator[RunRows]:
+        """What is new of each run; what it replaces is deleted.
+
+        :param read: gets the runs that could be read.
+        """
+        for run_id, source in changed.items():
+            rows: RunRows | None = None
+            try:
+                rows = run_rows(
+                    self._repository, source, _known_commits(connection, run_id) if run_id in known else {}
+                )
+            except NotFoundError:
+                pass  # deleted while we were reading
+            except SwarmError as error:
+                self.notes.append((f"unreadable: {error.message}", error.hint))
+            if run_id in known:
+                _delete(connection, run_id, TABLES if rows is None or rows.is_whole else CHANGING)
+            if rows is not None:
+                read.append(source)
+                yield rows
+
+    def _load(self, connection: DuckDBPyConnection, runs: Iterable[RunRows], prefix: str = "") -> None:
+        """
+        :param prefix: of the names of the tables.
+        """
         with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
-            files = {table: Path(folder, f"{table}.jsonl") for table in TABLES}
-            for rows in runs:
-                for table, lines in rows.lines.items():
-                    with files[table].open("ab") as file:
-                        file.writelines(line + b"\n" for line in lines)
-            for table, path in files.items():
-                if path.exists() and path.stat().st_size:
-                    connection.execute(load_sql(table, into), [str(path)])
+            paths = {table: Path(folder, f"{table}.jsonl") for table in TABLES}
+            with ExitStack() as stack:
+                files = {table: stack.enter_context(path.open("wb")) for table, path in paths.items()}
+                for rows in runs:
+                    for table, lines in rows.lines.items():
+                        files[table].writelines(line + b"\n" for line in lines)
+            for table, path in paths.items():
+                connection.execute(load_sql(table, prefix), [str(path)])
 
     def _narrow(self, connection: DuckDBPyConnection, runs: Iterable[str] | None, *, live: bool) -> None:
         """Temporary views in front of the tables, of the same names."""
@@ -279,6 +298,11 @@ class Projection:
             if "Could not set lock" in str(error):
                 raise _BusyError(Path(path)) from error
             raise
+
+
+def _delete(connection: DuckDBPyConnection, run_id: str, tables: Iterable[str]) -> None:
+    for table in tables:
+        connection.execute(f"delete from {table} where run_id = ?", [run_id])
 
 
 def _known_commits(connection: DuckDBPyConnection, run_id: str) -> Known:

@@ -5,127 +5,45 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
+_COLUMNS = {
+    "source": "run_id VARCHAR NOT NULL; ref VARCHAR NOT NULL; tip VARCHAR; format BIGINT",
+    "runs": """
+        run_id VARCHAR NOT NULL; created_at TIMESTAMP; flows VARCHAR[]; task VARCHAR; state VARCHAR;
+        rehearsal BOOLEAN; archived BOOLEAN; landed_as VARCHAR; forked BOOLEAN; base VARCHAR; tip VARCHAR""",
+    "steps": """
+        run_id VARCHAR NOT NULL; commit VARCHAR NOT NULL; executed_as VARCHAR; number INTEGER;
+        on_branch BOOLEAN; flow VARCHAR; step VARCHAR; iteration INTEGER; station VARCHAR; engine VARCHAR;
+        mode VARCHAR; provider VARCHAR; model VARCHAR; status VARCHAR; result VARCHAR; summary VARCHAR;
+        started_at TIMESTAMP; duration_ms BIGINT; tokens BIGINT; cost_usd DECIMAL(18,6);
+        interruptions VARCHAR[]; parallel BOOLEAN; by_command BOOLEAN""",
+    "events": """
+        run_id VARCHAR NOT NULL; commit VARCHAR; committed BOOLEAN NOT NULL; seq INTEGER NOT NULL;
+        ts TIMESTAMP NOT NULL; kind VARCHAR NOT NULL; flow VARCHAR; step VARCHAR; iteration INTEGER;
+        station VARCHAR; payload JSON NOT NULL""",
+    "tool_calls": """
+        run_id VARCHAR NOT NULL; commit VARCHAR NOT NULL; number INTEGER; tool VARCHAR; input JSON;
+        source VARCHAR; agent VARCHAR; success BOOLEAN; blocked BOOLEAN; blocked_reason VARCHAR;
+        output_chars BIGINT; duration_ms BIGINT""",
+    "decisions": """
+        run_id VARCHAR NOT NULL; after_commit VARCHAR NOT NULL; seq INTEGER; ts TIMESTAMP; holds BOOLEAN;
+        flow VARCHAR; from_step VARCHAR; iteration INTEGER; decision VARCHAR; candidate_id VARCHAR;
+        to_flow VARCHAR; to_step VARCHAR; routing_source VARCHAR; routing_mode VARCHAR; reason VARCHAR;
+        why_now VARCHAR; candidates VARCHAR[]; evidence VARCHAR[]; stall_passes INTEGER; is_stalled BOOLEAN;
+        elapsed_us BIGINT""",
+    "evidence": """
+        run_id VARCHAR NOT NULL; commit VARCHAR NOT NULL; recommendation VARCHAR; score DOUBLE;
+        findings STRUCT(flag VARCHAR, claim VARCHAR, fact VARCHAR, severity VARCHAR)[]; about VARCHAR[];
+        passed BOOLEAN; exit_code INTEGER; command VARCHAR; tests_total INTEGER; tests_failed INTEGER;
+        coverage_percent DOUBLE; files_changed INTEGER; insertions INTEGER; deletions INTEGER;
+        concerns_opened VARCHAR[]; concerns_closed VARCHAR[]""",
+    "extra_costs": """
+        run_id VARCHAR NOT NULL; kind VARCHAR NOT NULL; committed BOOLEAN NOT NULL; flow VARCHAR; step VARCHAR;
+        iteration INTEGER; started_at TIMESTAMP; tokens BIGINT; cost_usd DECIMAL(18,6); kept BOOLEAN""",
+}
+
 TABLES: dict[str, dict[str, str]] = {
-    "source": {"run_id": "VARCHAR NOT NULL", "ref": "VARCHAR NOT NULL", "tip": "VARCHAR", "format": "BIGINT"},
-    "runs": {
-        "run_id": "VARCHAR NOT NULL",
-        "created_at": "TIMESTAMP",
-        "flows": "VARCHAR[]",
-        "task": "VARCHAR",
-        "state": "VARCHAR",
-        "rehearsal": "BOOLEAN",
-        "archived": "BOOLEAN",
-        "landed_as": "VARCHAR",
-        "forked": "BOOLEAN",
-        "base": "VARCHAR",
-        "tip": "VARCHAR",
-    },
-    "steps": {
-        "run_id": "VARCHAR NOT NULL",
-        "commit": "VARCHAR NOT NULL",
-        "executed_as": "VARCHAR",
-        "number": "INTEGER",
-        "on_branch": "BOOLEAN",
-        "flow": "VARCHAR",
-        "step": "VARCHAR",
-        "iteration": "INTEGER",
-        "station": "VARCHAR",
-        "engine": "VARCHAR",
-        "mode": "VARCHAR",
-        "provider": "VARCHAR",
-        "model": "VARCHAR",
-        "status": "VARCHAR",
-        "result": "VARCHAR",
-        "summary": "VARCHAR",
-        "started_at": "TIMESTAMP",
-        "duration_ms": "BIGINT",
-        "tokens": "BIGINT",
-        "cost_usd": "DECIMAL(18,6)",
-        "interruptions": "VARCHAR[]",
-        "parallel": "BOOLEAN",
-        "by_command": "BOOLEAN",
-    },
-    "events": {
-        "run_id": "VARCHAR NOT NULL",
-        "commit": "VARCHAR",
-        "committed": "BOOLEAN NOT NULL",
-        "seq": "INTEGER NOT NULL",
-        "ts": "TIMESTAMP NOT NULL",
-        "kind": "VARCHAR NOT NULL",
-        "flow": "VARCHAR",
-        "step": "VARCHAR",
-        "iteration": "INTEGER",
-        "station": "VARCHAR",
-        "payload": "JSON NOT NULL",
-    },
-    "tool_calls": {
-        "run_id": "VARCHAR NOT NULL",
-        "commit": "VARCHAR NOT NULL",
-        "number": "INTEGER",
-        "tool": "VARCHAR",
-        "input": "JSON",
-        "source": "VARCHAR",
-        "agent": "VARCHAR",
-        "success": "BOOLEAN",
-        "blocked": "BOOLEAN",
-        "blocked_reason": "VARCHAR",
-        "output_chars": "BIGINT",
-        "duration_ms": "BIGINT",
-    },
-    "decisions": {
-        "run_id": "VARCHAR NOT NULL",
-        "after_commit": "VARCHAR NOT NULL",
-        "seq": "INTEGER",
-        "ts": "TIMESTAMP",
-        "holds": "BOOLEAN",
-        "flow": "VARCHAR",
-        "from_step": "VARCHAR",
-        "iteration": "INTEGER",
-        "decision": "VARCHAR",
-        "candidate_id": "VARCHAR",
-        "to_flow": "VARCHAR",
-        "to_step": "VARCHAR",
-        "routing_source": "VARCHAR",
-        "routing_mode": "VARCHAR",
-        "reason": "VARCHAR",
-        "why_now": "VARCHAR",
-        "candidates": "VARCHAR[]",
-        "evidence": "VARCHAR[]",
-        "stall_passes": "INTEGER",
-        "is_stalled": "BOOLEAN",
-        "elapsed_us": "BIGINT",
-    },
-    "evidence": {
-        "run_id": "VARCHAR NOT NULL",
-        "commit": "VARCHAR NOT NULL",
-        "recommendation": "VARCHAR",
-        "score": "DOUBLE",
-        "findings": "STRUCT(flag VARCHAR, claim VARCHAR, fact VARCHAR, severity VARCHAR)[]",
-        "about": "VARCHAR[]",
-        "passed": "BOOLEAN",
-        "exit_code": "INTEGER",
-        "command": "VARCHAR",
-        "tests_total": "INTEGER",
-        "tests_failed": "INTEGER",
-        "coverage_percent": "DOUBLE",
-        "files_changed": "INTEGER",
-        "insertions": "INTEGER",
-        "deletions": "INTEGER",
-        "concerns_opened": "VARCHAR[]",
-        "concerns_closed": "VARCHAR[]",
-    },
-    "extra_costs": {
-        "run_id": "VARCHAR NOT NULL",
-        "kind": "VARCHAR NOT NULL",
-        "committed": "BOOLEAN NOT NULL",
-        "flow": "VARCHAR",
-        "step": "VARCHAR",
-        "iteration": "INTEGER",
-        "started_at": "TIMESTAMP",
-        "tokens": "BIGINT",
-        "cost_usd": "DECIMAL(18,6)",
-        "kept": "BOOLEAN",
-    },
+    table: {name: kind for name, _blank, kind in (each.strip().partition(" ") for each in columns.split(";"))}
+    for table, columns in _COLUMNS.items()
 }
 """Table → column → type. An unknown cost is NULL."""
 

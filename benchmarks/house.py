@@ -3,8 +3,8 @@
 - *lines*, *modules*: newlines in, and number of, the `.py` files below `gitswarm/`.
 - *class names twice*, *file names twice*: names of top-level classes, and of files other than `__init__.py`, that
   occur in more than one place.
-- *values of a step*: what one step is, from its decision to its commit. A value class is a dataclass or a `Record` of
-  ours. Beginning with `Decision`, one counts when a function of the modules in `_STEP` that takes one that counts
+- *values of a step*: what one step is, from its decision to its commit. A value class is a struct, a dataclass or a
+  `Record` of ours. Beginning with `Decision`, one counts when a function of the modules in `_STEP` that takes one that
   makes or returns it, and when it says which execution it belongs to, how that ended, or what is committed of it: one
   of its fields is in `_SUBJECT`, or has a class that counts. What is stored as it is (`records/`, but for the
   decision) is no copy and does not count, nor do values of routing.
@@ -57,7 +57,7 @@ def modules(root: Path) -> dict[str, ast.Module]:
 
 
 def values(tree: dict[str, ast.Module]) -> dict[str, Value]:
-    """Dataclasses and records by name, those that inherit from one included."""
+    """Structs, dataclasses and records by name, those that inherit from one included."""
     classes = {
         node.name: (module, node)
         for module, parsed in tree.items()
@@ -79,7 +79,7 @@ def values(tree: dict[str, ast.Module]) -> dict[str, Value]:
 def _is_value(node: ast.ClassDef, known: dict[str, Value]) -> bool:
     decorated = any("dataclass" in _names(each) for each in node.decorator_list)
     bases = {name for base in node.bases for name in _names(base)}
-    return decorated or "Record" in bases or bool(bases & set(known))
+    return decorated or bool(bases & {"Struct", "Record", *known})
 
 
 def _value(name: str, module: str, node: ast.ClassDef, known: dict[str, Value]) -> Value:

@@ -12,7 +12,7 @@ from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.by_agent import refuse_agent
-from gitswarm.runner.doctor import Finding, examine_machine, examine_repository, repair
+from gitswarm.runner.doctor import Diagnosis, examine_machine, examine_repository, repair
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.settings import CommandLine, Config, freeze_settings, load_config
 
@@ -28,10 +28,10 @@ def doctor(
         repository = repository_here()
     except NotARepositoryError:
         found = _machine(load_config(None, {}))
-        found.append(Finding("repository", "note", "none here: what belongs to one was not looked at"))
+        found.append(Diagnosis("repository", "note", "none here: what belongs to one was not looked at"))
     else:
         config, unreadable = readable_config(repository)
-        found = [Finding("config", "problem", what, hint) for what, hint in unreadable]
+        found = [Diagnosis("config", "problem", what, hint) for what, hint in unreadable]
         found += [*_machine(config), *examine_repository(repository)]
         if fix:
             refuse_agent(os.environ, "doctor --fix", repository.common_dir)
@@ -52,12 +52,12 @@ def doctor(
         raise SystemExit(1)
 
 
-def _machine(config: Config) -> list[Finding]:
+def _machine(config: Config) -> list[Diagnosis]:
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
     return list(examine_machine(settings, surroundings(config, SilentObserver())))
 
 
-def _show(finding: Finding, *, is_fixed: bool) -> None:
+def _show(finding: Diagnosis, *, is_fixed: bool) -> None:
     sign = "fixed" if is_fixed else _SIGNS[finding.level]
     out_lines(hanging(f"{sign:<7}{finding.check:<11} ", finding.message))
     if finding.hint and not is_fixed:

@@ -20,7 +20,7 @@ from gitswarm.records.routing import (
     Continuation,
     Decision,
     Elimination,
-    Fork,
+    ForkState,
     Frame,
     JoinOutcome,
     NavigatorUse,
@@ -209,7 +209,7 @@ def _proposal(proposal: Proposal | None) -> list[str]:
     ]
 
 
-def _fork(fork: Fork | None) -> list[str]:
+def _fork(fork: ForkState | None) -> list[str]:
     if fork is None:
         return []
     said = [f"{', '.join(fork.targets)} in parallel, then {fork.join}"]

@@ -11,7 +11,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.cli.lines import told
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
-from gitswarm.ledger.verify.finding import Finding, Report
+from gitswarm.ledger.verify.finding import Mismatch, Report
 from gitswarm.ledger.verify.run import verify_run
 
 
@@ -51,7 +51,7 @@ def _show(report: Report) -> None:
         advise(f"git swarm verify {report.run_id} --tip COMMIT   (compares it with a tip that you noted elsewhere)")
 
 
-def _line(report: Report, finding: Finding) -> str:
+def _line(report: Report, finding: Mismatch) -> str:
     """`<commit> <step> <check>: <path in RUN_BASE>: <what>`."""
     base = f".swarm/runs/{report.run_id}/"
     words = [finding.commit[:8] if finding.commit else "-", finding.step or "-"]

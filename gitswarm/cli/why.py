@@ -38,7 +38,7 @@ class Answered(Struct, frozen=True):
     found: tuple[str, ...]
 
 
-class Reason(Struct, frozen=True):
+class StepOrigin(Struct, frozen=True):
     """All that is known of a step that wrote lines. `number` None: the run's branch is not here. `tested`: the next
     test run of the run, and what it said."""
 
@@ -66,11 +66,11 @@ def why(
         _show_line(repository, from_the_top(repository, file), found[0], _reasons(repository, found))
 
 
-def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, Reason]:
+def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str, StepOrigin]:
     """By the commits of the steps."""
     runs = {layout.run_id: layout for layout in all_runs(repository)}
     steps = {origin.step.commit: origin.step for origin in found if origin.step is not None}
-    reasons = {commit: Reason(record) for commit, record in steps.items()}
+    reasons = {commit: StepOrigin(record) for commit, record in steps.items()}
     for run in dict.fromkeys(record.execution.run_id for record in steps.values()):
         if run not in runs:
             continue
@@ -81,11 +81,11 @@ def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str,
     return reasons
 
 
-def _reason(opened: Opened, record: StepRecord) -> Reason:
+def _reason(opened: Opened, record: StepRecord) -> StepOrigin:
     after = opened.state.steps[record.number :]
     tests = ((each, evidence_of_command(opened.repository, opened.state, each)) for each in after)
     tested = next(((step_name(each), command_summary(each, said)) for each, said in tests if said is not None), None)
-    return Reason(record, record.number, _answered(opened, record), tested)
+    return StepOrigin(record, record.number, _answered(opened, record), tested)
 
 
 def _answered(opened: Opened, record: StepRecord) -> Answered | None:
@@ -102,7 +102,7 @@ def _answered(opened: Opened, record: StepRecord) -> Answered | None:
     return Answered(step_name(before), tuple(dict.fromkeys((before.summary, *concerns, *facts))))
 
 
-def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons: dict[str, Reason]) -> None:
+def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons: dict[str, StepOrigin]) -> None:
     out(f"{path}:{origin.line}  {shorten(origin.text, 200)}")
     if origin.step is not None:
         _show_step(reasons[origin.step.commit])
@@ -151,7 +151,7 @@ def _show_missing(repository: RepositoryReader, run: str) -> None:
         out(f"      '{name}:{name}'" + ("" if name is refs[-1] else " \\"))
 
 
-def _show_step(reason: Reason) -> None:
+def _show_step(reason: StepOrigin) -> None:
     record, execution = reason.record, reason.record.execution
     number = f" (#{reason.number})" if reason.number is not None else ""
     out_lines(field("step", f"{step_name(record)}, commit {record.commit[:12]}{number}"))
@@ -173,7 +173,7 @@ def _first(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
-def _plain(origin: Origin, reasons: dict[str, Reason]) -> dict[str, JsonValue]:
+def _plain(origin: Origin, reasons: dict[str, StepOrigin]) -> dict[str, JsonValue]:
     reason = reasons.get(origin.step.commit) if origin.step is not None else None
     step: dict[str, JsonValue] | None = None
     if reason is not None:

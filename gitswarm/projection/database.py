@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from gitswarm.errors import NotFoundError, StorageError, SwarmError, UsageError
 from gitswarm.git.owners import locks_folder
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.projection.rows import Known, RunRows, Source, first_fault, live_rows, run_rows, sources
+from gitswarm.projection.rows import Known, RunRefs, RunRows, first_fault, live_rows, run_rows, sources
 from gitswarm.projection.schema import CHANGING, FORMAT, TABLES, load_sql, tables_sql, views_sql
 
 if TYPE_CHECKING:
@@ -207,13 +207,13 @@ class Projection:
             connection.execute(statement)
         self._read(connection, sources(self._repository), {})
 
-    def _read(self, connection: DuckDBPyConnection, now: Mapping[str, Source], known: Mapping[str, object]) -> None:
+    def _read(self, connection: DuckDBPyConnection, now: Mapping[str, RunRefs], known: Mapping[str, object]) -> None:
         """Rows of the runs whose refs moved, in one transaction."""
         connection.begin()
         for run_id in known.keys() - now.keys():
             _delete(connection, run_id, TABLES)
         changed = {run_id: source for run_id, source in now.items() if known.get(run_id) != source.refs}
-        read: list[Source] = []
+        read: list[RunRefs] = []
         try:
             self._load(connection, self._changes(connection, changed, known, read))
         except self._duckdb.Error as error:
@@ -227,9 +227,9 @@ class Projection:
     def _changes(
         self,
         connection: DuckDBPyConnection,
-        changed: Mapping[str, Source],
+        changed: Mapping[str, RunRefs],
         known: Mapping[str, object],
-        read: list[Source],
+        read: list[RunRefs],
     ) -> Iterator[RunRows]:
         """What is new of each run; what it replaces is deleted.
 

@@ -37,7 +37,7 @@ Known = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
-class Source:
+class RunRefs:
     """A run, and what its rows are made from: the name and the id of each ref, sorted."""
 
     layout: RunLayout
@@ -49,14 +49,14 @@ class Source:
             yield {"run_id": self.layout.run_id, "ref": ref, "tip": tip, "format": FORMAT}
 
 
-def sources(repository: RepositoryReader) -> dict[str, Source]:
+def sources(repository: RepositoryReader) -> dict[str, RunRefs]:
     """Every run that is here, archived ones too, by its id."""
-    found = {layout.run_id: Source(layout, _refs(repository, layout)) for layout in all_runs(repository)}
+    found = {layout.run_id: RunRefs(layout, _refs(repository, layout)) for layout in all_runs(repository)}
     tip = repository.refs.read(ARCHIVE_REF)
     tree = repository.objects.commit(tip).tree if tip is not None else ""
     for layout in archived_runs(repository):
         stored = repository.objects.entry(tree, archive_folder(layout))
-        found.setdefault(layout.run_id, Source(layout, ((ARCHIVE_REF, stored),), archived=True))
+        found.setdefault(layout.run_id, RunRefs(layout, ((ARCHIVE_REF, stored),), archived=True))
     return found
 
 
@@ -78,7 +78,7 @@ class RunRows:
         self.lines.setdefault(table, []).extend(encoded)
 
 
-def run_rows(repository: RepositoryReader, source: Source, known: Known) -> RunRows:
+def run_rows(repository: RepositoryReader, source: RunRefs, known: Known) -> RunRows:
     """
     :param known: what does not belong to the run as it is now, as after a rollback, has all of it read again.
     :raises NotFoundError: the run is gone.
@@ -91,7 +91,7 @@ def run_rows(repository: RepositoryReader, source: Source, known: Known) -> RunR
         return rows
 
 
-def first_fault(repository: RepositoryReader, source: Source) -> GarbledError | None:
+def first_fault(repository: RepositoryReader, source: RunRefs) -> GarbledError | None:
     """The first thing that the run stored and that is not what git-swarm writes."""
     with _readable(repository, source):
         return next(_Run(repository, source).faults(), None)
@@ -100,7 +100,7 @@ def first_fault(repository: RepositoryReader, source: Source) -> GarbledError | 
 class _readable:  # noqa: N801 - a context manager, as those of contextlib
     """An archived run is read as if its refs were there, for so long."""
 
-    def __init__(self, repository: RepositoryReader, source: Source) -> None:
+    def __init__(self, repository: RepositoryReader, source: RunRefs) -> None:
         self._repository, self._source = repository, source
         self._refs = repository.refs
 
@@ -113,7 +113,7 @@ class _readable:  # noqa: N801 - a context manager, as those of contextlib
 
 
 class _Run:
-    def __init__(self, repository: RepositoryReader, source: Source) -> None:
+    def __init__(self, repository: RepositoryReader, source: RunRefs) -> None:
         self._repository, self._source, self._layout = repository, source, source.layout
         self._state: RunState = replay(repository, source.layout)
         self._paid: Payments = payments(repository, self._state)

@@ -175,7 +175,7 @@ class Proposal(Record):
     reasoning: str = ""
 
 
-class Fork(Record):
+class ForkState(Record):
     """Steps that are executed at the same time on the same commit.
 
     `commit` None: the tip after which this is decided. `pending` are those of `targets` that have no commit on the
@@ -197,7 +197,7 @@ class Continuation(Record):
     step: str | None
     candidate_id: str
     reason: str
-    fork: Fork | None = None
+    fork: ForkState | None = None
     failed: bool = False
 
 
@@ -250,7 +250,7 @@ class Candidate(Record):
     is_default: bool = False
 
     stack: SkipJsonSchema[tuple[Frame, ...]] = Field(default=(), exclude=True)
-    fork: SkipJsonSchema[Fork | None] = Field(default=None, exclude=True)
+    fork: SkipJsonSchema[ForkState | None] = Field(default=None, exclude=True)
     join: SkipJsonSchema[JoinOutcome | None] = Field(default=None, exclude=True)
     resume_at: SkipJsonSchema[Continuation | None] = Field(default=None, exclude=True)
     failed: SkipJsonSchema[bool] = Field(default=False, exclude=True)
@@ -282,7 +282,7 @@ class Choice(Record):
     why_now: WhyNow | None = None
     skip_justification: SkipJustification | None = None
     offroad_rule: str | None = None
-    fork: Fork | None = None
+    fork: ForkState | None = None
     join: JoinOutcome | None = None
     proposal: Proposal | None = None
     findings: tuple[str, ...] = ()

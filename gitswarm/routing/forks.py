@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gitswarm.records.outcome import Result
-from gitswarm.records.routing import Action, Candidate, Continuation, Fork, JoinOutcome
+from gitswarm.records.routing import Action, Candidate, Continuation, ForkState, JoinOutcome
 from gitswarm.routing.joins import is_complete, is_over, judge, lacking
 from gitswarm.routing.options import Transitions, advance, end, escalate, pause
 from gitswarm.routing.situation import ForkBranch, Situation
@@ -20,7 +20,7 @@ def at_fork(situation: Situation, routing: specs.Fork) -> Transitions:
     if join is None:
         raise ValueError(f"no join names the targets of {situation.step_id}")
     targets = routing.fork_targets
-    option = side_by_side(situation, Fork(targets=targets, pending=targets, join=join.id), "side by side")
+    option = side_by_side(situation, ForkState(targets=targets, pending=targets, join=join.id), "side by side")
     return Transitions(option, (option,), option.reason, is_obvious=True)
 
 
@@ -39,7 +39,7 @@ def after_branch(situation: Situation) -> Transitions:
     return _together(situation, fork, judge(join, there), lacking(join, there))
 
 
-def _rest(situation: Situation, fork: Fork, there: Mapping[str, ForkBranch]) -> tuple[str, ...]:
+def _rest(situation: Situation, fork: ForkState, there: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The targets that are still to come."""
     rest = tuple(target for target in fork.pending if target not in there)
     if is_over(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
@@ -47,7 +47,7 @@ def _rest(situation: Situation, fork: Fork, there: Mapping[str, ForkBranch]) -> 
     return rest
 
 
-def once_more(situation: Situation, steps: tuple[str, ...]) -> Fork | None:
+def once_more(situation: Situation, steps: tuple[str, ...]) -> ForkState | None:
     """The fork with these targets to be executed again, where it started. None: some are still to come, or one has
     failed or is BLOCKED, which comes first."""
     fork = situation.progress.fork
@@ -57,12 +57,12 @@ def once_more(situation: Situation, steps: tuple[str, ...]) -> Fork | None:
     return _taken_back(fork, situation.progress.branches, steps)
 
 
-def _taken_back(fork: Fork, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> Fork:
+def _taken_back(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> ForkState:
     commits = (branches[name].commit for name in steps if name in branches)
     return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
 
 
-def fork_of(flow: Flow, fork: Fork) -> specs.Fork:
+def fork_of(flow: Flow, fork: ForkState) -> specs.Fork:
     """What the flow says about a fork that was decided."""
     found = (step.routing for step in flow.steps if isinstance(step.routing, specs.Fork))
     return next(routing for routing in found if routing.fork_targets == fork.targets)
@@ -75,12 +75,12 @@ def join_at(flow: Flow, step: str) -> specs.Join:
     return routing
 
 
-def standing_branches(fork: Fork, branches: Mapping[str, ForkBranch]) -> dict[str, ForkBranch]:
+def standing_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> dict[str, ForkBranch]:
     """Those of the branches that nobody took back."""
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 
 
-def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
+def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
     joining = advance(situation, fork.join, outcome.reason)
     if outcome.is_met:
         option = _with_join(joining, outcome)
@@ -101,7 +101,7 @@ def _together(situation: Situation, fork: Fork, outcome: JoinOutcome, unmet: tup
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
 
-def _on_failure(situation: Situation, again: Fork) -> Candidate | None:
+def _on_failure(situation: Situation, again: ForkState) -> Candidate | None:
     """The flow to run then, if there is one; it knows into what the run goes on when it is resumed."""
     option = on_failure(situation)
     if option is None:
@@ -111,7 +111,7 @@ def _on_failure(situation: Situation, again: Fork) -> Candidate | None:
     return option.model_copy(update={"stack": (*outer, frame.model_copy(update={"back": back}))})
 
 
-def continuation_into(fork: Fork, flow: str, reason: str) -> Continuation:
+def continuation_into(fork: ForkState, flow: str, reason: str) -> Continuation:
     """Into the pending targets of a fork."""
     return Continuation(
         decision=Action.FORK,
@@ -127,7 +127,7 @@ def _with_join(option: Candidate, outcome: JoinOutcome) -> Candidate:
     return option.model_copy(update={"join": outcome})
 
 
-def side_by_side(situation: Situation, fork: Fork, reason: str) -> Candidate:
+def side_by_side(situation: Situation, fork: ForkState, reason: str) -> Candidate:
     return Candidate(
         candidate_id=_candidate_id(fork),
         action=Action.FORK,
@@ -139,5 +139,5 @@ def side_by_side(situation: Situation, fork: Fork, reason: str) -> Candidate:
     )
 
 
-def _candidate_id(fork: Fork) -> str:
+def _candidate_id(fork: ForkState) -> str:
     return f"fork:{'+'.join(fork.pending)}"

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.navigator import Ask
 from gitswarm.records.outcome import Result, Status
-from gitswarm.records.routing import Fork, Frame, HumanPolicy, RoutingMode, StallState
+from gitswarm.records.routing import ForkState, Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.routing.conditions import Context
 from gitswarm.routing.loops import ExecutedStep
 from gitswarm.specs.flow import Flow
@@ -72,7 +72,7 @@ class Progress(Struct, frozen=True):
     injections: int = 0
     journey: tuple[str, ...] = ()
     stall: StallState | None = None
-    fork: Fork | None = None
+    fork: ForkState | None = None
     branches: Mapping[str, ForkBranch] = field(default_factory=dict)
     finished: frozenset[str] = frozenset()
     verdict: GateVerdict | None = None

@@ -38,7 +38,7 @@ _LFS = re.compile(rb"filter\s*=\s*lfs")
 _CALLS_LFS = b"git lfs pre-push", b"git-lfs pre-push"
 
 
-class Finding(Struct, frozen=True):
+class Diagnosis(Struct, frozen=True):
     """`hint`: the command that repairs it. `repair`: what `--fix` does; None: a person has to look first."""
 
     check: str
@@ -58,23 +58,23 @@ class Finding(Struct, frozen=True):
         }
 
 
-def examine_machine(settings: FrozenSettings, machine: EngineContext) -> Iterator[Finding]:
+def examine_machine(settings: FrozenSettings, machine: EngineContext) -> Iterator[Diagnosis]:
     """What is the same for every repository."""
     yield from _containment(settings, machine.env)
     for broken in broken_engines():
         is_asked = any(short_of(choice.engine) == broken.engine for choice in choices(settings))
-        yield Finding("engine", "problem" if is_asked else "note", broken.message, broken.hint)
+        yield Diagnosis("engine", "problem" if is_asked else "note", broken.message, broken.hint)
     for each in survey_engines(settings, machine):
         name = f"{each.engine} ({each.mode})"
         version = each.program.version
         if each.problem is None:
-            yield Finding("engine", "ok", f"{name}: {short_of(each.engine)} {version}" if version else name)
+            yield Diagnosis("engine", "ok", f"{name}: {short_of(each.engine)} {version}" if version else name)
         else:
             level: Level = "problem" if each.is_configured else "note"
-            yield Finding("engine", level, f"{name}: {each.problem}", "git swarm engines")
+            yield Diagnosis("engine", level, f"{name}: {each.problem}", "git swarm engines")
 
 
-def examine_repository(repository: Repository) -> Iterator[Finding]:
+def examine_repository(repository: Repository) -> Iterator[Diagnosis]:
     yield _git(repository)
     yield from _guard(repository)
     yield from _large_files(repository)
@@ -83,46 +83,46 @@ def examine_repository(repository: Repository) -> Iterator[Finding]:
     for path in leftovers(repository):
         name = os.path.relpath(path, repository.main_folder)
         what = f"{name} was left by a process that was killed, or by a run that is gone"
-        yield Finding("leftover", "problem", what, "git swarm gc", lambda gone=path: remove(gone))  # type: ignore[misc]
+        yield Diagnosis("leftover", "problem", what, "git swarm gc", lambda gone=path: remove(gone))  # type: ignore[misc]
     yield from _kept(repository)
 
 
-def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[Finding]:
+def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[Diagnosis]:
     policy = settings.policy
     if policy.sandbox == "off":
-        yield Finding("sandbox", "note", "off: policy.sandbox says so; what a script of an agent does, you do")
-        yield Finding("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
+        yield Diagnosis("sandbox", "note", "off: policy.sandbox says so; what a script of an agent does, you do")
+        yield Diagnosis("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
         return
     try:
         found = sandbox_for(policy, env)
     except SwarmError as error:
-        yield Finding("sandbox", "problem", error.message, error.hint)
+        yield Diagnosis("sandbox", "problem", error.message, error.hint)
         return
     if found.wall is None:
         why, missing, _how = found.reason.partition(f"; {INSTALL}")
         hint = "apt-get install bubblewrap   (dnf, pacman: the same name)" if missing else ""
-        yield Finding("sandbox", "problem", f"none: {why}", hint)
-        yield Finding("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
+        yield Diagnosis("sandbox", "problem", f"none: {why}", hint)
+        yield Diagnosis("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
         return
-    yield Finding("sandbox", "ok", found.wall.name)
+    yield Diagnosis("sandbox", "ok", found.wall.name)
     if found.limits:
-        yield Finding("limits", "note", found.limits)
+        yield Diagnosis("limits", "note", found.limits)
     if found.leak:
-        yield Finding("network", "problem", f"open: {found.leak}", "git config swarm.policy.network allow")
+        yield Diagnosis("network", "problem", f"open: {found.leak}", "git config swarm.policy.network allow")
     else:
-        yield Finding("network", "ok", found.network)
+        yield Diagnosis("network", "ok", found.network)
 
 
-def _git(repository: Repository) -> Finding:
+def _git(repository: Repository) -> Diagnosis:
     said = repository.git.output("--version").decode(errors="replace").strip()
     found = re.search(r"(\d+)\.(\d+)", said)
     if found and (int(found[1]), int(found[2])) >= MINIMUM_GIT:
-        return Finding("git", "ok", said)
+        return Diagnosis("git", "ok", said)
     needed = ".".join(str(part) for part in MINIMUM_GIT)
-    return Finding("git", "problem", f"{said} is too old: git-swarm needs {needed}", "install a newer git")
+    return Diagnosis("git", "problem", f"{said} is too old: git-swarm needs {needed}", "install a newer git")
 
 
-def _guard(repository: Repository) -> Iterator[Finding]:
+def _guard(repository: Repository) -> Iterator[Diagnosis]:
     if is_initialised(repository):
         missing = missing_parts(repository)
         for path in missing:
@@ -130,17 +130,17 @@ def _guard(repository: Repository) -> Iterator[Finding]:
             what = (
                 f"{name} is not what git swarm init made of it: another tool changed it, or a newer git-swarm is here"
             )
-            yield Finding("guard", "problem", what, "git swarm init")
+            yield Diagnosis("guard", "problem", what, "git swarm init")
         if not missing:
-            yield Finding("guard", "ok", "installed")
+            yield Diagnosis("guard", "ok", "installed")
         return
     dead = _dead_guards(repository)
     for path in dead:
         name = os.path.relpath(path, repository.main_folder)
         what = f"{name} is a push guard that nothing stands behind any more"
-        yield Finding("guard", "problem", what, f"rm {name}", lambda gone=path: put(gone, None))  # type: ignore[misc]
+        yield Diagnosis("guard", "problem", what, f"rm {name}", lambda gone=path: put(gone, None))  # type: ignore[misc]
     if not dead:
-        yield Finding(
+        yield Diagnosis(
             "guard", "note", "not installed: your own pushes of a run's work are not stopped", "git swarm init"
         )
 
@@ -154,7 +154,7 @@ def _dead_guards(repository: Repository) -> list[Path]:
     return [path for path in sorted(paths) if is_guard(state_of(path))]
 
 
-def _large_files(repository: Repository) -> Iterator[Finding]:
+def _large_files(repository: Repository) -> Iterator[Diagnosis]:
     """`git lfs install` stops at a hook that is not its own, and then installs none of the others."""
     if not is_initialised(repository) or not _uses_lfs(repository):
         return
@@ -163,7 +163,7 @@ def _large_files(repository: Repository) -> Iterator[Finding]:
     if any(call in place.read_bytes() for place in places if place.is_file() for call in _CALLS_LFS):
         return
     what = "this project has files in git-lfs, and no hook that sends them: git lfs install stops at the guard"
-    yield Finding("git-lfs", "problem", what, "git swarm init --undo && git lfs install --local && git swarm init")
+    yield Diagnosis("git-lfs", "problem", what, "git swarm init --undo && git lfs install --local && git swarm init")
 
 
 def _uses_lfs(repository: Repository) -> bool:
@@ -173,17 +173,17 @@ def _uses_lfs(repository: Repository) -> bool:
     return any(path.is_file() and _LFS.search(path.read_bytes()) for path in said)
 
 
-def _interrupted(repository: Repository) -> Iterator[Finding]:
+def _interrupted(repository: Repository) -> Iterator[Diagnosis]:
     listed = overviews(repository, all_runs(repository))
     for error in listed.unreadable:
-        yield Finding("run", "problem", error.message, error.hint)
+        yield Diagnosis("run", "problem", error.message, error.hint)
     for found in listed.runs:
         if found.state is RunStatus.INTERRUPTED:
             what = f"{found.run_id} was interrupted, and nobody executes it"
-            yield Finding("run", "problem", what, f"git swarm resume {found.run_id}")
+            yield Diagnosis("run", "problem", what, f"git swarm resume {found.run_id}")
 
 
-def _locks(repository: Repository) -> Iterator[Finding]:
+def _locks(repository: Repository) -> Iterator[Diagnosis]:
     """Of git, left by a process that was killed. A git that works for so long is rare, but there may be one."""
     oldest = time.time() - _STALE_LOCK_S
     for pattern in _LOCKS:
@@ -191,26 +191,26 @@ def _locks(repository: Repository) -> Iterator[Finding]:
             if path.lstat().st_mtime < oldest:
                 name = os.path.relpath(path, repository.main_folder)
                 what = f"{name} keeps git from writing, for over {_STALE_LOCK_S // 60} minutes"
-                yield Finding("lock", "problem", what, f"rm {name}   (when no git runs)")
+                yield Diagnosis("lock", "problem", what, f"rm {name}   (when no git runs)")
 
 
-def _kept(repository: Repository) -> Iterator[Finding]:
+def _kept(repository: Repository) -> Iterator[Diagnosis]:
     """What is kept on purpose, and takes room or wants to be looked at."""
     for folder in sorted((repository.swarm_dir / "quarantine").glob("run-*")):
         what = f"{os.path.relpath(folder, repository.main_folder)} holds what steps of the run had changed"
-        yield Finding("quarantine", "note", what, f"git swarm discard {folder.name}   (when you have looked at it)")
+        yield Diagnosis("quarantine", "note", what, f"git swarm discard {folder.name}   (when you have looked at it)")
     folders = sorted((repository.swarm_dir / CACHES).glob("run-*"))
     size = sum(_size(folder) for folder in folders)
     if size:
         what = f"{len(folders)} runs keep {size >> 20} MiB of package caches"
-        yield Finding("caches", "note", what, "git swarm discard RUN   (of a run that is over)")
+        yield Diagnosis("caches", "note", what, "git swarm discard RUN   (of a run that is over)")
 
 
 def _size(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*"))
 
 
-def repair(findings: Sequence[Finding]) -> set[Finding]:
+def repair(findings: Sequence[Diagnosis]) -> set[Diagnosis]:
     """Does what needs nobody's judgement; what was repaired."""
     done = set()
     for finding in findings:

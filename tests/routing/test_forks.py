@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import product
 
 from gitswarm.records.outcome import Result, Status
-from gitswarm.records.routing import Choice, Fork, HumanPolicy
+from gitswarm.records.routing import Choice, ForkState, HumanPolicy
 from gitswarm.routing.driver import decide, skip
 from gitswarm.routing.joins import cap_of, is_over, judge, lacking
 from gitswarm.routing.loops import UncommittedExecution
@@ -146,7 +146,7 @@ def flow(strategy: str = "all_complete", policy: str = "wait", **more: str) -> F
     )
 
 
-FORK = Fork(commit="c" * 40, targets=("left", "right"), pending=("left", "right"), join="both")
+FORK = ForkState(commit="c" * 40, targets=("left", "right"), pending=("left", "right"), join="both")
 
 
 def situation(
@@ -154,7 +154,7 @@ def situation(
     branches: Mapping[str, ForkBranch] | None = None,
     *,
     graph: Flow | None = None,
-    fork: Fork | None = None,
+    fork: ForkState | None = None,
     finished: frozenset[str] = frozenset(),
     rules: Rules | None = None,
 ) -> Situation:

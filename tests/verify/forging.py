@@ -19,7 +19,7 @@ from gitswarm.git.commits import Person
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.verify.finding import Finding, Report
+from gitswarm.ledger.verify.finding import Mismatch, Report
 from gitswarm.ledger.verify.link import link_name
 from gitswarm.ledger.verify.run import verify_run
 from tests.conftest import Project
@@ -212,7 +212,7 @@ def swapped_text(text: str, renamed: Mapping[str, str]) -> str:
     return text
 
 
-def line(run: Run, finding: Finding) -> str:
+def line(run: Run, finding: Mismatch) -> str:
     """`step check path: message`, without the ids of objects and runs, which differ from run to run."""
     path = f"{finding.path.removeprefix(run.layout.base + '/')}: " if finding.path else ""
     mark = "(warning) " if finding.severity == "warning" else ""

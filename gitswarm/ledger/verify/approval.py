@@ -10,7 +10,7 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.approval import ApprovalKind
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.records.execution import RUNS_FOLDER
 
@@ -40,7 +40,7 @@ def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
     return objects.with_folder(tree, RUNS_FOLDER, runs.id if runs and runs.is_folder else None)
 
 
-def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]) -> Iterator[Finding]:
+def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]) -> Iterator[Mismatch]:
     """Each is by somebody who may say it, about the commit that it stands on, and about the code that it has.
 
     :param bases: commit → what its code is a change of.
@@ -73,7 +73,7 @@ def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
         return None
 
 
-def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Finding]:
+def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Mismatch]:
     """The ref is a view of the newest word.
 
     :param found: where it points.
@@ -84,10 +84,10 @@ def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -
         return
     if found is None:
         message = f"{layout.approval_ref} is missing; the chain has the approval"
-        yield Finding(commit=wanted, check="approval", message=message, severity="warning")
+        yield Mismatch(commit=wanted, check="approval", message=message, severity="warning")
     else:
         stands = f"the approval that stands is {wanted}" if wanted else "no approval stands"
-        yield Finding(commit=found, check="approval", message=f"{layout.approval_ref} points here, but {stands}")
+        yield Mismatch(commit=found, check="approval", message=f"{layout.approval_ref} points here, but {stands}")
 
 
 def _two(value: str) -> tuple[str, str]:

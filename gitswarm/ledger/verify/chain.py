@@ -10,7 +10,7 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMATS, CommitMessage, Kind, parse_message
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import link_name
 from gitswarm.records.run_id import RUN_ID
 
@@ -33,7 +33,7 @@ class Chain(Struct):
 
     layout: RunLayout
     commits: list[ChainCommit] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Mismatch] = field(default_factory=list)
     base: str | None = None
     copies: dict[str, str] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
     chain.commits.reverse()
     chain.findings += _formats(chain.commits)
     if chain.base is None:
-        said = Finding(
+        said = Mismatch(
             check="chain", message=f"the way down from {tip} does not reach the first commit of {run.run_id}"
         )
         chain.findings += [*_foreign(foreign[:1] if not chain.commits else []), said]
@@ -93,22 +93,22 @@ def _commit(objects: SealedObjects, commit_id: str, chain: Chain) -> SealedCommi
     try:
         return objects.commit(commit_id)
     except GarbledError as error:
-        chain.findings.append(Finding(commit=commit_id, check="objects", message=error.message))
+        chain.findings.append(Mismatch(commit=commit_id, check="objects", message=error.message))
         return None
 
 
-def _foreign(commits: list[str]) -> Iterator[Finding]:
+def _foreign(commits: list[str]) -> Iterator[Mismatch]:
     if commits:
         which = "a commit" if len(commits) == 1 else f"{len(commits)} commits, this one the newest,"
-        yield Finding(commit=commits[0], check="chain", message=f"{which} that git-swarm did not write for this run")
+        yield Mismatch(commit=commits[0], check="chain", message=f"{which} that git-swarm did not write for this run")
 
 
-def _form(item: ChainCommit) -> Iterator[Finding]:
+def _form(item: ChainCommit) -> Iterator[Mismatch]:
     """A straight line of messages as git-swarm writes them."""
     commit, message = item.commit, item.message
 
-    def finding(text: str) -> Finding:
-        return Finding(commit=commit.id, step=link_name(message.trailers), check="chain", message=text)
+    def finding(text: str) -> Mismatch:
+        return Mismatch(commit=commit.id, step=link_name(message.trailers), check="chain", message=text)
 
     if len(commit.parents) != 1:
         yield finding(f"it has {len(commit.parents)} parents: a run is a straight line")
@@ -121,14 +121,14 @@ def _form(item: ChainCommit) -> Iterator[Finding]:
         yield finding(f"Swarm-Forked-From says {forked_from}, its parent is another commit")
 
 
-def _formats(commits: list[ChainCommit]) -> Iterator[Finding]:
+def _formats(commits: list[ChainCommit]) -> Iterator[Mismatch]:
     """A run keeps the format that it began with."""
     first = commits[0].message.trailers.get("Swarm-Format") if commits else None
     for item in commits:
         said = item.message.trailers.get("Swarm-Format")
         if said != first or said not in FORMATS:
             step = link_name(item.message.trailers)
-            yield Finding(commit=item.commit.id, step=step, check="trailers", message=f"Swarm-Format says {said}")
+            yield Mismatch(commit=item.commit.id, step=step, check="trailers", message=f"Swarm-Format says {said}")
 
 
 def _origin(item: ChainCommit) -> RunLayout | None:

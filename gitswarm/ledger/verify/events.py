@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 from gitswarm.records.envelope import Envelope
@@ -30,7 +30,7 @@ _COMPLETED: dict[str, str] = {RunStatus.UNPROVEN: RunStatus.FAILED}
 """What `run_completed` says where it is not the state."""
 
 
-def check_events(link: Link, papers: Papers) -> Iterator[Finding]:
+def check_events(link: Link, papers: Papers) -> Iterator[Mismatch]:
     """Lines, places and kinds of the events; then what they say against trailers, receipt and evidence."""
     for message in _problems(link, papers):
         yield link.finding("events", message, link.events)

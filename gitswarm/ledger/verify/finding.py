@@ -21,7 +21,7 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-class Finding(Record):
+class Mismatch(Record):
     """Something that is not as git-swarm makes it. `step`: `flow/step@n`, `run`, `end@n`; None: no commit of the run.
 
     A `warning` is about what cannot be looked at here, or can be made anew: nothing contradicts the run.
@@ -43,7 +43,7 @@ class Report(Record):
     tip: str
     trusted: str | None
     commits: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Mismatch, ...]
     checks: dict[Check, int]
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.records.envelope import Envelope
 
@@ -14,7 +14,7 @@ _OWN = ("Swarm-Fork-Commit", "Swarm-Prev-Notes", "Swarm-Status")
 _TOLD_OF_CONFLICT = {"status", "claimed_status", "status_reason", "concerns"}
 
 
-def check_start(link: Link, earlier: Container[str]) -> Iterator[Finding]:
+def check_start(link: Link, earlier: Container[str]) -> Iterator[Mismatch]:
     """A step beside others started from a commit of the chain.
 
     :param earlier: the commits of the chain that this one may have started from.
@@ -26,7 +26,7 @@ def check_start(link: Link, earlier: Container[str]) -> Iterator[Finding]:
         yield link.finding("forks", f"its parent is not the fork {start}")
 
 
-def check_replay(link: Link, sibling: Link | None) -> Iterator[Finding]:
+def check_replay(link: Link, sibling: Link | None) -> Iterator[Mismatch]:
     """A commit on the branch against the step's own commit."""
     if sibling is None:
         yield link.warning("forks", f"its own commit {link.replays} is not here, and cannot be compared")

@@ -12,7 +12,7 @@ from gitswarm.ledger.landed import TRAILER, Landing, grounds, landings, merged_c
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.verify.approval import Statement
 from gitswarm.ledger.verify.chain import Chain
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.records.run_id import BRANCH_PREFIX
 
 _GITHUB = "noreply@github.com"
@@ -32,7 +32,7 @@ def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | N
 
 def check_landings(
     repository: Repository, layout: RunLayout, found: Sequence[Landing], said: Iterable[Statement], chain: Chain
-) -> Iterator[Finding]:
+) -> Iterator[Mismatch]:
     """Each names a commit of the chain that was approved, and has the code that merging it makes."""
     approved = {statement.about for statement in said if statement.word is ApprovalKind.APPROVES}
     for landing in found:
@@ -53,7 +53,7 @@ def _is_kept(repository: Repository, layout: RunLayout, commit: str) -> bool:
     return any(repository.git.run("merge-base", "--is-ancestor", commit, name).returncode == 0 for name in kept)
 
 
-def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Finding]:
+def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Mismatch]:
     try:
         with scratch_repository(repository) as scratch:
             expected = _expected(scratch, layout, landing, base)
@@ -71,7 +71,7 @@ def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str
         yield _finding(landing, f"its tree is not what merging {landing.approved} into the branch makes")
 
 
-def _not_computable(landing: Landing, why: str) -> Finding:
+def _not_computable(landing: Landing, why: str) -> Mismatch:
     found = _finding(landing, f"its tree cannot be recomputed: {why}")
     return found.model_copy(update={"severity": "warning"})
 
@@ -90,5 +90,5 @@ def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: st
     return merged.tree, objects.with_subtree(merged.tree, layout.base, evidence)
 
 
-def _finding(landing: Landing, message: str) -> Finding:
-    return Finding(commit=landing.commit, check="approval", message=message)
+def _finding(landing: Landing, message: str) -> Mismatch:
+    return Mismatch(commit=landing.commit, check="approval", message=message)

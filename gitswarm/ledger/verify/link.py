@@ -10,7 +10,7 @@ from gitswarm.git.sealed import SealedCommit, TreeChange
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import CommitMessage, Kind
-from gitswarm.ledger.verify.finding import Check, Finding
+from gitswarm.ledger.verify.finding import Check, Mismatch
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 
 
@@ -73,10 +73,10 @@ class Link(Struct, frozen=True):
     def name(self) -> str:
         return link_name(self.said)
 
-    def finding(self, check: Check, message: str, path: str | None = None) -> Finding:
-        return Finding(commit=self.id, step=self.name, check=check, path=path, message=message)
+    def finding(self, check: Check, message: str, path: str | None = None) -> Mismatch:
+        return Mismatch(commit=self.id, step=self.name, check=check, path=path, message=message)
 
-    def warning(self, check: Check, message: str, path: str | None = None) -> Finding:
+    def warning(self, check: Check, message: str, path: str | None = None) -> Mismatch:
         return self.finding(check, message, path).model_copy(update={"severity": "warning"})
 
 

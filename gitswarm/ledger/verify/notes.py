@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.routing_note import is_garbled, is_ours, parse
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 from gitswarm.records.event import EventKind
@@ -26,15 +26,15 @@ class RunNotes(Struct, frozen=True):
     forks: tuple[Decision, ...] = ()
 
 
-def missing_notes(layout: RunLayout, today: RunNotes) -> Iterator[Finding]:
+def missing_notes(layout: RunLayout, today: RunNotes) -> Iterator[Mismatch]:
     """Refs that are not here at all."""
     for ref, there in ((layout.events_notes, today.events), (layout.routing_notes, today.routing)):
         if there is None:
             message = f"{ref} is missing: the run's notes cannot be compared"
-            yield Finding(check="notes", message=message, severity="warning")
+            yield Mismatch(check="notes", message=message, severity="warning")
 
 
-def check_notes(link: Link, today: RunNotes) -> Iterator[Finding]:
+def check_notes(link: Link, today: RunNotes) -> Iterator[Mismatch]:
     """The events note is the file in the tree; the parent's notes begin with what this commit sealed of them."""
     if today.events is not None and not link.beside:
         yield from _events(link, today.events)
@@ -56,7 +56,7 @@ def check_notes(link: Link, today: RunNotes) -> Iterator[Finding]:
         yield from _sealed(link, seal.routing, today.routing.get(link.parent or ""))
 
 
-def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Finding]:
+def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Mismatch]:
     note = noted.get(link.id)
     if note is None and link.own_events is not None:
         yield link.warning("notes", "the events note is missing; the tree has what it said", link.events)
@@ -64,7 +64,7 @@ def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Finding]:
         yield link.finding("notes", "the events note is not the file in the tree", link.events)
 
 
-def _routing(link: Link, note: bytes) -> Iterator[Finding]:
+def _routing(link: Link, note: bytes) -> Iterator[Mismatch]:
     if is_garbled(note):
         yield link.finding("notes", "in its routing note stands what is no decision")
     elif any(entry.seq != number for number, entry in enumerate(parse(note), start=1)):
@@ -73,7 +73,7 @@ def _routing(link: Link, note: bytes) -> Iterator[Finding]:
         yield link.warning("notes", "its routing note holds more than its decisions: a remark of somebody")
 
 
-def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Finding]:
+def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Mismatch]:
     if today is None:
         message = (
             f"the routing note of {link.parent} is missing; git cat-file -p {link.seal and link.seal.routing_id}"
@@ -83,7 +83,7 @@ def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Finding]
         yield link.finding("notes", f"the routing note of {link.parent} is not what it was when this was committed")
 
 
-def check_decision(link: Link, papers: Papers, today: RunNotes) -> Iterator[Finding]:
+def check_decision(link: Link, papers: Papers, today: RunNotes) -> Iterator[Mismatch]:
     """The decision that the events begin with is the last one that the parent's note had then; of a step beside
     others, one about that fork."""
     first = papers.events[0] if papers.events else None

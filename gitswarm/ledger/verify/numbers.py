@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, field
 
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 
@@ -36,7 +36,7 @@ class ChainCounts(Struct, frozen=True):
 
 def check_numbers(
     link: Link, papers: Papers, before: ChainCounts, elsewhere: Mapping[StepKey, int] | None
-) -> Iterator[Finding]:
+) -> Iterator[Mismatch]:
     """
     :param elsewhere: highest iterations of executions that came to no commit on the branch: they leave gaps. None:
         that is not known here.
@@ -53,7 +53,7 @@ def check_numbers(
             yield link.finding("numbers", f"iteration {execution.iteration} comes after {last}: one is missing")
 
 
-def _end(link: Link, papers: Papers, before: ChainCounts) -> Iterator[Finding]:
+def _end(link: Link, papers: Papers, before: ChainCounts) -> Iterator[Mismatch]:
     if link.said.get("Swarm-Iteration") != str(before.ends + 1):
         yield link.finding("numbers", f"it is the end number {before.ends + 1} of the run")
     told = papers.events[-1].payload if papers.events else {}

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gitswarm.git.objects import FILE
 from gitswarm.ledger.layout import HUMAN, KERNEL, expired_events
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link, in_runs, shown
 from gitswarm.ledger.verify.schemas import PARTIAL, PROPOSALS, Papers
 from gitswarm.records.evidence import DiffSummary
@@ -26,7 +26,7 @@ class Frozen(Struct, frozen=True):
     stations: Mapping[str, Station]
 
 
-def check_paths(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Finding]:
+def check_paths(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch]:
     declared = _declared(link, papers, frozen)
     for change in link.changes:
         if not in_runs(change.path):
@@ -80,7 +80,7 @@ def _declared(link: Link, papers: Papers, frozen: Frozen) -> frozenset[str]:
     return frozenset(declared_artifacts(flow, step, frozen.stations.get(station or "")))
 
 
-def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Finding]:
+def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch]:
     """Who executed the step is who the frozen flow says; of other steps only that there is such a station."""
     execution, receipt = link.execution, papers.receipt
     if execution is None or receipt is None or execution.agent in (HUMAN, KERNEL):
@@ -98,7 +98,7 @@ def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Finding]:
         yield link.finding("trailers", f"the run has no station {execution.agent}", execution.receipt)
 
 
-def _code(link: Link, papers: Papers) -> Iterator[Finding]:
+def _code(link: Link, papers: Papers) -> Iterator[Mismatch]:
     """Only steps change code; a failed one's is kept elsewhere; what a step changed is what its evidence says."""
     changed = {shown(change.path) for change in link.changes if not in_runs(change.path)}
     if link.kind is not Kind.STEP or (link.is_failed and not link.beside):

@@ -12,14 +12,14 @@ from gitswarm.git.sealed import GITLINK, SealedCommit, SealedObjects, TreeChange
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import CommitMessage, Kind, parse_message
-from gitswarm.ledger.verify.finding import Check, Finding
+from gitswarm.ledger.verify.finding import Check, Mismatch
 from gitswarm.ledger.verify.link import Link, Seal, link_name, shown
 from gitswarm.records.execution import Execution
 
 
 class LinkReader(Struct):
     objects: SealedObjects
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Mismatch] = field(default_factory=list)
 
     def read(
         self, layout: RunLayout, commit: SealedCommit, message: CommitMessage, *, beside: bool = False
@@ -51,7 +51,7 @@ class LinkReader(Struct):
             beside=beside,
         )
 
-    def blob(self, blob_id: str, where: Finding) -> bytes | None:
+    def blob(self, blob_id: str, where: Mismatch) -> bytes | None:
         """Content of a blob; None: why not is a finding at this place."""
         try:
             return self.objects.read(blob_id, "blob")
@@ -141,6 +141,6 @@ class _CommitReading(Struct, frozen=True):
             return None
         return found.id if found else None
 
-    def _where(self, check: Check, path: str | None) -> Finding:
+    def _where(self, check: Check, path: str | None) -> Mismatch:
         name = link_name(self.message.trailers)
-        return Finding(commit=self.commit.id, step=name, check=check, path=path, message="")
+        return Mismatch(commit=self.commit.id, step=name, check=check, path=path, message="")

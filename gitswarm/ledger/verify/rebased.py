@@ -9,7 +9,7 @@ from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.rebase import REBASED, REBASED_FROM, RunBase, copied_message
 from gitswarm.ledger.verify.chain import Chain, ChainCommit
-from gitswarm.ledger.verify.finding import Check, Finding
+from gitswarm.ledger.verify.finding import Check, Mismatch
 from gitswarm.ledger.verify.link import link_name
 from gitswarm.ledger.verify.notes import RunNotes
 from gitswarm.records.execution import RUNS_FOLDER
@@ -40,7 +40,7 @@ def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
     return _with_bases(found)
 
 
-def check_copied_notes(chain: Chain, notes: RunNotes) -> Iterator[Finding]:
+def check_copied_notes(chain: Chain, notes: RunNotes) -> Iterator[Mismatch]:
     """A copy has the notes of its commit; what was decided after it may follow."""
     for item in chain.commits:
         executed, copy = item.commit.id, chain.copies.get(item.commit.id)
@@ -71,7 +71,7 @@ def _origin(objects: SealedObjects, item: ChainCommit, found: Chain) -> ChainCom
     return ChainCommit(item.layout, commit, message)
 
 
-def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit) -> Iterator[Finding]:
+def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit) -> Iterator[Mismatch]:
     one, other = copy.commit, origin.commit
     if one.message != copied_message(other.message, other.id):
         yield _finding(copy, "trailers", f"its message is not that of {other.id}")
@@ -84,7 +84,7 @@ def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit)
         yield _finding(copy, "objects", error.message)
         return
     if entries[0] != entries[1]:
-        yield Finding(
+        yield Mismatch(
             commit=one.id,
             step=link_name(copy.message.trailers),
             check="paths",
@@ -93,7 +93,7 @@ def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit)
         )
 
 
-def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator[Finding]:
+def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator[Mismatch]:
     """The copy of the step that ended the rebase has the code that was tested."""
     copies = {copy: executed for executed, copy in found.copies.items()}
     ends = (item for item in reversed(chain.commits) if item.commit.id in copies)
@@ -130,5 +130,5 @@ def _with_bases(chain: Chain) -> Chain:
     return chain
 
 
-def _finding(item: ChainCommit, check: Check, message: str) -> Finding:
-    return Finding(commit=item.commit.id, step=link_name(item.message.trailers), check=check, message=message)
+def _finding(item: ChainCommit, check: Check, message: str) -> Mismatch:
+    return Mismatch(commit=item.commit.id, step=link_name(item.message.trailers), check=check, message=message)

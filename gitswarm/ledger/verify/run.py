@@ -17,7 +17,7 @@ from gitswarm.ledger.rescue import strayed
 from gitswarm.ledger.verify.approval import Statement, check_ref, check_words, statements
 from gitswarm.ledger.verify.chain import Chain, walk
 from gitswarm.ledger.verify.events import check_events
-from gitswarm.ledger.verify.finding import CHECKS, Check, Finding, Report
+from gitswarm.ledger.verify.finding import CHECKS, Check, Mismatch, Report
 from gitswarm.ledger.verify.forks import check_replay, check_start
 from gitswarm.ledger.verify.landed import check_landings, landings_anywhere
 from gitswarm.ledger.verify.link import Link
@@ -48,10 +48,10 @@ class _Look(Struct):
     notes: dict[str, RunNotes] = field(default_factory=dict)
     begun: dict[str, Papers] = field(default_factory=dict)
     said: list[Statement] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Mismatch] = field(default_factory=list)
     made: Counter[Check] = field(default_factory=Counter)
 
-    def ask(self, check: Check, found: Iterable[Finding]) -> None:
+    def ask(self, check: Check, found: Iterable[Mismatch]) -> None:
         self.made[check] += 1
         self.findings += found
 
@@ -99,14 +99,14 @@ def verify_run(repository: Repository, layout: RunLayout, trusted: str | None = 
     )
 
 
-def _refs(look: _Look, tip: str, base: str | None) -> Iterator[Finding]:
+def _refs(look: _Look, tip: str, base: str | None) -> Iterator[Mismatch]:
     """The refs of a run against its commits."""
     layout, chain = look.layout, look.chain
     if base is None:
         message = f"{layout.base_ref} is missing; the first commit knows it"
-        yield Finding(check="chain", message=message, severity="warning")
+        yield Mismatch(check="chain", message=message, severity="warning")
     elif chain.base is not None and chain.base != base:
-        yield Finding(
+        yield Mismatch(
             commit=base, check="chain", message=f"{layout.base_ref} points here, the run began on {chain.base}"
         )
     own = next((item.commit.id for item in reversed(chain.commits) if item.layout == layout), None)
@@ -120,7 +120,7 @@ def _refs(look: _Look, tip: str, base: str | None) -> Iterator[Finding]:
         return
     if look.repository.refs.read(layout.branch) == tip:  # else it goes on at this very moment
         message = f"the run had this commit; the branch is at {tip} instead, and nothing was set aside"
-        yield Finding(commit=found.newest, check="chain", message=message)
+        yield Mismatch(commit=found.newest, check="chain", message=message)
 
 
 def _read_beside(look: _Look) -> None:
@@ -135,7 +135,7 @@ def _read_beside(look: _Look) -> None:
         try:
             commit = look.reader.objects.commit(commit_id)
         except (GarbledError, ValueError) as error:
-            look.findings.append(Finding(commit=commit_id, check="objects", message=str(error)))
+            look.findings.append(Mismatch(commit=commit_id, check="objects", message=str(error)))
             continue
         message = parse_message(commit.message)
         if message is None or message.trailers.get("Swarm-Run") != layout.run_id:
@@ -224,13 +224,13 @@ def _look_at_landings(look: _Look) -> Sequence[Landing]:
     try:
         look.findings += check_ref(standing, layout, look.repository.refs.read(layout.approval_ref))
     except GarbledError as error:
-        look.findings.append(Finding(check="approval", path=layout.approval_ref, message=error.message))
+        look.findings.append(Mismatch(check="approval", path=layout.approval_ref, message=error.message))
     target = look.spec.settings.deploy.target or look.spec.base_ref if look.spec else None
     branch = target if target is None or target.startswith("refs/") else f"refs/heads/{target}"
     try:
         found = landings_anywhere(look.repository, layout, branch, base)
     except SwarmError as error:
-        look.findings.append(Finding(check="approval", message=error.message, severity="warning"))
+        look.findings.append(Mismatch(check="approval", message=error.message, severity="warning"))
         return ()
     if found:
         look.ask("approval", check_landings(look.repository, layout, found, look.said, look.chain))
@@ -255,7 +255,7 @@ def _kept(look: _Look) -> set[str]:
     return found
 
 
-def _in_order(findings: Sequence[Finding], commits: Sequence[str]) -> list[Finding]:
+def _in_order(findings: Sequence[Mismatch], commits: Sequence[str]) -> list[Mismatch]:
     """As the commits lie on the chain, then those about none of them; each once."""
     place = {commit: index for index, commit in enumerate(commits)}
     unique = {finding.model_dump_json(): finding for finding in findings}

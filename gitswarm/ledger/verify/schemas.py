@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from gitswarm.ledger.events import payload_problems
 from gitswarm.ledger.layout import STORED_AS_THEY_ARE
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.records.base import Record
 from gitswarm.records.envelope import Envelope
@@ -66,7 +66,7 @@ class PaperReader:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self.findings: list[Finding] = []
+        self.findings: list[Mismatch] = []
 
     def read(self) -> Papers:
         link = self._link
@@ -167,7 +167,7 @@ def _only(model: type[RecordT], found: Mapping[str, Record]) -> dict[str, Record
     return {name: record for name, record in found.items() if isinstance(record, model)}
 
 
-def event_problems(link: Link, papers: Papers) -> Iterator[Finding]:
+def event_problems(link: Link, papers: Papers) -> Iterator[Mismatch]:
     """What is missing in the payloads."""
     for event in papers.events:
         for problem in payload_problems(Event(event.kind, event.payload)):

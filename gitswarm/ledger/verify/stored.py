@@ -10,7 +10,7 @@ from gitswarm.git.refs import Refs
 from gitswarm.git.sealed import SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.routing_note import parse
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.notes import RunNotes
 from gitswarm.ledger.verify.numbers import StepKey
 from gitswarm.ledger.verify.reader import LinkReader
@@ -23,7 +23,7 @@ def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> RunNotes:
     """Today's notes of a run; what cannot be read of them is a finding of the reader."""
     events = _noted(refs, reader, layout.events_notes)
     routing = _noted(refs, reader, layout.routing_notes)
-    where = Finding(check="notes", path=layout.routing_notes, message="")
+    where = Mismatch(check="notes", path=layout.routing_notes, message="")
     contents = {
         commit: reader.blob(blob_id, where.model_copy(update={"commit": commit}))
         for commit, blob_id in (routing or {}).items()
@@ -44,7 +44,7 @@ def _noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:
         found = ((path.replace("/", ""), entry.id) for path, entry in files)
         return {name: blob_id for name, blob_id in found if _ID.fullmatch(name)}
     except GarbledError as error:
-        reader.findings.append(Finding(check="notes", path=ref, message=error.message))
+        reader.findings.append(Mismatch(check="notes", path=ref, message=error.message))
         return {}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gitswarm.ledger.layout import AGENT_DOMAIN, KERNEL
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.link import Link
 from gitswarm.ledger.verify.schemas import Papers
 from gitswarm.records.envelope import Envelope
@@ -16,7 +16,7 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt
 
 
-def check_trailers(link: Link, papers: Papers) -> Iterator[Finding]:
+def check_trailers(link: Link, papers: Papers) -> Iterator[Mismatch]:
     """The message against the papers, and the author against the message."""
     yield from _differing(link, None, {"Swarm-Run": link.layout.run_id})
     yield from _author(link)
@@ -69,7 +69,7 @@ def _of_envelope(envelope: Envelope) -> dict[str, str]:
     }
 
 
-def _differing(link: Link, path: str | None, expected: dict[str, str]) -> Iterator[Finding]:
+def _differing(link: Link, path: str | None, expected: dict[str, str]) -> Iterator[Mismatch]:
     """Trailers that say something else than `path` does; a trailer is on one line whatever its value was."""
     for name, value in expected.items():
         said = link.said.get(name, "nothing")
@@ -78,7 +78,7 @@ def _differing(link: Link, path: str | None, expected: dict[str, str]) -> Iterat
             yield link.finding("trailers", f"{name} says {said}, {where} says {value}", path)
 
 
-def _place(link: Link, receipt: Receipt) -> Iterator[Finding]:
+def _place(link: Link, receipt: Receipt) -> Iterator[Mismatch]:
     """The receipt names the commit that the step started from, and its transcript."""
     # One that a person skipped did not start beside the others.
     start = link.said.get("Swarm-Fork") if link.beside or link.replays else link.parent
@@ -91,7 +91,7 @@ def _place(link: Link, receipt: Receipt) -> Iterator[Finding]:
         yield link.finding("trailers", f"transcript_path is {receipt.transcript_path}", link.execution.receipt)
 
 
-def _spec(link: Link, papers: Papers) -> Iterator[Finding]:
+def _spec(link: Link, papers: Papers) -> Iterator[Mismatch]:
     spec, path = papers.spec, link.layout.spec
     if spec is None:
         return
@@ -104,7 +104,7 @@ def _spec(link: Link, papers: Papers) -> Iterator[Finding]:
         yield link.finding("schemas", f"no frozen flow {', '.join(missing)}", link.layout.specs)
 
 
-def _author(link: Link) -> Iterator[Finding]:
+def _author(link: Link) -> Iterator[Mismatch]:
     agent = link.execution.agent if link.execution else KERNEL
     author = link.commit.author
     if (author.name, author.email) != (agent, f"{agent}@{AGENT_DOMAIN}"):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 
 
 class Witnesses(Struct, frozen=True):
@@ -25,19 +25,19 @@ def trusted_commit(witnesses: Witnesses, chain: Sequence[str]) -> str | None:
     return next((commit for commit in said if commit in chain), None)
 
 
-def check_trust(witnesses: Witnesses, chain: Sequence[str], kept: Callable[[], Iterable[str]]) -> list[Finding]:
+def check_trust(witnesses: Witnesses, chain: Sequence[str], kept: Callable[[], Iterable[str]]) -> list[Mismatch]:
     """
     :param kept: commits that the run had and knows of, but off its branch.
     """
     findings = []
     if witnesses.asked is not None and witnesses.asked not in chain:
         findings.append(
-            Finding(commit=witnesses.asked, check="chain", message="the trusted tip is not on the branch")
+            Mismatch(commit=witnesses.asked, check="chain", message="the trusted tip is not on the branch")
         )
     for commit in witnesses.hubs:
         if commit not in chain and commit not in kept():
             message = (
                 "a remote had the run's branch here; it is not on the branch any more, and nothing was set aside"
             )
-            findings.append(Finding(commit=commit, check="chain", message=message))
+            findings.append(Mismatch(commit=commit, check="chain", message=message))
     return findings

@@ -15,7 +15,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.routing import Action, Choice, Decision, Fork, Superseded, Supersedes
+from gitswarm.records.routing import Action, Choice, Decision, ForkState, Superseded, Supersedes
 from gitswarm.routing import driver
 from gitswarm.routing.options import retry
 from gitswarm.runner.deciding.budget import paused_decision
@@ -248,7 +248,7 @@ def _in_format(state: RunState, choice: Choice) -> Choice:
     return choice.model_copy(update={"events": tuple(event.in_format_1() for event in choice.events)})
 
 
-def _from_tip(session: Session, state: RunState, fork: Fork) -> Fork:
+def _from_tip(session: Session, state: RunState, fork: ForkState) -> ForkState:
     fork = fork.model_copy(update={"commit": fork.commit or state.tip})
     entries = routing_entries(session.repository, session.layout, state.tip)
     if not any(isinstance(entry, Superseded) for entry in entries):

@@ -22,7 +22,7 @@ from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.money import usd
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
-from gitswarm.records.routing import Choice, Fork, StallState
+from gitswarm.records.routing import Choice, ForkState, StallState
 from gitswarm.routing.driver import CLARIFIER
 from gitswarm.routing.loops import repeats_of
 from gitswarm.routing.macro import GATE
@@ -185,7 +185,7 @@ def _clarified(state: RunState, record: StepRecord) -> bool:
     return False
 
 
-def _branches(state: RunState, record: StepRecord, fork: Fork) -> dict[str, ForkBranch]:
+def _branches(state: RunState, record: StepRecord, fork: ForkState) -> dict[str, ForkBranch]:
     """The newest execution of each target that started from the same commit."""
     found = newest_at(state, record.flow, fork.targets, record.fork or "")
     return {name: branch_of(newest) for name, newest in found.items()}

@@ -12,7 +12,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.process_table import ending_strays
 from gitswarm.records.budget import BudgetLimits
-from gitswarm.records.routing import Decision, Fork
+from gitswarm.records.routing import Decision, ForkState
 from gitswarm.routing.forks import fork_of, join_at, standing_branches
 from gitswarm.routing.joins import is_over
 from gitswarm.routing.situation import ForkBranch
@@ -48,7 +48,7 @@ class _Forking(Struct, frozen=True):
     place: Workplace
     state: RunState
     decision: Decision
-    fork: Fork
+    fork: ForkState
     start: RunState
     resumption: Resumption | None
 
@@ -84,7 +84,7 @@ def execute_fork(
 
 
 def _is_over(
-    session: Session, state: RunState, decision: Decision, fork: Fork, done: Mapping[str, StepRecord]
+    session: Session, state: RunState, decision: Decision, fork: ForkState, done: Mapping[str, StepRecord]
 ) -> bool:
     flow = session.specs.flows[decision.next_flow]
     on_branch = newest_at(state, flow.id, fork.targets, fork_commit(fork))

@@ -7,19 +7,19 @@ from functools import reduce
 from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord, Tally
-from gitswarm.records.routing import Fork
+from gitswarm.records.routing import ForkState
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.position import incoming_decision
 
 
-def fork_commit(fork: Fork) -> str:
+def fork_commit(fork: ForkState) -> str:
     """Where its branches start. Every recorded decision says it."""
     if fork.commit is None:
         raise ValueError("the fork was not recorded yet")
     return fork.commit
 
 
-def finished(session: Session, fork: Fork) -> dict[str, StepRecord]:
+def finished(session: Session, fork: ForkState) -> dict[str, StepRecord]:
     """The fork's targets that have a commit of their own, by step, whether it was replayed on the branch or not.
 
     Only those of the same round: after a rollback of a target only later executions count.
@@ -31,13 +31,13 @@ def finished(session: Session, fork: Fork) -> dict[str, StepRecord]:
     return found
 
 
-def has_begun(session: Session, state: RunState, fork: Fork) -> bool:
+def has_begun(session: Session, state: RunState, fork: ForkState) -> bool:
     """Whether any step of the fork was committed, on the branch or not."""
     on_branch = any(record.fork == fork.commit for record in state.steps)
     return on_branch or bool(siblings(session.repository, session.layout, fork.commit))
 
 
-def taken_back(session: Session, state: RunState, fork: Fork) -> tuple[str, ...]:
+def taken_back(session: Session, state: RunState, fork: ForkState) -> tuple[str, ...]:
     """Commits that no longer count when the fork begins again after a rollback: all that are not on the branch."""
     standing = {record.sibling for record in state.steps}
     known = siblings(session.repository, session.layout, fork.commit) if fork.commit else []

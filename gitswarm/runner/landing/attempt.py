@@ -15,7 +15,7 @@ from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs
 from gitswarm.ledger.conflicts import way_out
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.verify.finding import Finding
+from gitswarm.ledger.verify.finding import Mismatch
 from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
@@ -173,7 +173,7 @@ def unsound(session: Session) -> Refused | None:
     )
 
 
-def _named(finding: Finding) -> str:
+def _named(finding: Mismatch) -> str:
     where = " ".join(text for text in (finding.commit and finding.commit[:8], finding.step, finding.check) if text)
     return f"{where}: {finding.message}"
 

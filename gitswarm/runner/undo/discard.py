@@ -22,7 +22,7 @@ from gitswarm.records.base import Record, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.leftovers import leftovers, remove
-from gitswarm.runner.undo.recovery import Reason, interrupted, look, retire_sides, set_aside
+from gitswarm.runner.undo.recovery import SetAsideReason, interrupted, look, retire_sides, set_aside
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.nested import NestedFinder
 from gitswarm.worktree.shadow import PutAway, Shadow, bring_back, find_shadow, put_away
@@ -203,7 +203,7 @@ def _keep_work(session: Session, state: RunState, shadow: Shadow, *, force: bool
     left = look(session, state, shadow)
     if not left.is_dirty and not left.journals:
         return
-    reason = Reason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
+    reason = SetAsideReason("uncommitted work before discard", {"Swarm-Reason": "discarded"})
     if left.journals:
         reason = interrupted(left.journals)
     set_aside(session, state, shadow, left.staged, reason)

@@ -88,7 +88,7 @@ def keep_ended(session: Session, state: RunState, shadow: Shadow, journal: OpenJ
     return name
 
 
-def interrupted(journals: Sequence[OpenJournal]) -> Reason:
+def interrupted(journals: Sequence[OpenJournal]) -> SetAsideReason:
     """Why work is set aside that a step left when it was cut off.
 
     :param journals: what is kept; the last one's step is named.
@@ -100,7 +100,7 @@ def interrupted(journals: Sequence[OpenJournal]) -> Reason:
         "Swarm-Step": journal.step,
         "Swarm-Iteration": str(journal.iteration),
     }
-    return Reason(f"interrupted {journal.flow}/{journal.step}", trailers, tuple(journals))
+    return SetAsideReason(f"interrupted {journal.flow}/{journal.step}", trailers, tuple(journals))
 
 
 def tidy_index(session: Session, state: RunState) -> None:
@@ -147,7 +147,7 @@ def drop_journals(session: Session, state: RunState) -> list[OpenJournal]:
     return interrupted
 
 
-class Reason(Struct, frozen=True):
+class SetAsideReason(Struct, frozen=True):
     """Why work is set aside, for people and for whoever looks for it later. `journals`: of the executions that were
     cut off, kept with what they used."""
 
@@ -160,10 +160,10 @@ class Restoring(Struct, frozen=True):
     """The tree that the worktree is about to become, and why."""
 
     tree: str
-    reason: Reason
+    reason: SetAsideReason
 
 
-def set_aside(session: Session, state: RunState, shadow: Shadow, code: Staged, reason: Reason) -> str:
+def set_aside(session: Session, state: RunState, shadow: Shadow, code: Staged, reason: SetAsideReason) -> str:
     """Keeps the worktree as it is now, RUN_BASE included, under `rollback/<n>`; files with a secret apart from it.
     Returns the ref."""
     keep(session, shadow, code.flagged)
@@ -203,7 +203,7 @@ def _set_interrupted_aside(session: Session, state: RunState, shadow: Shadow, le
     """Steps that were executed beside others are kept one by one."""
     kept: list[tuple[OpenJournal, ...]] = [(journal,) for journal in left.journals]
     for journals in kept or [()]:
-        dirty = Reason("uncommitted work", {"Swarm-Reason": "worktree differed from the tip"})
+        dirty = SetAsideReason("uncommitted work", {"Swarm-Reason": "worktree differed from the tip"})
         reason = interrupted(journals) if journals else dirty
         before = Restoring(state.tip_tree, reason)
         name = set_aside_before(session, state, shadow, replace(left, journals=journals), before)

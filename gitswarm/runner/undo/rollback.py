@@ -13,7 +13,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.session import Session
-from gitswarm.runner.undo.recovery import Reason, Restoring, look, lost_to, retire_sides, set_aside_before
+from gitswarm.runner.undo.recovery import Restoring, SetAsideReason, look, lost_to, retire_sides, set_aside_before
 from gitswarm.runner.undo.rolled_back import ROLLED_BACK
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
@@ -81,7 +81,7 @@ def roll_back(session: Session, state: RunState, plan: RollbackPlan) -> RolledBa
     """Keeps, moves the branch, restores the worktree, marks the decisions; safe to repeat after a crash."""
     shadow = prepare_worktree(session)
     trailers = {"Swarm-Reason": ROLLED_BACK, "Swarm-Target": plan.target}
-    reason = Reason(f"before the rollback to {plan.target_name}", trailers)
+    reason = SetAsideReason(f"before the rollback to {plan.target_name}", trailers)
     tree = session.repository.objects.commit(plan.target).tree
     kept = _keep(session, state, shadow, Restoring(tree, reason))
     after = _move(session, state, plan.target)
@@ -120,7 +120,7 @@ def undo_rollback(session: Session, state: RunState) -> RolledBack:
     last = last_rollback(session, state)
     objects = session.repository.objects
     shadow = prepare_worktree(session)
-    reason = Reason(f"before the undo of {last.kept}", {"Swarm-Reason": UNDONE})
+    reason = SetAsideReason(f"before the undo of {last.kept}", {"Swarm-Reason": UNDONE})
     dirty_tree = objects.commit(session.repository.refs.read(last.kept) or "").tree
     kept = _keep(session, state, shadow, Restoring(dirty_tree, reason))
     own = objects.entry(objects.commit(last.old_tip).tree, RUNS_FOLDER)

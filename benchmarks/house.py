@@ -5,9 +5,9 @@
   occur in more than one place.
 - *values of a step*: what one step is, from its decision to its commit. A value class is a struct, a dataclass or a
   `Record` of ours. Beginning with `Decision`, one counts when a function of the modules in `_STEP` that takes one
-  that counts makes or returns it, and when it says which execution it belongs to, how that ended, or what is committed of it: one
-  of its fields is in `_SUBJECT`, or has a class that counts. What is stored as it is (`records/`, but for the
-  decision) is no copy and does not count, nor do values of routing.
+  that counts makes or returns it, and when it says which execution it belongs to, how that ended, or what is
+  committed of it: one of its fields is in `_SUBJECT`, or has a class that counts. What is stored as it is
+  (`records/`, but for the decision) is no copy and does not count, nor do values of routing.
 - *modules that a plan enters*: modules below `gitswarm/` in which a function has a parameter of the type `StepPlan`,
   or reads `plan.…` of one.
 """

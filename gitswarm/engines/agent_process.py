@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, cast
 
 from msgspec import Struct, field
@@ -29,6 +30,39 @@ _STDERR_LINES = 20
 _REAP_S = 5.0
 
 
+def last_lines() -> deque[str]:
+    """For the end of what a program says on standard error."""
+    return deque(maxlen=_STDERR_LINES)
+
+
+def start_piped(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """In a session of its own, with a pipe for each stream.
+
+    :raises OSError: it cannot be started.
+    """
+    pipe = subprocess.PIPE
+    return subprocess.Popen(argv, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+
+
+def collect_lines(process: subprocess.Popen[bytes], lines: deque[str]) -> None:
+    """Its standard error, until that is closed."""
+    with cast("IO[bytes]", process.stderr) as stderr:
+        for line in stderr:
+            lines.append(line.decode(errors="replace").strip()[:500])
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """Ends it where it has not ended, and reaps it."""
+    if process.poll() is None:
+        process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_S)
+    if process.poll() is None:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_REAP_S)
+
+
 class AgentProcess(Struct):
     """`deadline`: on the monotonic clock; `ended`: nobody waits any more. `exit_code` None: it has not ended by
     itself; negative: the signal that killed it."""
@@ -38,13 +72,13 @@ class AgentProcess(Struct):
     ended: threading.Event
     exit_code: int | None = None
     _heard: queue.Queue[bytes | None] = field(default_factory=lambda: queue.Queue(_BACKLOG))
-    _stderr: deque[str] = field(default_factory=lambda: deque(maxlen=_STDERR_LINES))
+    stderr: deque[str] = field(default_factory=last_lines)
     _closed: threading.Event = field(default_factory=threading.Event)
 
     @property
     def complaints(self) -> str:
         """The end of what it said on standard error, in one line."""
-        return " ".join(self._stderr).strip()
+        return " ".join(self.stderr).strip()
 
     def lines(self) -> Iterator[str]:
         """What it says, until it is over.
@@ -85,24 +119,12 @@ class AgentProcess(Struct):
                 self._heard.put(line, timeout=_POLL_S)
                 return
 
-    def collect(self) -> None:
-        with cast("IO[bytes]", self.process.stderr) as complaints:
-            for line in complaints:
-                self._stderr.append(line.decode(errors="replace").strip()[:500])
-
     def close(self) -> None:
         """Ends it, where it has not ended."""
         self._closed.set()
         with contextlib.suppress(OSError):
             cast("IO[bytes]", self.process.stdin).close()
-        if self.process.poll() is None:
-            self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_REAP_S)
-        if self.process.poll() is None:
-            self.process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(_REAP_S)
+        end_process(self.process)
 
 
 @contextmanager
@@ -119,17 +141,12 @@ def agent_process(
     whole = {**env, **containment.environment, SESSION_MARKER: marker}
     above = (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), ",".join(whole), str(containment.depth))
     with containment.served():
-        process = subprocess.Popen(
-            [*above, *containment.wrap(list(argv))],
-            cwd=request.worktree,
-            env=whole,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = start_piped([*above, *containment.wrap(list(argv))], request.worktree, whole)
         agent = AgentProcess(process, deadline, request.ended)
-        threads = [threading.Thread(target=each, daemon=True) for each in (agent.listen, agent.collect)]
+        threads = [
+            threading.Thread(target=agent.listen, daemon=True),
+            threading.Thread(target=collect_lines, args=(process, agent.stderr), daemon=True),
+        ]
         for thread in threads:
             thread.start()
         try:

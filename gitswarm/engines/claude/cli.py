@@ -8,7 +8,6 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import IO, cast
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
+from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
 from gitswarm.engines.claude import ask_owner
 from gitswarm.engines.claude.door import open_door
 from gitswarm.engines.claude.gate import HOOK_S, Gate
@@ -24,7 +24,6 @@ from gitswarm.engines.claude.order import SessionOrder, Tell
 from gitswarm.engines.claude.said import Gone
 from gitswarm.engines.claude.wire import read_line
 
-_STDERR_LINES = 20
 _LINE_BYTES = 64 << 20
 _REAP_S = 5.0
 
@@ -37,7 +36,7 @@ class CliTransport:
         order.write_system()
         with open_door(order.folder, gate) as socket:
             try:
-                process = _start(order, socket)
+                process = start_piped([*order.launched(), *arguments(order, socket)], order.cwd, order.env)
             except OSError as error:
                 tell(Gone(None, f"cannot start {order.program}: {error.strerror}", missing=True))
                 yield
@@ -47,20 +46,8 @@ class CliTransport:
             try:
                 yield
             finally:
-                _let_go(process)
+                end_process(process)  # it has ended on its own, or its owner ends it next
                 listening.join(_REAP_S)
-
-
-def _start(order: SessionOrder, socket: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*order.launched(), *arguments(order, socket)],
-        cwd=order.cwd,
-        env=order.env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
 
 
 def arguments(order: SessionOrder, socket: Path) -> list[str]:
@@ -99,9 +86,8 @@ def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
 
 
 def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
-    last_words: deque[str] = deque(maxlen=_STDERR_LINES)
-    stderr = cast("IO[bytes]", process.stderr)
-    complaints = threading.Thread(target=_collect, args=(stderr, last_words), daemon=True)
+    stderr = last_lines()
+    complaints = threading.Thread(target=collect_lines, args=(process, stderr), daemon=True)
     complaints.start()
     asking = threading.Thread(target=_ask, args=(process.stdin, prompt), daemon=True)
     asking.start()
@@ -111,7 +97,7 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
                 tell(said)
     exit_code = process.wait()
     complaints.join(1)  # something that it started may hold its stderr open
-    tell(Gone(exit_code, " ".join(last_words).strip()))
+    tell(Gone(exit_code, " ".join(stderr).strip()))
 
 
 def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
@@ -121,21 +107,3 @@ def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
     if stdin is not None:
         with suppress(OSError), stdin:  # it went away before it had read everything: its end says why
             stdin.write(json.dumps(said).encode() + b"\n")
-
-
-def _collect(stderr: IO[bytes], lines: deque[str]) -> None:
-    with stderr:
-        for line in stderr:
-            lines.append(line.decode(errors="replace").strip()[:500])
-
-
-def _let_go(process: subprocess.Popen[bytes]) -> None:
-    """It has ended on its own, or its owner ends it next; in any case it is reaped."""
-    if process.poll() is None:
-        process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_REAP_S)
-    if process.poll() is None:
-        process.kill()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_REAP_S)

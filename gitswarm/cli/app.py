@@ -92,5 +92,5 @@ def _color_of(command: Command, line: list[str]) -> tuple[str, list[str]]:
 def command_function(command: Command) -> Callable[..., None]:
     """Imports what a command needs."""
     module, _colon, name = command.where.partition(":")
-    function: Callable[..., None] = getattr(import_module(f"gitswarm.cli.{module}"), name)
+    function: Callable[..., None] = getattr(import_module(f".{module}", "gitswarm.cli"), name)
     return function

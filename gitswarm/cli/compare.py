@@ -55,7 +55,7 @@ class Parting(Struct, frozen=True):
     last: StepRecord
 
 
-_ROWS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
+ROWS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("state", lambda run: run.report.verdict.state),
     ("task", lambda run: next(iter(run.report.task.splitlines()), "-")),
     ("flows", lambda run: " ".join(run.report.flows)),
@@ -89,7 +89,7 @@ def compare(
     if as_json:
         out_json({"runs": [_plain(each) for each in found], "parted": [_parting(each) for each in parted]})
         return
-    rows = [(name, [cell(run) for run in found]) for name, cell in _ROWS]
+    rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
     shown = [row for row in rows if row[0] not in _ONLY_WHERE_DIFFERENT or len(set(row[1])) > 1]
     _show([run.report.name for run in found], shown)
     for each in parted:

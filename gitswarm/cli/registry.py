@@ -6,9 +6,10 @@ from __future__ import annotations
 class Command:
     """A command that is imported when it is called.
 
-    `where`: module of this package and function. `help`: one line, the first sentence of its docstring. `options`:
-    names of its options, those that take a value with `=`. `words`: what its arguments name: `run`, `step`, `flow`,
-    `station`; of several, each can stand there. `is_long`: what does not fit on the screen is shown by git's pager.
+    `where`: module of this package, behind a dot of the one around it, and function. `help`: one line, the first
+    sentence of its docstring. `options`: names of its options, those that take a value with `=`. `words`: what its
+    arguments name: `run`, `step`, `flow`, `station`; of several, each can stand there. `is_long`: what does not fit
+    on the screen is shown by git's pager.
     """
 
     __slots__ = ("help", "is_long", "options", "where", "words")
@@ -116,6 +117,11 @@ ROOT = Group(
             "watch:watch",
             "Runs while they are executed; q quits, they continue.",
             words="run",
+        ),
+        "web": Command(
+            ".web.page_server:web",
+            "Follow, judge and steer runs in a browser, on this machine only.",
+            "--port= --open",
         ),
         "transcript": Command(
             "transcript:transcript",

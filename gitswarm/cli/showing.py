@@ -67,7 +67,7 @@ def show(
         what = "--json gives one document: of the whole step, or of one of its parts (not --prompt)"
         raise UsageError(what, hint=f"git swarm show {record.number} --json --run {opened.layout.run_id}")
     if as_json and not (wanted or prompt or routing):
-        out_json(_whole_step(opened, record))
+        out_json(whole_step(opened, record))
     elif not (wanted or prompt or routing):
         _show_step(opened, record)
     for path in wanted:
@@ -84,7 +84,8 @@ def show(
         out_lines(step_lines(opened, record))
 
 
-def _whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
+def whole_step(opened: Opened, record: StepRecord) -> dict[str, JsonValue]:
+    """`show --json`."""
     execution = record.execution
     stored = {
         name: understood(opened, record, path, json.loads)
@@ -110,7 +111,7 @@ def _decisions(opened: Opened, record: StepRecord) -> list[dict[str, JsonValue]]
 
 
 def _show_step(opened: Opened, record: StepRecord) -> None:
-    whole = _whole_step(opened, record)
+    whole = whole_step(opened, record)
     envelope, evidence = whole["envelope"], whole["evidence"]
     outcome = step_outcome(record)
     out(f"{mark(outcome)} {step_name(record)}  {outcome}  commit {record.commit[:12]}  (#{record.number})")

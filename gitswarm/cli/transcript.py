@@ -50,7 +50,7 @@ def transcript(
     if prompt:
         out_prompt(opened, record)
         return
-    lines = _lines(opened, record)
+    lines = all_lines(opened, record)
     if as_json:
         out_json(lines)
     elif full:
@@ -60,7 +60,7 @@ def transcript(
         out_lines(folded_lines(lines, f"{this} --full", f"{this} --prompt"))
 
 
-def _lines(opened: Opened, record: StepRecord) -> list[Line]:
+def all_lines(opened: Opened, record: StepRecord) -> list[Line]:
     """As stored; of a step of git-swarm's own, which nobody talks in, at the end what was done."""
     lines = transcript_lines(opened, record)
     return [*lines, _done(opened, record)] if record.engine == KERNEL else lines
@@ -141,7 +141,7 @@ def _followed(opened: Opened, step: str | None) -> Iterator[Line]:
 
 
 def _stored(opened: Opened, record: StepRecord) -> Iterator[Line]:
-    for line in _lines(opened, record):
+    for line in all_lines(opened, record):
         yield placed(line, record.flow, record.step, record.execution.iteration)
 
 

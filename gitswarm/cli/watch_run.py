@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import dropwhile
-from pathlib import Path
 
 from msgspec import Struct, field
 
@@ -25,7 +24,7 @@ from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.bills import worked_ms
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import journal_folder
-from gitswarm.ledger.journal_files import JournalFile, journal_files
+from gitswarm.ledger.journal_files import JournalFile, journal_files, whole_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.state import RunState, replay
@@ -59,7 +58,7 @@ class ExecutingStep(Struct):
 
     def catch_up(self) -> bool:
         """Reads what its journal has more; whether its usage is in that."""
-        more = _behind(self.journal.path, self.read)
+        more = whole_lines(self.journal.path, self.read)
         self.read += len(more)
         has_usage = False
         for event in read_lines(more):
@@ -73,17 +72,6 @@ class ExecutingStep(Struct):
 
     def elapsed_ms(self) -> int:
         return max(int((datetime.now(UTC) - self.since).total_seconds() * 1000), 0) if self.since else 0
-
-
-def _behind(path: Path, position: int) -> bytes:
-    """Whole lines."""
-    try:
-        with path.open("rb") as file:
-            file.seek(position)
-            more = file.read()
-    except FileNotFoundError:  # its step was committed just now
-        return b""
-    return more[: more.rfind(b"\n") + 1]
 
 
 class WatchedRun:

@@ -28,3 +28,14 @@ def journal_files(folder: Path) -> list[JournalFile]:
         if match and path.is_file():
             journals.append(JournalFile(path, match["flow"], match["step"], int(match["iteration"])))
     return journals
+
+
+def whole_lines(path: Path, position: int) -> bytes:
+    """What a journal has from there on, without a line that is not whole yet."""
+    try:
+        with path.open("rb") as file:
+            file.seek(position)
+            more = file.read()
+    except FileNotFoundError:  # its step was committed just now
+        return b""
+    return more[: more.rfind(b"\n") + 1]

@@ -1,0 +1,124 @@
+"""What an agent says about a step beside what git and the tests show, topic by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`is_mismatch`: the two do not agree; `why`: what git-swarm says about it."""
+
+    name: str
+    said: tuple[str, ...]
+    shown: tuple[str, ...]
+    is_mismatch: bool = False
+    why: tuple[str, ...] = ()
+
+
+def topics(envelope: JsonValue, evidence: JsonValue) -> list[Topic]:
+    """Of a step's two files, as stored."""
+    said = envelope if isinstance(envelope, dict) else {}
+    shown = evidence if isinstance(evidence, dict) else {}
+    found = [_status(said), _files(said, shown), _tests(shown), *_findings(shown)]
+    found += [
+        Topic(name.replace("_", " "), _texts(said.get(name)), ())
+        for name in ("artifacts", "concerns", "blockers", "assumptions", "decisions", "observations")
+    ]
+    found += [_criteria(shown), _concerns(shown)]
+    for name in ("tampered", "quarantined", "put_back", "artifact_problems", "secrets"):
+        found.append(Topic(name.replace("_", " "), (), _texts(shown.get(name)), is_mismatch=True))
+    return [topic for topic in found if topic.said or topic.shown]
+
+
+def _status(said: Mapping[str, JsonValue]) -> Topic:
+    holds = str(said.get("status") or "")
+    claimed = str(said.get("claimed_status") or holds)
+    reason = said.get("status_reason")
+    why = (str(reason),) if reason else ()
+    return Topic("status", (claimed,) if claimed else (), (holds,) if holds else (), claimed != holds, why)
+
+
+def _files(said: Mapping[str, JsonValue], shown: Mapping[str, JsonValue]) -> Topic:
+    """An agent that names no file says nothing about them."""
+    diff = shown.get("diff")
+    changed = {_path(each): each for each in _dicts(diff.get("files") if isinstance(diff, dict) else None)}
+    claimed = {_path(each): str(each.get("change")) for each in _dicts(said.get("file_changes"))}
+    missing = set(claimed) ^ set(changed) if claimed else set()
+    lines = tuple(f"{each.get('change')} {path} {_counts(each)}" for path, each in sorted(changed.items()))
+    return Topic(
+        "files",
+        tuple(f"{change} {path}" for path, change in sorted(claimed.items())),
+        lines or ("no change",),
+        is_mismatch=bool(missing),
+        why=tuple(
+            f"{path}: {'said, and not in the diff' if path in claimed else 'changed, and not said'}"
+            for path in sorted(missing)
+        ),
+    )
+
+
+def _tests(shown: Mapping[str, JsonValue]) -> Topic:
+    tests, report = shown.get("tests"), shown.get("report")
+    lines = []
+    if isinstance(tests, dict) and tests.get("command"):
+        passed = tests.get("passed")
+        judged = "judged nothing" if passed is None else "passed" if passed else "failed"
+        lines.append(f"{tests['command']}: {judged}")
+    if isinstance(report, dict):
+        lines.append(", ".join(f"{report.get(kind)} {kind}" for kind in ("passed", "failed", "skipped")))
+        lines += [f"failing: {name}" for name in _texts(report.get("failing"))]
+    return Topic("tests", (), tuple(lines))
+
+
+def _findings(shown: Mapping[str, JsonValue]) -> Iterator[Topic]:
+    """Contradictions that git-swarm found; those of a test run are about earlier steps."""
+    verdict = shown.get("verdict")
+    if not isinstance(verdict, dict):
+        return
+    about = ", ".join(_texts(verdict.get("about")))
+    for each in _dicts(verdict.get("findings")):
+        claim = str(each.get("claim") or "")
+        name = str(each.get("flag")).replace("_", " ") + (f" (about {about})" if about else "")
+        yield Topic(name, (claim,) if claim else (), (str(each.get("fact")),), is_mismatch=True)
+    yield Topic("verdict", (), (f"{verdict.get('recommendation')}, score {verdict.get('score')}",))
+
+
+def _criteria(shown: Mapping[str, JsonValue]) -> Topic:
+    judged = _dicts(shown.get("criteria"))
+    return Topic(
+        "criteria", (), tuple(f"{each.get('id')} {each.get('proof')}: {each.get('reason')}" for each in judged)
+    )
+
+
+def _concerns(shown: Mapping[str, JsonValue]) -> Topic:
+    opened = _dicts(shown.get("opened"))
+    lines = [
+        f"{'blocking' if each.get('blocking') else 'warning'} {each.get('id')}: {each.get('fact')}" for each in opened
+    ]
+    lines += [f"settled {each}" for each in _texts(shown.get("closed"))]
+    return Topic("concerns opened", (), tuple(lines), is_mismatch=any(each.get("blocking") for each in opened))
+
+
+def _dicts(value: JsonValue) -> Sequence[Mapping[str, JsonValue]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: JsonValue) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else []
+    return tuple(
+        "; ".join(f"{name}: {each[name]}" for name in each if each[name]) if isinstance(each, dict) else str(each)
+        for each in items
+    )
+
+
+def _path(change: Mapping[str, JsonValue]) -> str:
+    return str(change.get("path"))
+
+
+def _counts(change: Mapping[str, JsonValue]) -> str:
+    added = change.get("insertions")
+    return "(binary)" if added is None else f"+{added} -{change.get('deletions')}"

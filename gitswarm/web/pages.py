@@ -1,0 +1,249 @@
+"""What each address answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from gitswarm.cli.compare import ROWS, Compared
+from gitswarm.cli.console import duration, money
+from gitswarm.cli.opened import step_outcome
+from gitswarm.cli.reports.gather import report_of
+from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell, tests_word
+from gitswarm.cli.spoken import transcript_lines
+from gitswarm.errors import NotFoundError, SwarmError, UsageError
+from gitswarm.ledger.finding import find_run, find_step
+from gitswarm.records.outcome import RunStatus
+from gitswarm.web.actions import ACTIONS, start_run
+from gitswarm.web.admission import Admission, Keys
+from gitswarm.web.cut_diff import MOST_LINES, whole_file
+from gitswarm.web.run_list import Filter, run_list
+from gitswarm.web.run_page import TABS, run_page, step_detail
+from gitswarm.web.site import CommandAnswer, Site, word
+from gitswarm.web.stream import Cursor, list_messages, list_stamp, run_messages
+
+_HERE = Path(__file__).parent
+_STATUS: Mapping[type[Exception], HTTPStatus] = {
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    UsageError: HTTPStatus.BAD_REQUEST,
+}
+_MOST_POSTED = 1_000_000
+
+TWINS: Mapping[str, tuple[str, ...]] = {
+    "/runs.json": ("list",),
+    "/runs/{run}.json": ("status", "{run}"),
+    "/runs/{run}/log.json": ("log", "{run}"),
+    "/runs/{run}/cost.json": ("cost", "{run}"),
+    "/runs/{run}/events.jsonl": ("events", "{run}"),
+    "/runs/{run}/steps/{step:path}/transcript.json": ("transcript", "{step}", "--run={run}"),
+    "/runs/{run}/steps/{step:path}.json": ("show", "{step}", "--run={run}"),
+    "/flows.json": ("flows", "list"),
+}
+"""Address → the command whose `--json` it is, byte by byte."""
+
+
+def application(site: Site, keys: Keys, is_over: Callable[[], bool]) -> Starlette:
+    """
+    :param is_over: the server is about to end; streams end then.
+    """
+    pages = Pages(site, _environment(), is_over)
+    twins = [Route(path, pages.twin(command)) for path, command in TWINS.items()]
+    routes = [
+        Route("/", pages.runs),
+        *twins,
+        Route("/compare", pages.compare),
+        Route("/compare.json", pages.compare_json),
+        Route("/start", pages.start),
+        Route("/start", pages.begin, methods=["POST"]),
+        Route("/stream", pages.list_stream),
+        Route("/runs/{run}", pages.run),
+        Route("/runs/{run}/stream", pages.run_stream),
+        Route("/runs/{run}/steps/{step:int}/files/{number:int}", pages.file),
+        Route("/runs/{run}/{action}", pages.act, methods=["POST"]),
+        Route("/api/runs/{run}/flows/{flow}/steps/{step}/transcript", pages.transcript),
+        Mount("/static", StaticFiles(directory=_HERE / "static")),
+    ]
+    failures = {SwarmError: pages.failed, HTTPException: pages.missing}
+    return Starlette(routes=routes, middleware=[Middleware(Admission, keys=keys)], exception_handlers=failures)
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,  # whatever an agent wrote is text
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words = (age, duration, mark, money, state_word, step_outcome, task_title, tests_cell, tests_word)
+    found.globals.update({each.__name__: each for each in words})
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    site: Site
+    templates: Environment
+    is_over: Callable[[], bool]
+
+    def runs(self, request: Request) -> Response:
+        wanted = Filter.of(request.query_params)
+        repository = self.site.reader()
+        stamp = list_stamp(repository)
+        found = run_list(repository, wanted)
+        flows = sorted({each.flow for each in found.runs} | ({wanted.flow} if wanted.flow else set()))
+        states = sorted({state_word(each) for each in found.runs} | ({wanted.state} if wanted.state else set()))
+        return self._page(
+            "list.html", listed=found, wanted=wanted, flows=flows, states=states, stamp=stamp, folder=self.site.folder
+        )
+
+    def run(self, request: Request) -> Response:
+        query = request.query_params
+        opened = self.site.opened(request.path_params["run"])
+        page = run_page(opened, query.get("flow"))
+        step, tab = query.get("step"), query.get("tab", TABS[0])
+        detail = step_detail(opened, step, tab, everything=query.get("all") == "1")
+        return self._page("run.html", page=page, detail=detail, step=step, tabs=TABS, most_lines=MOST_LINES)
+
+    def file(self, request: Request) -> Response:
+        """One file of a difference, whole, as plain text."""
+        opened = self.site.opened(request.path_params["run"])
+        record = find_step(opened.repository, opened.state, str(request.path_params["step"]))
+        found = whole_file(opened.repository, record.parent, record.commit, request.path_params["number"])
+        return self._page("file.html", file=found, record=record, run=opened.layout.run_id)
+
+    def compare(self, request: Request) -> Response:
+        runs = list(dict.fromkeys(request.query_params.getlist("run")))
+        if len(runs) != 2:
+            raise UsageError("choose two runs", hint="git swarm compare RUN RUN")
+        both = [self.site.opened(run) for run in runs]
+        found = [Compared(each, report_of(each)) for each in both]
+        rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
+        sides = [{_position(each): each for each in run.state.steps} for run in both]
+        steps = [(name, [side.get(name) for side in sides]) for name in dict.fromkeys([*sides[0], *sides[1]])]
+        return self._page("compare.html", runs=[each.run_id for each in found], rows=rows, steps=steps)
+
+    def compare_json(self, request: Request) -> Response:
+        runs = [word(run, "run") for run in request.query_params.getlist("run")]
+        return self._twin("compare", *runs, "--json")
+
+    def twin(self, command: Sequence[str]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            given = {name: word(str(text), name) for name, text in request.path_params.items()}
+            return self._twin(*(each.format(**given) for each in command), "--json")
+
+        return answer
+
+    def _twin(self, *words: str) -> Response:
+        """What the command says, or its refusal."""
+        done = self.site.answer(*words)
+        if done.returncode == 0:
+            return Response(done.stdout, media_type="application/json")
+        message, _hint, hint = done.stderr.strip().partition("\nhint: ")
+        status = HTTPStatus.BAD_REQUEST if done.returncode == UsageError.exit_code else HTTPStatus.NOT_FOUND
+        return JSONResponse({"error": message.removeprefix("git-swarm: "), "hint": hint}, status)
+
+    def transcript(self, request: Request) -> Response:
+        """The contract of seeds 002: one shape, whatever the engine."""
+        given = request.path_params
+        repository = self.site.reader()
+        try:
+            layout = find_run(repository, given["run"])
+        except NotFoundError:
+            return JSONResponse({"detail": "Run not found"}, HTTPStatus.NOT_FOUND)
+        opened = self.site.opened(layout.run_id)
+        try:
+            record = find_step(opened.repository, opened.state, f"{given['flow']}/{given['step']}")
+        except NotFoundError:
+            return JSONResponse({"detail": "Transcript not found"}, HTTPStatus.NOT_FOUND)
+        messages = [dict(line) for line in transcript_lines(opened, record)]
+        return JSONResponse(
+            {"run_id": layout.run_id, "flow_key": record.flow, "step_id": record.step, "messages": messages}
+        )
+
+    def start(self, _request: Request) -> Response:
+        flows = json.loads(self.site.answer("flows", "list", "--json").stdout)
+        engines = json.loads(self.site.answer("engines", "--json").stdout)
+        return self._page("start.html", flows=flows, engines=engines)
+
+    async def begin(self, request: Request) -> Response:
+        form = await _form(request)
+        return self._answered(request, await run_in_threadpool(start_run, self.site, form))
+
+    async def act(self, request: Request) -> Response:
+        action = ACTIONS.get(request.path_params["action"])
+        if action is None:
+            raise NotFoundError(f"there is no action '{request.path_params['action']}'", hint="git swarm -h")
+        form = await _form(request)
+        run = word(request.path_params["run"], "run")
+        return self._answered(request, await run_in_threadpool(action, self.site, run, form))
+
+    def list_stream(self, request: Request) -> Response:
+        known = _last_id(request) or list_stamp(self.site.reader())
+        return _stream(list_messages(self.site.reader, known, self.is_over))
+
+    def run_stream(self, request: Request) -> Response:
+        layout = find_run(self.site.reader(), request.path_params["run"])
+        return _stream(run_messages(self.site.reader, layout, Cursor.of(_last_id(request)), self.is_over))
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        """What is wrong, and the next command to type."""
+        hint = error.hint if isinstance(error, SwarmError) else ""
+        status = _STATUS.get(type(error), HTTPStatus.CONFLICT)
+        if request.url.path.endswith(".json"):
+            return JSONResponse({"error": str(error), "hint": hint}, status)
+        return self._page("error.html", status, message=str(error), hint=hint)
+
+    def missing(self, _request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
+        return self._page("error.html", status, message="there is no such page", hint="git swarm web")
+
+    def _answered(self, request: Request, said: CommandAnswer) -> Response:
+        """What a command said: with htmx only that, else as a page."""
+        status = HTTPStatus.OK if said.is_done else HTTPStatus.CONFLICT
+        alone = request.headers.get("hx-request") is not None
+        return self._page("answer.html" if alone else "answered.html", status, said=said)
+
+    def _page(self, template: str, status: int = HTTPStatus.OK, **about: object) -> Response:
+        return HTMLResponse(self.templates.get_template(template).render(RunStatus=RunStatus, **about), status)
+
+
+def _position(record: object) -> str:
+    return f"{record.flow}/{record.step}@{record.execution.iteration}"  # type: ignore[attr-defined]
+
+
+def _last_id(request: Request) -> str:
+    """A browser that comes back says it in a header; the first time it stands in the address."""
+    return request.headers.get("last-event-id") or request.query_params.get("after", "")
+
+
+def _stream(messages: object) -> Response:
+    return StreamingResponse(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})  # type: ignore[arg-type]
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields of a form; of one that stands there twice the last.
+
+    :raises UsageError: it is too long.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_POSTED:
+            raise UsageError("that is too long for a form", hint="git swarm start FLOW --issue FILE")
+    fields = parse_qs(body.decode(errors="replace"), keep_blank_values=True)
+    return {name: values[-1] for name, values in fields.items()}

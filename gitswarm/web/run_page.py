@@ -1,0 +1,221 @@
+"""The page of one run: how it stands, where it went, and one of its steps up close."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from gitswarm.cli.live_events import place
+from gitswarm.cli.opened import Opened, step_name, step_outcome
+from gitswarm.cli.routing_view import step_lines
+from gitswarm.cli.showing import whole_step
+from gitswarm.cli.spoken import Line, prompt_lines
+from gitswarm.cli.transcript import all_lines
+from gitswarm.cli.turns import turn_of
+from gitswarm.errors import NotFoundError
+from gitswarm.ledger.archive import is_lifted
+from gitswarm.ledger.events import read_lines
+from gitswarm.ledger.finding import find_step, journal_folder
+from gitswarm.ledger.history import RunEnd, history
+from gitswarm.ledger.journal_files import journal_files, whole_lines
+from gitswarm.ledger.last_tests import command_summary, evidence_of_command
+from gitswarm.ledger.overview import RunOverview, overview
+from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import CallFields, Timing, timings, tool_calls
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.routing import Decision
+from gitswarm.web.cut_diff import MOST_FILES, FileDiff, file_diffs, git_diff
+from gitswarm.web.forensic import Topic, topics
+from gitswarm.web.run_graph import RunGraph, frozen_flow, run_graph
+from gitswarm.web.stream import Cursor, LiveLine, live_lines
+
+TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
+_MOST_LIVE = 200
+_MOST_SAID = 400
+"""Lines of a transcript; the others are behind a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A committed step in the timeline, with its tool calls and the decision after it. `turn` None: simply the next
+    step. `aside`: of an interruption."""
+
+    record: StepRecord
+    name: str
+    outcome: str
+    took: Timing
+    summary: str
+    calls: list[CallFields]
+    decision: Decision | None
+    turn: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Executing:
+    """A step that is in no commit. `earlier`: lines that are not shown."""
+
+    name: str
+    flow: str
+    step: str
+    lines: list[LiveLine]
+    earlier: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    opened: Opened
+    found: RunOverview
+    archived: bool
+    flows: tuple[str, ...]
+    flow: str
+    graph: RunGraph
+    timeline: Sequence[Row | RunEnd]
+    executing: Sequence[Executing]
+    cursor: Cursor
+    projected_usd: float | None
+
+
+def run_page(opened: Opened, flow: str | None) -> RunPage:
+    """
+    :param flow: the one whose graph is shown; None: where the run is.
+    """
+    repository, layout, state = opened.repository, opened.layout, opened.state
+    cursor, executing = _executing(opened)
+    found = overview(repository, layout, state)
+    if found.state is not RunStatus.RUNNING:
+        executing = []
+    spec = run_spec(repository, state)
+    flows = tuple(dict.fromkeys([*spec.flows, *(record.flow for record in state.steps)]))
+    at = executing[-1].flow if executing else found.flow
+    shown = flow if flow in flows else at
+    coming = (found.flow, found.next_step) if found.next_step else None
+    return RunPage(
+        opened=opened,
+        found=found,
+        archived=is_lifted(repository, layout),
+        flows=flows,
+        flow=shown,
+        graph=run_graph(opened, shown, [(each.flow, each.step) for each in executing], coming),
+        timeline=_timeline(opened),
+        executing=executing,
+        cursor=cursor,
+        projected_usd=_projected(opened, found, spec.flows),
+    )
+
+
+def _executing(opened: Opened) -> tuple[Cursor, list[Executing]]:
+    """Up to where everything is known, and what executes."""
+    committed = {(each.flow, each.step, each.execution.iteration) for each in opened.state.steps}
+    found, read = [], {}
+    for journal in journal_files(journal_folder(opened.repository, opened.layout)):
+        name = place(journal.flow, journal.step, journal.iteration)
+        content = whole_lines(journal.path, 0)
+        read[name] = len(content)
+        if (journal.flow, journal.step, journal.iteration) not in committed:
+            lines = live_lines(read_lines(content))
+            shown = lines[-_MOST_LIVE:]
+            found.append(Executing(name, journal.flow, journal.step, shown, len(lines) - len(shown)))
+    return Cursor(opened.state.tip, read), found
+
+
+def _timeline(opened: Opened) -> list[Row | RunEnd]:
+    """Oldest first."""
+    took = dict(zip(opened.state.steps, timings(opened.repository, opened.state), strict=True))
+    return [
+        passage.what
+        if isinstance(passage.what, RunEnd)
+        else _row(opened, passage.what, took[passage.what], passage.decision)
+        for passage in history(opened.repository, opened.state)
+    ]
+
+
+def _row(opened: Opened, record: StepRecord, took: Timing, decision: Decision | None) -> Row:
+    turn = turn_of(decision) if decision is not None else None
+    receipt = opened.repository.objects.file(record.tree, record.execution.receipt)
+    return Row(
+        record=record,
+        name=step_name(record),
+        outcome=step_outcome(record),
+        took=took,
+        summary=command_summary(record, evidence_of_command(opened.repository, opened.state, record)),
+        calls=tool_calls(json.loads(receipt)) if receipt is not None else [],
+        decision=decision,
+        turn=turn.text if turn is not None else None,
+    )
+
+
+def _projected(opened: Opened, found: RunOverview, flows: Sequence[str]) -> float | None:
+    """What the run costs in the end if its other steps cost as much as those so far; None: nobody can know."""
+    if found.state is not RunStatus.RUNNING or not found.cost_usd or not found.steps_executed:
+        return None
+    known = [flow for name in flows if (flow := frozen_flow(opened, name)) is not None]
+    done = {(record.flow, record.step) for record in opened.state.steps}
+    left = sum((flow.id, step.id) not in done for flow in known for step in flow.steps)
+    return found.cost_usd / found.steps_executed * (found.steps_executed + left)
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One step up close. `commands`: the same in plain git, for the tab that is shown."""
+
+    record: StepRecord
+    name: str
+    outcome: str
+    tab: str
+    whole: Mapping[str, JsonValue]
+    commands: Sequence[str]
+    topics: Sequence[Topic] = ()
+    files: Sequence[FileDiff] = ()
+    more_files: int = 0
+    lines: Sequence[Line] = ()
+    more_lines: int = 0
+    text: str = ""
+
+
+def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool = False) -> Detail | None:
+    """None: no step is in a commit yet, or nobody executed that one.
+
+    :param everything: the whole transcript.
+    """
+    record = None
+    with suppress(NotFoundError):
+        record = find_step(opened.repository, opened.state, step)
+    if record is None:
+        return None
+    tab = tab if tab in TABS else TABS[0]
+    execution, commit = record.execution, record.commit[:12]
+    whole = whole_step(opened, record)
+    transcript = execution.transcript(record.engine)
+    shown = {
+        "evidence": (execution.envelope, execution.evidence),
+        "transcript": (transcript,),
+        "prompt": (transcript,),
+        "receipt": (execution.receipt,),
+    }
+    commands = [f"git show {commit}:{path}" for path in shown.get(tab, ())]
+    detail = Detail(record, step_name(record), step_outcome(record), tab, whole, commands)
+    match tab:
+        case "diff":
+            files = file_diffs(opened.repository, record.parent, record.commit)
+            commands.append(shlex.join(["git", *git_diff(record.parent[:12], commit)]))
+            detail = replace(detail, files=files[:MOST_FILES], more_files=max(len(files) - MOST_FILES, 0))
+        case "transcript":
+            lines = all_lines(opened, record)
+            kept = lines if everything else lines[:_MOST_SAID]
+            detail = replace(detail, lines=kept, more_lines=len(lines) - len(kept))
+        case "receipt":
+            detail = replace(detail, text=json.dumps(whole["receipt"], indent=2, ensure_ascii=False))
+        case "prompt":
+            detail = replace(detail, text="\n".join(prompt_lines(opened, record)))
+        case "routing":
+            commands.append(f"git notes --ref={opened.layout.routing_notes} show {commit}")
+            detail = replace(detail, text="\n".join(step_lines(opened, record)))
+        case _:
+            detail = replace(detail, topics=topics(whole["envelope"], whole["evidence"]))
+    return detail

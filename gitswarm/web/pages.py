@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,7 +31,7 @@ from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.records.outcome import RunStatus
 from gitswarm.web.actions import ACTIONS, start_run
 from gitswarm.web.admission import Admission, Keys
-from gitswarm.web.cut_diff import MOST_LINES, whole_file
+from gitswarm.web.cut_diff import MOST_FILES, file_diffs, git_diff, whole_file
 from gitswarm.web.run_list import Filter, run_list
 from gitswarm.web.run_page import TABS, run_page, step_detail
 from gitswarm.web.site import CommandAnswer, Site, word
@@ -72,6 +73,8 @@ def application(site: Site, keys: Keys, is_over: Callable[[], bool]) -> Starlett
         Route("/stream", pages.list_stream),
         Route("/runs/{run}", pages.run),
         Route("/runs/{run}/stream", pages.run_stream),
+        Route("/runs/{run}/diff", pages.diff),
+        Route("/runs/{run}/files/{number:int}", pages.file),
         Route("/runs/{run}/steps/{step:int}/files/{number:int}", pages.file),
         Route("/runs/{run}/{action}", pages.act, methods=["POST"]),
         Route("/api/runs/{run}/flows/{flow}/steps/{step}/transcript", pages.transcript),
@@ -117,14 +120,24 @@ class Pages:
         page = run_page(opened, query.get("flow"))
         step, tab = query.get("step"), query.get("tab", TABS[0])
         detail = step_detail(opened, step, tab, everything=query.get("all") == "1")
-        return self._page("run.html", page=page, detail=detail, step=step, tabs=TABS, most_lines=MOST_LINES)
+        return self._page("run.html", page=page, detail=detail, step=step, tabs=TABS)
+
+    def diff(self, request: Request) -> Response:
+        """What the whole run changed."""
+        opened = self.site.opened(request.path_params["run"])
+        files = file_diffs(opened.repository, opened.state.base, opened.state.tip)
+        more = max(len(files) - MOST_FILES, 0)
+        command = shlex.join(["git", *git_diff(opened.state.base[:12], opened.state.tip[:12])])
+        run = opened.layout.run_id
+        return self._page("diff.html", run=run, files=files[:MOST_FILES], more_files=more, command=command)
 
     def file(self, request: Request) -> Response:
-        """One file of a difference, whole, as plain text."""
-        opened = self.site.opened(request.path_params["run"])
-        record = find_step(opened.repository, opened.state, str(request.path_params["step"]))
-        found = whole_file(opened.repository, record.parent, record.commit, request.path_params["number"])
-        return self._page("file.html", file=found, record=record, run=opened.layout.run_id)
+        """One file of what a step or the run changed, whole, as plain text."""
+        opened, step = self.site.opened(request.path_params["run"]), request.path_params.get("step")
+        record = find_step(opened.repository, opened.state, str(step)) if step is not None else None
+        ends = (record.parent, record.commit) if record is not None else (opened.state.base, opened.state.tip)
+        found = whole_file(opened.repository, *ends, request.path_params["number"])
+        return self._page("file.html", file=found, run=opened.layout.run_id)
 
     def compare(self, request: Request) -> Response:
         runs = list(dict.fromkeys(request.query_params.getlist("run")))

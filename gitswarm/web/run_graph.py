@@ -63,9 +63,13 @@ def run_graph(opened: Opened, flow: str, active: Sequence[Place], coming: Place 
     """
     :param active: what is executed now; `coming`: what would be executed next.
     """
-    steps = [record for record in opened.state.steps if record.flow == flow]
     found = frozen_flow(opened, flow)
     agents = {step.id: step.agent for step in found.steps} if found is not None else {}
+    steps = [
+        record
+        for record in opened.state.steps
+        if record.flow == flow and (record.step in agents or not (record.by_command or record.by_human))
+    ]
     now = [step for where, step in active if where == flow]
     following = coming[1] if coming is not None and coming[0] == flow else None
     names = dict.fromkeys([*agents, *(record.step for record in steps), *now, *([following] if following else [])])

@@ -14,7 +14,7 @@ from gitswarm.cli.live_events import place
 from gitswarm.cli.opened import Opened, step_name, step_outcome
 from gitswarm.cli.routing_view import step_lines
 from gitswarm.cli.showing import whole_step
-from gitswarm.cli.spoken import Line, prompt_lines
+from gitswarm.cli.spoken import Line, in_words, prompt_lines
 from gitswarm.cli.transcript import all_lines
 from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
@@ -173,7 +173,7 @@ class Detail:
     topics: Sequence[Topic] = ()
     files: Sequence[FileDiff] = ()
     more_files: int = 0
-    lines: Sequence[Line] = ()
+    lines: Sequence[tuple[str, str]] = ()
     more_lines: int = 0
     text: str = ""
 
@@ -208,7 +208,7 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
         case "transcript":
             lines = all_lines(opened, record)
             kept = lines if everything else lines[:_MOST_SAID]
-            detail = replace(detail, lines=kept, more_lines=len(lines) - len(kept))
+            detail = replace(detail, lines=[_spoken(line) for line in kept], more_lines=len(lines) - len(kept))
         case "receipt":
             detail = replace(detail, text=json.dumps(whole["receipt"], indent=2, ensure_ascii=False))
         case "prompt":
@@ -219,3 +219,9 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
         case _:
             detail = replace(detail, topics=topics(whole["envelope"], whole["evidence"]))
     return detail
+
+
+def _spoken(line: Line) -> tuple[str, str]:
+    """Who spoke, and what."""
+    title, _end, body = in_words(line).partition("\n")
+    return title.removeprefix("── "), body

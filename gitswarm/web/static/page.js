@@ -95,8 +95,12 @@
     for (const node of given.nodes) graph.setNode(node.id, { width: 26 + 7.2 * (node.id.length + 2), height: 40 });
     given.edges.forEach((edge, number) => graph.setEdge(edge.source, edge.target, {}, `${number}`));
     dagre.layout(graph);
-    const { width, height } = graph.graph();
-    const svg = element("svg", { viewBox: `0 0 ${width || 1} ${height || 1}`, width: width || 1, height: height || 1 }, box);
+    const corners = [...graph.edges().flatMap((each) => graph.edge(each).points), ...graph.nodes().map((each) => graph.node(each)).flatMap(
+      ({ x, y, width, height }) => [{ x: x - width / 2, y: y - height / 2 }, { x: x + width / 2, y: y + height / 2 }])];
+    const [left, top] = ["x", "y"].map((axis) => Math.min(...corners.map((each) => each[axis])) - 6);
+    const [width, height] = [["x", left], ["y", top]].map(([axis, least]) => Math.max(...corners.map((each) => each[axis])) - least + 6);
+    const scale = Math.min(Math.max(box.clientWidth / width, 0.7), 1);
+    const svg = element("svg", { viewBox: `${left} ${top} ${width} ${height}`, width: width * scale, height: height * scale }, box);
     const marker = element("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, element("defs", {}, svg));
     element("path", { d: "M0 0L8 4L0 8z" }, marker);
     given.edges.forEach((edge, number) => {
@@ -134,6 +138,9 @@
     drawGraph();
     drawDiffs();
     for (const list of all("[data-lines]")) list.scrollTop = list.scrollHeight;
+    const box = one("#graph");
+    const node = box && (one(".active rect", box) ?? one(".coming rect", box));
+    if (node) box.scrollLeft += node.getBoundingClientRect().x - box.getBoundingClientRect().x - box.clientWidth / 2;
   }
 
   // --- keys ---

@@ -65,6 +65,12 @@ def ask(installed: Path, expression: str) -> Any:
     return json.loads(done.stdout)
 
 
+def test_the_wheel_has_the_files_of_the_page(wheel: Path) -> None:
+    files = [path for path in (ROOT / "gitswarm" / "web").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert {path.relative_to(ROOT).as_posix() for path in files} <= set(zipfile.ZipFile(wheel).namelist())
+    assert any(path.name == "htmx.min.js" for path in files)
+
+
 def test_the_installed_package_is_the_one_that_is_asked(installed: Path) -> None:
     assert ask(installed, "gitswarm.__file__") == str(installed / "gitswarm/__init__.py")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import anyio
 from pydantic import JsonValue
@@ -59,26 +59,28 @@ class LiveLine:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What is new: up to where it is known now, the lines, and whether how the run stands has to be read again."""
+    """What is new: up to where it is known now, the lines, each with the position behind it, and whether how the run
+    stands has to be read again."""
 
     cursor: Cursor
-    lines: list[LiveLine]
+    lines: list[tuple[LiveLine, Cursor]]
     is_moved: bool
 
 
 def read_on(repository: RepositoryReader, layout: RunLayout, known: Cursor) -> Read:
     """Journals are read first: what is gone from them a moment later is in the chain by then."""
     found: dict[str, int] = {}
-    lines: list[LiveLine] = []
+    lines: list[tuple[LiveLine, Cursor]] = []
     is_moved = False
     for journal in journal_files(journal_folder(repository, layout)):
         name = place(journal.flow, journal.step, journal.iteration)
-        begin = known.read.get(name, 0)
-        more = whole_lines(journal.path, begin)
-        found[name] = begin + len(more)
-        events = read_lines(more)
-        is_moved = is_moved or name not in known.read or any(each.kind is EventKind.USAGE for each in events)
-        lines += live_lines(events)
+        is_moved = is_moved or name not in known.read
+        found[name] = known.read.get(name, 0)
+        for written in whole_lines(journal.path, found[name]).splitlines(keepends=True):
+            found[name] += len(written)
+            events = read_lines(written)
+            is_moved = is_moved or any(each.kind is EventKind.USAGE for each in events)
+            lines += [(line, Cursor(known.tip, {**known.read, **found})) for line in live_lines(events)]
     tip = repository.refs.read(layout.branch) or ""
     return Read(Cursor(tip, found), lines, is_moved or tip != known.tip or set(known.read) != set(found))
 
@@ -129,8 +131,10 @@ async def run_messages(
             new = await anyio.to_thread.run_sync(read_on, open_repository(), layout, known)
             is_moved = new.is_moved or (before is not None and now[0] != before[0])
             known = new.cursor
-            for line in new.lines:
-                yield message("line", str(known), asdict(line))
+            for line, behind in new.lines:
+                # Who comes back from here is owed the message that follows: no run has this tip.
+                at = replace(behind, tip="") if is_moved else behind
+                yield message("line", str(at), asdict(line))
             if is_moved:
                 yield message("moved", str(known), {"tip": known.tip})
             before, quiet_s = now, 0.0

@@ -1,0 +1,126 @@
+"""Buttons are commands: the same outcome, the same refusals."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from tests.conftest import Project
+from tests.projects import new_project
+from tests.web.browsing import press, visitor
+
+FLOW = "id: two\nsteps: [{id: s1, station: code-implementer}, {id: s2, station: code-implementer}]\n"
+SCRIPT = {
+    "s1": {"write": {"a.txt": "1\n"}},
+    "s2": [{"status": "BLOCKED", "blockers": ["which?"]}, {"write": {"b.txt": "2\n"}}],
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    made = new_project(tmp_path_factory.mktemp("actions"))
+    made.commit({".swarm/flows/two.yaml": FLOW})
+    return made
+
+
+@pytest.fixture(scope="module")
+def run(project: Project) -> str:
+    return project.start(yaml.safe_dump({"steps": SCRIPT}), "--allow-stub", flow="two", code=5)
+
+
+@pytest.fixture(scope="module")
+def client(project: Project) -> TestClient:
+    return visitor(project)
+
+
+def state(project: Project, run: str) -> str:
+    return str(project.json("status", run)["state"])
+
+
+def said(page: str) -> str:
+    """What the command said."""
+    return html.unescape("\n".join(re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL)))
+
+
+def test_an_answer_resumes_the_run_in_the_background(project: Project, run: str, client: TestClient) -> None:
+    assert f"/runs/{run}/resume" in client.get(f"/runs/{run}").text
+    status, page = press(client, f"/runs/{run}/resume", {"message": "--this 'one'"})
+    assert status == 200, said(page)
+    deadline = time.monotonic() + 60
+    while state(project, run) in ("running", "paused") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert state(project, run) == "succeeded"
+    assert "--this 'one'" in project.swarm("transcript", "s2", "--run", run, "--prompt").stdout
+    assert "s2@2" in project.swarm("log", run).stdout
+
+
+def test_what_the_command_refuses_the_button_refuses_in_the_same_words(
+    project: Project, run: str, client: TestClient
+) -> None:
+    expected = project.swarm_process("rollback", "s9", f"--run={run}", code=1).stderr
+    status, page = press(client, f"/runs/{run}/rollback", {"step": "s9"})
+    assert (status, " ".join(said(page).split())) == (409, " ".join(expected.split()))
+    assert "hint: git swarm log" in said(page)
+    assert f"git swarm rollback s9 --run={run}" in page
+
+
+def test_pause_of_a_run_that_ended_says_how_it_stands(project: Project, run: str, client: TestClient) -> None:
+    expected = project.swarm("pause", run).stdout
+    assert said(press(client, f"/runs/{run}/pause", {})[1]).split() == expected.split()
+
+
+def test_a_rejection_an_approval_a_rollback_and_its_undo(project: Project, run: str, client: TestClient) -> None:
+    assert press(client, f"/runs/{run}/reject", {"message": "no <b>"})[0] == 200
+    assert project.json("status", run)["rejected"]["valid"] is True
+    assert press(client, f"/runs/{run}/approve", {})[0] == 200
+    assert project.json("status", run)["approved"]["valid"] is True
+    tip = project.git("rev-parse", f"shadow/{run}")
+    status, page = press(client, f"/runs/{run}/rollback", {"step": "s1", "dry-run": "1"})
+    assert (status, "would go back" in said(page), project.git("rev-parse", f"shadow/{run}")) == (200, True, tip)
+    assert press(client, f"/runs/{run}/rollback", {"step": "s1"})[0] == 200
+    assert project.git("rev-parse", f"shadow/{run}") != tip
+    assert press(client, f"/runs/{run}/rollback", {"step": "", "undo": "1"})[0] == 200
+    assert project.git("rev-parse", f"shadow/{run}") == tip
+
+
+def test_a_fork_is_another_run_that_the_answer_links(project: Project, run: str, client: TestClient) -> None:
+    status, page = press(client, f"/runs/{run}/fork", {"step": "s1", "engine": ""})
+    assert status == 200, said(page)
+    (fork,) = re.findall(r'<a href="/runs/(run-\S+)">', page)
+    assert fork != run
+    deadline = time.monotonic() + 60
+    while state(project, fork) in ("running", "interrupted") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert state(project, fork) in ("paused", "succeeded")
+
+
+def test_a_run_is_started_in_the_background(project: Project, client: TestClient) -> None:
+    assert 'value="two"' in client.get("/start").text
+    status, page = press(
+        client, "/start", {"flow": "two", "message": "Say 'hello'\nagain", "economy": "1", "mode": "stub"}
+    )
+    assert status == 200, said(page)
+    assert "--economy" in page
+    (run,) = re.findall(r'<a href="/runs/(run-\S+)">', page)
+    assert project.json("status", run)["task"] == "Say 'hello'\nagain"
+    deadline = time.monotonic() + 60
+    while state(project, run) in ("running", "interrupted") and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def test_a_form_says_words_and_no_options(project: Project, run: str, client: TestClient) -> None:
+    before = project.git("for-each-ref")
+    pressed: list[tuple[str, dict[str, str]]] = [
+        ("/start", {"flow": "--script=/etc/passwd"}),
+        ("/start", {"flow": "nosuch"}),
+        (f"/runs/{run}/rollback", {"step": "--undo"}),
+        ("/runs/--all/stop", {}),
+        (f"/runs/{run}/land", {}),
+    ]
+    assert [press(client, address, form)[0] for address, form in pressed] == [400, 409, 400, 400, 404]
+    assert project.git("for-each-ref") == before

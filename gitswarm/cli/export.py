@@ -10,10 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from gitswarm.cli.arguments import Argument
+from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out, out_json, plural
 from gitswarm.cli.live_events import events_so_far
 from gitswarm.cli.opened import JsonFlag, Opened, open_run
+from gitswarm.cli.traced import trace_events
 from gitswarm.errors import UsageError
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.ledger.overview import overview
@@ -33,9 +34,15 @@ _OF_FLOWS = "events"
 def export(
     run: Annotated[str, Argument(metavar="RUN", help="An id or a part of it.")],
     folder: Annotated[str, Argument(metavar="DIR", help="A folder that is not there yet, or empty.")],
+    trace: Annotated[
+        bool, Option("--trace", help="Steps and tool calls as a Chrome trace, in the file DIR: for ui.perfetto.dev.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow."""
+    if trace:
+        _write_trace(run, Path(folder), as_json=as_json)
+        return
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - a link at its end is refused, not followed
     if target.is_file() or target.is_symlink() or (target.is_dir() and any(target.iterdir())):
         raise UsageError(
@@ -63,6 +70,24 @@ def export(
         out_json({"run_id": opened.layout.run_id, "folder": str(target), "files": count, "left_out": left_out})
     else:
         out(f"{opened.layout.run_id}: {plural(count, 'file')} in {folder}")
+
+
+def _write_trace(run: str, file: Path, *, as_json: bool) -> None:
+    """
+    :raises UsageError: the file is there already, or cannot be written.
+    """
+    opened = open_run(run)
+    told = trace_events(events_so_far(opened))
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            json.dump({"traceEvents": told, "displayTimeUnit": "ms"}, target)
+    except OSError as error:
+        hint = f"git swarm export {run} NEW_FILE --trace"
+        raise UsageError(f"{file}: {error.strerror}", hint=hint) from error
+    if as_json:
+        out_json({"run_id": opened.layout.run_id, "file": str(file), "events": len(told)})
+    else:
+        out(f"{opened.layout.run_id}: {plural(len(told), 'event')} in {file}")
 
 
 def _write(opened: Opened, folder: Path) -> tuple[int, list[str]]:

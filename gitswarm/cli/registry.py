@@ -214,7 +214,7 @@ ROOT = Group(
         "export": Command(
             "export:export",
             "Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow.",
-            "--json",
+            "--trace --json",
             words="run",
         ),
         "engines": Command(

@@ -19,6 +19,7 @@ from gitswarm.cli.transcript import all_lines
 from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_lifted
+from gitswarm.ledger.changed_files import CountedFile, changed_files
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import find_step, journal_folder
 from gitswarm.ledger.history import RunEnd, history
@@ -79,6 +80,7 @@ class RunPage:
     executing: Sequence[Executing]
     cursor: Cursor
     projected_usd: float | None
+    files: Sequence[CountedFile]
 
 
 def run_page(opened: Opened, flow: str | None) -> RunPage:
@@ -106,6 +108,7 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
         executing=executing,
         cursor=cursor,
         projected_usd=_projected(opened, found, spec.flows),
+        files=changed_files(repository, state.base, state.tip),
     )
 
 

@@ -117,3 +117,22 @@ def test_what_is_no_plain_file_is_left_out(project: Project, run: str, tmp_path:
     project.git("update-ref", f"refs/heads/shadow/{run}", tip)
     assert answer.stderr == "left out   one/link: it is no plain file\n"
     assert not (tmp_path / "x/one/link").is_symlink()
+
+
+def test_a_trace_has_a_bar_for_each_step_and_call(project: Project, run: str, tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    project.swarm("export", run, str(file), "--trace")
+    found = json.loads(file.read_text())["traceEvents"]
+    rows = {each["tid"]: each["args"]["name"] for each in found if each["name"] == "thread_name"}
+    bars = [(each["cat"], each["name"], rows[each["tid"]]) for each in found if each["ph"] == "X"]
+    assert bars == [
+        ("tool", "Write", "s1"),
+        ("step", "one/s1@1", "s1"),
+        ("tool", "Write", "s2"),
+        ("step", "one/s2@1", "s2"),
+    ]
+    steps = [each for each in found if each.get("cat") == "step"]
+    (call, *_rest) = [each for each in found if each.get("cat") == "tool"]
+    assert steps[0]["ts"] <= call["ts"] <= call["ts"] + call["dur"] <= steps[0]["ts"] + steps[0]["dur"]
+    assert [each["name"] for each in found if each["ph"] == "i"][:1] == ["advance s1"]
+    assert "NEW_FILE" in project.swarm("export", run, str(file), "--trace", code=2).stderr

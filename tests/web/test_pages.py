@@ -129,6 +129,16 @@ def test_a_long_file_is_cut_and_whole_behind_a_link(shown: Shown) -> None:
     shown.get(f"/runs/{shown.landed}/steps/1/files/99", 404)
 
 
+def test_files_that_the_run_changed_are_listed(shown: Shown) -> None:
+    page = html.unescape(shown.get(f"/runs/{shown.landed}"))
+    listed = re.findall(r'<li>(\w+) <code>(.*?)</code> <span class="facts">(.*?)</span>', page)
+    assert listed == [
+        ("added", f"a{MARKUP[:-1]}.txt", "+1 -0"),
+        ("added", "b.txt", "+1 -0"),
+        ("added", "long.txt", "+2500 -0"),
+    ]
+
+
 def test_the_command_below_a_difference_says_the_same(shown: Shown) -> None:
     page = html.unescape(shown.get(f"/runs/{shown.landed}?step=s2&tab=diff"))
     (command,) = re.findall(r"<code>git (diff .*?)</code>", page)
@@ -219,7 +229,7 @@ def test_an_archived_run_is_shown_as_before(shown: Shown) -> None:
     after = shown.get(f"/runs/{shown.landed}?step=s1")
     steps = re.compile(r'data-uiid="flow_studio\.(?:timeline|canvas)[^"]*"')
     assert steps.findall(after) == steps.findall(before)
-    assert ", archived" in after
+    assert " archived," in after
     assert "flow_studio.controls.fork" not in after
     assert shown.landed not in uiids(shown.get("/"))
     assert f"flow_studio.runs.run:{shown.landed}" in uiids(shown.get("/?archived=1"))

@@ -48,27 +48,38 @@
       const fresh = answer && one("#live", new DOMParser().parseFromString(await answer.text(), "text/html"));
       const place = live();
       if (!fresh || !place) return;
-      const typing = document.activeElement?.closest("form, #answer");
+      const focus = document.activeElement;
       for (const kept of all("details[id]", place)) {
         const other = fresh.querySelector(`#${CSS.escape(kept.id)}`);
         if (other) other.open = kept.open;
       }
-      for (const id of ["steer", "answer", "canvas", "detail"]) keep(place, fresh, id, typing);
-      const focused = document.activeElement?.dataset?.uiid;
+      for (const field of all("#steer [name]", place)) {
+        const same = one(`form[action="${field.form.getAttribute("action")}"] [name="${field.name}"]`, fresh);
+        if (same && field.value !== field.defaultValue) same.value = field.value;
+      }
+      remember(fresh);
+      for (const id of KEPT) keep(place, fresh, id, focus);
       place.replaceWith(fresh);
-      if (focused) one(`[data-uiid="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+      const again = focus.isConnected ? focus : all("[data-uiid]").find((each) => each.dataset.uiid === focus.dataset?.uiid);
+      again?.focus({ preventScroll: true });
       htmx.process(fresh);
       draw();
     }, 80);
   }
 
+  const KEPT = ["steer", "answer", "canvas", "detail"];
+  const made = new WeakMap();
+
+  // What the server sent for each part, before anything was drawn in it.
+  function remember(root) {
+    for (const part of all(KEPT.map((id) => `#${id}`).join(), root)) if (!made.has(part)) made.set(part, part.innerHTML);
+  }
+
   // A part that is the same, or in which somebody types, is not made anew.
-  function keep(place, fresh, id, typing) {
+  function keep(place, fresh, id, focus) {
     const [old, other] = [place, fresh].map((root) => root.querySelector(`#${id}`));
-    if (!old || !other) return;
-    const isSame = old.dataset.made !== undefined && old.dataset.made === other.innerHTML;
-    if (id === "answer" || isSame || (typing && old.contains(typing))) other.replaceWith(old);
-    else other.dataset.made = other.innerHTML;
+    const isTyping = id === "steer" && old?.contains(focus);
+    if (old && other && (id === "answer" || isTyping || made.get(old) === made.get(other))) other.replaceWith(old);
   }
 
   document.addEventListener("visibilitychange", () => (document.hidden ? pause() : follow()));
@@ -92,7 +103,7 @@
     const isNarrow = box.clientWidth < 700;
     graph.setGraph({ rankdir: isNarrow ? "TB" : "LR", nodesep: 14, ranksep: 34, marginx: 8, marginy: 8 });
     graph.setDefaultEdgeLabel(() => ({}));
-    for (const node of given.nodes) graph.setNode(node.id, { width: 26 + 7.2 * (node.id.length + 2), height: 40 });
+    for (const node of given.nodes) graph.setNode(node.id, { width: 24 + Math.max(7.4 * (node.id.length + 2), 5.4 * node.agent.length), height: 40 });
     given.edges.forEach((edge, number) => graph.setEdge(edge.source, edge.target, {}, `${number}`));
     dagre.layout(graph);
     const corners = [...graph.edges().flatMap((each) => graph.edge(each).points), ...graph.nodes().map((each) => graph.node(each)).flatMap(
@@ -113,9 +124,10 @@
       const link = all("[data-uiid]").find((each) => each.dataset.uiid === `flow_studio.canvas.outline.step:${node.id}`);
       const { x, y, width: wide, height: high } = graph.node(node.id);
       const group = element("a", { href: link?.getAttribute("href") ?? "#", tabindex: -1, class: `node ${link?.className ?? ""}`, "data-uiid": `flow_studio.canvas.graph.step:${node.id}` }, svg);
+      group.addEventListener("click", (event) => { event.preventDefault(); link?.click(); });
       element("rect", { x: x - wide / 2, y: y - high / 2, width: wide, height: high, rx: 8 }, group);
       element("text", { x, y: y - 2 }, group).textContent = `${node.sign} ${node.id}`;
-      element("text", { x, y: y + 13, class: "small" }, group).textContent = node.agent.slice(0, node.id.length + 6);
+      element("text", { x, y: y + 13, class: "small" }, group).textContent = node.agent;
       element("title", {}, group).textContent = `${node.id}: ${node.outcome}${node.aside ? ", a detour" : ""}`;
     }
   }
@@ -135,6 +147,7 @@
   }
 
   function draw() {
+    remember(document);
     drawGraph();
     drawDiffs();
     for (const list of all("[data-lines]")) list.scrollTop = list.scrollHeight;

@@ -18,7 +18,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions web rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -28,6 +28,7 @@ MODEL := tests/test_model.py
 CROWD := tests/test_guarantee_9_crowd.py tests/test_guarantee_9_parallel.py tests/test_guarantee_2_untouched.py
 BUDGETS := tests/test_budget_held.py
 SESSIONS := tests/claude
+WEB := tests/web
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
 soak_resumes := $(KILLS) -k 'again_at_any_point'
@@ -39,9 +40,10 @@ soak_model := $(MODEL)
 soak_crowd := $(CROWD)
 soak_budgets := $(BUDGETS)
 soak_sessions := $(SESSIONS)
-soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS))
+soak_web := $(WEB)
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(WEB))
 
-.PHONY: demo test golden unit soak coverage mutants house bench check docs picture schemas format clean
+.PHONY: demo test golden unit soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -132,6 +134,10 @@ $(VENV)/.docs-installed: pyproject.toml $(STAMP)
 
 picture: $(STAMP)  ## the terminal in README.md anew, from a run of the demo
 	$(BIN)/python -m docs.picture docs/images/session.svg
+
+web-pictures: $(STAMP)  ## the pages of docs/web.md anew; needs Chromium
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2'
+	$(BIN)/python -m docs.web_pictures docs/images
 
 schemas: $(STAMP)  ## docs/schemas anew
 	$(BIN)/git-swarm schemas docs/schemas

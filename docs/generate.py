@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import re
@@ -12,6 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
+from gitswarm.cli.app import command_function
 from gitswarm.cli.arguments import Argument, Parameter, parameters
 from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.schemas import SCHEMAS, schema_text
@@ -45,8 +45,7 @@ def _all_commands(group: Group, name: str) -> Iterator[tuple[str, Command]]:
 
 
 def _command(name: str, command: Command) -> Iterator[str]:
-    module, _colon, function = command.where.partition(":")
-    called = getattr(importlib.import_module(f"gitswarm.cli.{module}"), function)
+    called = command_function(command)
     declared = list(parameters(called))
     arguments = [each for each in declared if isinstance(each.marker, Argument)]
     options = [each for each in declared if each not in arguments]

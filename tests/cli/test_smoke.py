@@ -73,7 +73,7 @@ WRITING = [
 ]
 """In this order, one after the other."""
 
-IN_A_FILE_OF_ITS_OWN = {"demo", "wisdom apply", "wisdom dismiss"}
+IN_A_FILE_OF_ITS_OWN = {"demo", "web", "wisdom apply", "wisdom dismiss"}
 GROUPS = {"db", "flows", "stations", "policy", "wisdom"}
 
 

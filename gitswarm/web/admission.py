@@ -74,7 +74,9 @@ class Admission:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(_HEADERS)
-                headers.setdefault("Cache-Control", "no-store")
+                headers.setdefault(
+                    "Cache-Control", "no-cache" if scope["path"].startswith("/static/") else "no-store"
+                )
             await send(message)
 
         answer = self._answer(Request(scope))

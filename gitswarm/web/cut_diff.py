@@ -12,6 +12,9 @@ from gitswarm.records.execution import RUNS_FOLDER
 MOST_LINES = 2_000
 """Of one file; 5,000 make 1.6 MB of HTML."""
 
+MOST_LETTERS = 500_000
+"""Of one file, for what has few lines, and long ones."""
+
 MOST_FILES = 100
 
 _FILE = re.compile(rb"^(?=diff --git )", re.MULTILINE)
@@ -19,7 +22,7 @@ _FILE = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """`text`: git's own words, up to `MOST_LINES`; `left_out`: lines beyond."""
+    """`text`: git's own words, up to `MOST_LINES`; `left_out`: lines beyond, those that are cut among them."""
 
     number: int
     name: str
@@ -56,4 +59,8 @@ def whole_file(repository: RepositoryReader, old: str, new: str, number: int) ->
 def _cut(number: int, content: bytes, most: int) -> FileDiff:
     lines = content.decode(errors="replace").split("\n")
     name = lines[0].removeprefix("diff --git ").split(" b/")[-1].rstrip('"')
-    return FileDiff(number, name, "\n".join(lines[:most]), max(len(lines) - 1 - most, 0))
+    text = "\n".join(lines[:most])
+    if most == MOST_LINES and len(text) > MOST_LETTERS:
+        text = text[:MOST_LETTERS]
+        most = text.count("\n")
+    return FileDiff(number, name, text, max(len(lines) - 1 - most, 0))

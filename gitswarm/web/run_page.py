@@ -40,6 +40,8 @@ TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
 _MOST_LIVE = 200
 _MOST_SAID = 400
 """Lines of a transcript; the others are behind a link."""
+_MOST_LETTERS = 20_000
+"""Of one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Executing:
-    """A step that is in no commit. `earlier`: lines that are not shown."""
+    """A step that is in no commit: it executes now, or was cut off. `earlier`: lines that are not shown."""
 
     name: str
     flow: str
@@ -90,11 +92,10 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
     repository, layout, state = opened.repository, opened.layout, opened.state
     cursor, executing = _executing(opened)
     found = overview(repository, layout, state)
-    if found.state is not RunStatus.RUNNING:
-        executing = []
+    is_live = found.state is RunStatus.RUNNING
     spec = run_spec(repository, state)
     flows = tuple(dict.fromkeys([*spec.flows, *(record.flow for record in state.steps)]))
-    at = executing[-1].flow if executing else found.flow
+    at = executing[-1].flow if executing and is_live else found.flow
     shown = flow if flow in flows else at
     coming = (found.flow, found.next_step) if found.next_step else None
     return RunPage(
@@ -103,7 +104,7 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
         archived=is_lifted(repository, layout),
         flows=flows,
         flow=shown,
-        graph=run_graph(opened, shown, [(each.flow, each.step) for each in executing], coming),
+        graph=run_graph(opened, shown, [(each.flow, each.step) for each in executing if is_live], coming),
         timeline=_timeline(opened),
         executing=executing,
         cursor=cursor,
@@ -211,7 +212,8 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
         case "transcript":
             lines = all_lines(opened, record)
             kept = lines if everything else lines[:_MOST_SAID]
-            detail = replace(detail, lines=[_spoken(line) for line in kept], more_lines=len(lines) - len(kept))
+            spoken = [_spoken(line, None if everything else _MOST_LETTERS) for line in kept]
+            detail = replace(detail, lines=spoken, more_lines=len(lines) - len(kept))
         case "receipt":
             detail = replace(detail, text=json.dumps(whole["receipt"], indent=2, ensure_ascii=False))
         case "prompt":
@@ -224,7 +226,8 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
     return detail
 
 
-def _spoken(line: Line) -> tuple[str, str]:
+def _spoken(line: Line, most: int | None) -> tuple[str, str]:
     """Who spoke, and what."""
     title, _end, body = in_words(line).partition("\n")
-    return title.removeprefix("── "), body
+    cut = f"\n… {len(body) - most} more letters" if most is not None and len(body) > most else ""
+    return title.removeprefix("── "), body[:most] + cut

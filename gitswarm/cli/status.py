@@ -74,7 +74,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("tests", f"{tests_word(found)}{f' ({found.tests.step})' if found.tests else ''}"),
         ("sandbox", found.sandbox or ""),
         ("error", found.last_error or ""),
-        ("question", _question(found)),
+        ("question", open_question(found)),
         *((_severity(each), f"{each.id}: {each.fact}") for each in found.open_concerns),
         ("approved", _spoken(found.approved)),
         ("rejected", _spoken(found.rejected)),
@@ -92,7 +92,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     out_lines(next_lines(f"  {'hint':<9} ", hint) if hint else ())
 
 
-def _question(found: RunOverview) -> str:
+def open_question(found: RunOverview) -> str:
     """What the run waits for; a concern is told by itself."""
     said = found.question or ""
     return "" if any(said.startswith(f"{each.id}: ") for each in found.open_concerns) else said

@@ -26,6 +26,7 @@ from gitswarm.cli.opened import step_outcome
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell, tests_word
 from gitswarm.cli.spoken import transcript_lines
+from gitswarm.cli.status import open_question
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.records.outcome import RunStatus
@@ -92,7 +93,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    words = (age, duration, mark, money, state_word, step_outcome, task_title, tests_cell, tests_word)
+    words = (age, duration, mark, money, open_question, state_word, step_outcome, task_title, tests_cell, tests_word)
     found.globals.update({each.__name__: each for each in words})
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette.testclient import TestClient
 
@@ -17,15 +17,15 @@ HOST = f"http://127.0.0.1:{PORT}"
 _UIID = re.compile(r'data-uiid="([^"]*)"')
 
 
-def stranger(project: Project) -> tuple[TestClient, Keys]:
-    """A browser without a cookie, and what would let it in."""
+def stranger(project: Project, is_over: Callable[[], bool] = bool) -> tuple[TestClient, Keys]:
+    """A browser without a cookie, and what would let it in. `is_over`: ends streams; by default never."""
     keys = Keys(PORT, lambda _address: None)
-    app = application(Site(project.root, project.env), keys, lambda: False)
+    app = application(Site(project.root, project.env), keys, is_over)
     return TestClient(app, base_url=HOST, follow_redirects=False), keys
 
 
-def visitor(project: Project) -> TestClient:
-    client, keys = stranger(project)
+def visitor(project: Project, is_over: Callable[[], bool] = bool) -> TestClient:
+    client, keys = stranger(project, is_over)
     assert client.get(keys.address.removeprefix(HOST)).status_code == 303
     return client
 

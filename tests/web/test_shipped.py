@@ -53,7 +53,9 @@ def test_a_port_that_is_none_is_refused(project: Project, port: str) -> None:
 
 def test_it_serves_on_loopback_and_ends_at_once_with_a_stream_open(project: Project) -> None:
     argv = project.argv("web")
-    with subprocess.Popen(argv, cwd=project.root, env=dict(project.env), stdout=subprocess.PIPE, text=True) as served:
+    with subprocess.Popen(
+        argv, cwd=project.root, env=dict(project.env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as served:
         try:
             assert served.stdout is not None
             address = served.stdout.readline().split()[1]
@@ -68,7 +70,8 @@ def test_it_serves_on_loopback_and_ends_at_once_with_a_stream_open(project: Proj
                 with pytest.raises(urllib.error.HTTPError, match="401"):
                     urllib.request.urlopen(address)  # noqa: S310
                 served.send_signal(signal.SIGINT)
-                served.wait(timeout=5)
+                _rest, problems = served.communicate(timeout=5)
         finally:
             served.kill()
     assert served.returncode == 130
+    assert [line for line in problems.splitlines() if not line.startswith("again ")] == [], "no stream was cut off"

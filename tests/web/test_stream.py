@@ -45,19 +45,20 @@ def parsed(text: str) -> list[Message]:
 def heard(
     stream: AsyncIterator[str], until: Callable[[list[Message]], bool], do: Callable[[], object] = bool
 ) -> list[Message]:
-    """What comes up to there, at most 30 s; `do` is done when the first message was heard."""
+    """What comes up to there, at most 30 s; `do` is done meanwhile, when the first message was heard."""
     found: list[Message] = []
 
     async def listen() -> None:
         begun = False
         with anyio.fail_after(30):
-            async for text in stream:
-                found.extend(parsed(text))
-                if not begun:
-                    begun = True
-                    await anyio.to_thread.run_sync(do)
-                if until(found):
-                    return
+            async with anyio.create_task_group() as beside:
+                async for text in stream:
+                    found.extend(parsed(text))
+                    if not begun:
+                        begun = True
+                        beside.start_soon(anyio.to_thread.run_sync, do)
+                    if until(found):
+                        return
 
     anyio.run(listen)
     return found
@@ -114,11 +115,12 @@ def test_the_page_of_a_running_run_shows_its_lines_and_what_stops_it(live: tuple
 
 def test_who_comes_back_with_an_id_gets_exactly_what_is_behind_it(live: tuple[Project, str]) -> None:
     project, run = live
-    every = heard(stream(project, run, Cursor.of("")), lambda found: found[-1:] != [] and found[-1].event == "moved")
-    everything = lines(every)
-    assert any(each.endswith("echo first") for each in everything)
     repository = open_reader(project.root, project.env)
     layout = find_run(repository, run)
+    tip = repository.refs.read(layout.branch) or ""
+    every = heard(stream(project, run, Cursor(tip)), lambda found: found[-1:] != [] and found[-1].event == "moved")
+    everything = lines(every)
+    assert any(each.endswith("echo first") for each in everything)
     assert [str(read_on(repository, layout, Cursor.of(each.id)).cursor) for each in every] == [every[-1].id] * len(
         every
     )
@@ -151,6 +153,7 @@ def test_a_half_line_is_held_back_and_a_whole_one_is_there_within_a_second(live:
 
             def write() -> None:
                 nonlocal began
+                time.sleep(0.3)  # the stream has looked, and waits
                 began = time.monotonic()
                 file.write(end)
 
@@ -193,6 +196,20 @@ def test_the_list_hears_of_a_new_run(tmp_path: Path) -> None:
     )
     assert said[0].event == "moved"
     assert said[0].id != known
+
+
+def test_the_header_of_a_browser_that_comes_back_wins(live: tuple[Project, str]) -> None:
+    project, run = live
+    stands = str(
+        read_on(repository := open_reader(project.root, project.env), find_run(repository, run), Cursor.of("")).cursor
+    )
+    for header, count in (({}, 1), ({"Last-Event-ID": stands}, 0)):
+        client = visitor(project, iter((False, True)).__next__)
+        text = client.get(f"/runs/{run}/stream?after=x", headers=header).text
+        assert (text.startswith("retry: 1000\n\n"), [each.event for each in parsed(text)].count("moved")) == (
+            True,
+            count,
+        )
 
 
 def test_streams_end_with_the_server(live: tuple[Project, str]) -> None:

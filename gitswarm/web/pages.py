@@ -149,7 +149,9 @@ class Pages:
         rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
         sides = [{_position(each): each for each in run.state.steps} for run in both]
         steps = [(name, [side.get(name) for side in sides]) for name in dict.fromkeys([*sides[0], *sides[1]])]
-        return self._page("compare.html", runs=[each.run_id for each in found], rows=rows, steps=steps)
+        command = shlex.join(["git", *git_diff(*(run.state.tip[:12] for run in both))])
+        runs = [each.run_id for each in found]
+        return self._page("compare.html", runs=runs, rows=rows, steps=steps, command=command)
 
     def compare_json(self, request: Request) -> Response:
         runs = [word(run, "run") for run in request.query_params.getlist("run")]

@@ -25,6 +25,7 @@ from gitswarm.ledger.finding import find_step, journal_folder
 from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.journal_files import journal_files, whole_lines
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
+from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.steps import StepRecord
@@ -72,6 +73,8 @@ class Executing:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
+    """`forked_from`: the run whose steps the first ones are."""
+
     opened: Opened
     found: RunOverview
     archived: bool
@@ -83,6 +86,7 @@ class RunPage:
     cursor: Cursor
     projected_usd: float | None
     files: Sequence[CountedFile]
+    forked_from: str | None
 
 
 def run_page(opened: Opened, flow: str | None) -> RunPage:
@@ -108,8 +112,9 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
         timeline=_timeline(opened),
         executing=executing,
         cursor=cursor,
-        projected_usd=_projected(opened, found, spec.flows),
+        projected_usd=_projected(opened, found, spec.flows, executing),
         files=changed_files(repository, state.base, state.tip),
+        forked_from=_forked_from(opened),
     )
 
 
@@ -154,14 +159,24 @@ def _row(opened: Opened, record: StepRecord, took: Timing, decision: Decision | 
     )
 
 
-def _projected(opened: Opened, found: RunOverview, flows: Sequence[str]) -> float | None:
+def _forked_from(opened: Opened) -> str | None:
+    message = parse_message(opened.repository.objects.commit(opened.state.run_commit).message)
+    return message.trailers.get("Swarm-Forked-From", "").partition(" ")[0] or None if message is not None else None
+
+
+def _projected(
+    opened: Opened, found: RunOverview, flows: Sequence[str], executing: Sequence[Executing]
+) -> float | None:
     """What the run costs in the end if its other steps cost as much as those so far; None: nobody can know."""
-    if found.state is not RunStatus.RUNNING or not found.cost_usd or not found.steps_executed:
+    begun = found.steps_executed + len(executing)
+    if found.state is not RunStatus.RUNNING or not found.cost_usd or not begun:
         return None
     known = [flow for name in flows if (flow := frozen_flow(opened, name)) is not None]
-    done = {(record.flow, record.step) for record in opened.state.steps}
+    done = {(record.flow, record.step) for record in opened.state.steps} | {
+        (each.flow, each.step) for each in executing
+    }
     left = sum((flow.id, step.id) not in done for flow in known for step in flow.steps)
-    return found.cost_usd / found.steps_executed * (found.steps_executed + left)
+    return found.cost_usd / begun * (begun + left)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,10 +152,10 @@ def test_the_command_below_a_difference_says_the_same(shown: Shown) -> None:
         ("/runs.json", "list --json"),
         ("/runs/RUN.json", "status RUN --json"),
         ("/runs/RUN/log.json", "log RUN --json"),
-        ("/runs/RUN/cost.json", "cost RUN --json"),
-        ("/runs/RUN/events.jsonl", "events RUN --json"),
+        pytest.param("/runs/RUN/cost.json", "cost RUN --json", marks=pytest.mark.soak),
+        pytest.param("/runs/RUN/events.jsonl", "events RUN --json", marks=pytest.mark.soak),
         ("/runs/RUN/steps/two/s1.json", "show two/s1 --run RUN --json"),
-        ("/runs/RUN/steps/2/transcript.json", "transcript 2 --run RUN --json"),
+        pytest.param("/runs/RUN/steps/2/transcript.json", "transcript 2 --run RUN --json", marks=pytest.mark.soak),
         ("/compare.json?run=RUN&run=FORK", "compare RUN FORK --json"),
     ],
 )
@@ -194,6 +194,13 @@ def test_the_transcript_has_the_shape_of_its_contract(shown: Shown) -> None:
     for place in ("flows/two/steps/s9", "flows/other/steps/s1"):
         missing = json.loads(shown.get(f"/api/runs/{run}/{place}/transcript", 404))
         assert missing == {"detail": "Transcript not found"}
+
+
+def test_a_fork_says_where_it_comes_from(shown: Shown) -> None:
+    page = shown.get(f"/runs/{shown.fork}")
+    steps = re.findall(r'flow_studio.timeline.step:([^"]*)"|◇ forked here from <a href="/runs/(\S+)">', page)
+    assert steps == [("two/s1", ""), ("", shown.landed), ("two/s2", "")]
+    assert "forked here" not in shown.get(f"/runs/{shown.landed}")
 
 
 def test_two_runs_are_compared_step_by_step(shown: Shown) -> None:

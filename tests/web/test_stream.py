@@ -21,8 +21,18 @@ from tests.cli.gated import GATE, gated, open_gate
 from tests.conftest import Project
 from tests.web.browsing import uiids, visitor
 
-FLOW = "id: talk\nsteps: [{id: write, station: code-implementer}, {id: check, station: code-implementer}]\n"
-STEPS = {"write": {"write": {"hello.txt": "hi\n"}, "run": ["echo first", GATE]}, "check": {"summary": "checked"}}
+FLOW = """\
+id: talk
+steps:
+  - {id: plan, station: code-implementer}
+  - {id: write, station: code-implementer}
+  - {id: check, station: code-implementer}
+"""
+STEPS = {
+    "plan": {"cost_usd": 0.2},
+    "write": {"write": {"hello.txt": "hi\n"}, "run": ["echo first", GATE], "cost_usd": 0.4},
+    "check": {"summary": "checked"},
+}
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,8 @@ def test_the_page_of_a_running_run_shows_its_lines_and_what_stops_it(live: tuple
     assert "<span>echo first</span>" in page
     assert re.search(r'class="active running"[^>]*data-uiid="flow_studio.canvas.outline.step:write"', page)
     assert json.loads(visitor(project).get(f"/runs/{run}.json").text)["current_step"] == "write"
+    (ticker,) = re.findall(r'data-uiid="flow_studio.header.cost">(.*?)</span>', page)
+    assert ticker == "$0.60, 0 tokens, about $0.90 in the end"
 
 
 def test_who_comes_back_with_an_id_gets_exactly_what_is_behind_it(live: tuple[Project, str]) -> None:
@@ -189,11 +201,8 @@ def test_the_list_hears_of_a_new_run(tmp_path: Path) -> None:
         return open_reader(project.root, project.env)
 
     known = list_stamp(opened())
-    said = heard(
-        list_messages(opened, known, lambda: False),
-        bool,
-        lambda: project.swarm_process("start", "talk", "--script", str(project.root.parent / "script.yaml")),
-    )
+    project.swarm("start", "talk", "--script", str(project.root.parent / "script.yaml"))
+    said = heard(list_messages(opened, known, lambda: False), bool)
     assert said[0].event == "moved"
     assert said[0].id != known
 

@@ -14,7 +14,15 @@ from tests.routed import Case, drive, fires_after, flow, quest
 from tests.web.browsing import visitor
 
 STEPS = {
-    "s1": [{"status": "PARTIAL", "write": {"long.txt": "x" * (MOST_LETTERS + 9)}}, {"status": "VERIFIED"}],
+    "s1": [
+        {
+            "status": "PARTIAL",
+            "cost_usd": 0.25,
+            "tokens": {"prompt": 30, "completion": 12},
+            "write": {"long.txt": "x" * (MOST_LETTERS + 9)},
+        },
+        {"status": "VERIFIED"},
+    ],
     "sq-check-look": {"status": "BLOCKED", "blockers": ["which?"]},
 }
 
@@ -49,6 +57,12 @@ def test_what_is_open_is_above_the_graph_and_its_reason_in_the_timeline(page: st
     assert re.findall(r"<li>(.*?)</li>", stack) == ["two", "sidequest check, back to two/s2"]
     assert "→ sidequest check" in page
     assert re.search(r"<dt>why now</dt><dd>[^<]+</dd><dt>for the charter</dt><dd>[^<]+</dd>", page)
+
+
+def test_the_ticker_has_what_was_spent(page: str) -> None:
+    (ticker,) = re.findall(r'data-uiid="flow_studio.header.cost">(.*?)</span>', page)
+    assert ticker == "$0.25, 42 tokens"
+    assert "PARTIAL, 0ms, 42 tokens, $0.25" in re.sub(r"\d+ms", "0ms", page)
 
 
 def test_a_line_that_is_too_long_is_cut(waiting: tuple[TestClient, str]) -> None:

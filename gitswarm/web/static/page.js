@@ -35,9 +35,10 @@
       part.textContent = text; // what an agent wrote is text
       entry.append(part, " ");
     }
+    const isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
     list.append(entry);
     if (list.children.length > 400) list.firstElementChild.remove();
-    list.scrollTop = list.scrollHeight;
+    if (isAtEnd) list.scrollTop = list.scrollHeight; // who has scrolled up is reading
   }
 
   // What git says now, in place of what was shown; half-typed answers, open details and the place on the page stay.
@@ -124,7 +125,7 @@
       const link = all("[data-uiid]").find((each) => each.dataset.uiid === `flow_studio.canvas.outline.step:${node.id}`);
       const { x, y, width: wide, height: high } = graph.node(node.id);
       const group = element("a", { href: link?.getAttribute("href") ?? "#", tabindex: -1, class: `node ${link?.className ?? ""}`, "data-uiid": `flow_studio.canvas.graph.step:${node.id}` }, svg);
-      group.addEventListener("click", (event) => { event.preventDefault(); link?.click(); });
+      group.addEventListener("click", (event) => { event.preventDefault(); press(`flow_studio.canvas.outline.step:${node.id}`); });
       element("rect", { x: x - wide / 2, y: y - high / 2, width: wide, height: high, rx: 8 }, group);
       element("text", { x, y: y - 2 }, group).textContent = `${node.sign} ${node.id}`;
       element("text", { x, y: y + 13, class: "small" }, group).textContent = node.agent;
@@ -148,6 +149,7 @@
 
   function draw() {
     remember(document);
+    search();
     drawGraph();
     drawDiffs();
     for (const list of all("[data-lines]")) list.scrollTop = list.scrollHeight;
@@ -172,11 +174,13 @@
   });
 
   // Typing in the search leaves only what has the words, of this page; Enter searches all runs.
-  document.addEventListener("input", (event) => {
-    if (event.target.dataset.uiid !== "flow_studio.header.search.input") return;
-    const words = event.target.value.toLowerCase();
+  function search() {
+    const { value, defaultValue } = one('[data-uiid="flow_studio.header.search.input"]');
+    const words = value === defaultValue ? "" : value.toLowerCase();
     for (const item of all("[data-item]")) item.hidden = !item.textContent.toLowerCase().includes(words);
-  });
+  }
+
+  document.addEventListener("input", search);
 
   // --- the machine contract ---
   window.__flowStudio = {

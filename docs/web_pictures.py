@@ -1,4 +1,4 @@
-"""The page in Chromium, and pictures of it from a run of the demo: python -m docs.web_pictures FOLDER"""
+"""The page in Chromium, and pictures of it from the dishonest run of the demo: python -m docs.web_pictures FOLDER"""
 # ruff: noqa: INP001
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 CHROMIUM = Path("/usr/bin/chromium")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 _SHOWN = (
-    ("web-run", "/runs/{run}?step=critique_code@1", 1200, "light"),
-    ("web-diff", "/runs/{run}?step=implement@2&tab=diff", 1200, "dark"),
+    ("web-run", "/runs/{run}?step=build/fix@1", 1200, "light"),
+    ("web-diff", "/runs/{run}?step=build/implement@2&tab=diff", 1200, "dark"),
 )
 """File, address, width, colours."""
 
@@ -48,7 +48,7 @@ def main(target: Path) -> None:
         home.mkdir()
         env = {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         env |= {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(Path(__file__).parent.parent)}
-        subprocess.run(["git", "swarm", "demo", str(project)], env=env, check=True, capture_output=True)
+        subprocess.run(["git", "swarm", "demo", "--all", str(project)], env=env, check=True, capture_output=True)
         with browsing(project, env) as (context, address):
             page = context.new_page()
             page.goto(f"{address}/")

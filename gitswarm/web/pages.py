@@ -34,7 +34,7 @@ from gitswarm.web.actions import ACTIONS, start_run
 from gitswarm.web.admission import Admission, Keys
 from gitswarm.web.cut_diff import MOST_FILES, file_diffs, git_diff, whole_file
 from gitswarm.web.run_list import Filter, run_list
-from gitswarm.web.run_page import TABS, run_page, step_detail
+from gitswarm.web.run_page import TABS, first_shown, run_page, step_detail
 from gitswarm.web.site import CommandAnswer, Site, word
 from gitswarm.web.stream import Cursor, list_messages, list_stamp, run_messages
 
@@ -118,9 +118,10 @@ class Pages:
     def run(self, request: Request) -> Response:
         query = request.query_params
         opened = self.site.opened(request.path_params["run"])
-        page = run_page(opened, query.get("flow"))
         step, tab = query.get("step"), query.get("tab", TABS[0])
-        detail = step_detail(opened, step, tab, everything=query.get("all") == "1")
+        detail = step_detail(opened, step or first_shown(opened), tab, everything=query.get("all") == "1")
+        of_step = detail.record.flow if detail is not None and step is not None else None
+        page = run_page(opened, query.get("flow") or of_step)
         return self._page("run.html", page=page, detail=detail, step=step, tabs=TABS)
 
     def diff(self, request: Request) -> Response:

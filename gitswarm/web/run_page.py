@@ -101,7 +101,12 @@ def run_page(opened: Opened, flow: str | None) -> RunPage:
     flows = tuple(dict.fromkeys([*spec.flows, *(record.flow for record in state.steps)]))
     at = executing[-1].flow if executing and is_live else found.flow
     shown = flow if flow in flows else at
-    coming = (found.flow, found.next_step) if found.next_step else None
+    own = frozen_flow(opened, found.flow)
+    # Which flow the next step is in an overview does not say: where blocking concerns send a run, it may be another.
+    is_here = found.next_step is not None and (
+        bool(found.stack) or (own is not None and own.has_step(found.next_step))
+    )
+    coming = (found.flow, found.next_step) if found.next_step and is_here else None
     return RunPage(
         opened=opened,
         found=found,
@@ -195,6 +200,12 @@ class Detail:
     lines: Sequence[tuple[str, str]] = ()
     more_lines: int = 0
     text: str = ""
+
+
+def first_shown(opened: Opened) -> str | None:
+    """The step that is opened by itself: of a run that has ended the one that blocks it; None: the last one."""
+    state = opened.state
+    return str(state.blocking[0].opened_by.number) if state.end is not None and state.blocking else None
 
 
 def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool = False) -> Detail | None:

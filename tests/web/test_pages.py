@@ -129,6 +129,14 @@ def test_a_long_file_is_cut_and_whole_behind_a_link(shown: Shown) -> None:
     shown.get(f"/runs/{shown.landed}/steps/1/files/99", 404)
 
 
+def test_of_a_run_that_ended_the_step_that_blocks_it_is_opened(shown: Shown) -> None:
+    number = {
+        run: re.findall(r'data-uiid="flow_studio.inspector.panel">\s*<h2>(\S+)', shown.get(f"/runs/{run}"))
+        for run in (shown.liar, shown.fork)
+    }
+    assert number == {shown.liar: ["two/s1"], shown.fork: ["two/s2"]}
+
+
 def test_files_that_the_run_changed_are_listed(shown: Shown) -> None:
     page = html.unescape(shown.get(f"/runs/{shown.landed}"))
     listed = re.findall(r'<li>(\w+) <code>(.*?)</code> <span class="facts">(.*?)</span>', page)

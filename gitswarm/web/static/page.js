@@ -153,6 +153,8 @@
     drawGraph();
     drawDiffs();
     for (const list of all("[data-lines]")) list.scrollTop = list.scrollHeight;
+    const row = one(".timeline .shown") ?? one(".timeline .active");
+    if (row) row.parentElement.scrollTop = row.offsetTop - row.parentElement.clientHeight / 3;
     const box = one("#graph");
     const node = box && (one(".active rect", box) ?? one(".coming rect", box));
     if (node) box.scrollLeft += node.getBoundingClientRect().x - box.getBoundingClientRect().x - box.clientWidth / 2;

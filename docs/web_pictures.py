@@ -54,7 +54,7 @@ def main(target: Path) -> None:
             page.goto(f"{address}/")
             run = page.locator("[data-uiid^='flow_studio.runs.run:']").first.get_attribute("data-uiid").split(":")[1]
             for name, path, width, colours in _SHOWN:
-                page.set_viewport_size({"width": width, "height": 820})
+                page.set_viewport_size({"width": width, "height": 960})
                 page.emulate_media(color_scheme=colours)
                 page.goto(f"{address}{path.format(run=run)}")
                 page.wait_for_timeout(400)

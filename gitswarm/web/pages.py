@@ -112,7 +112,13 @@ class Pages:
         flows = sorted({each.flow for each in found.runs} | ({wanted.flow} if wanted.flow else set()))
         states = sorted({state_word(each) for each in found.runs} | ({wanted.state} if wanted.state else set()))
         return self._page(
-            "list.html", listed=found, wanted=wanted, flows=flows, states=states, stamp=stamp, folder=self.site.folder
+            "list.html",
+            listed=found,
+            wanted=wanted,
+            flows=flows,
+            states=states,
+            stamp=stamp,
+            folder=repository.main_folder,
         )
 
     def run(self, request: Request) -> Response:

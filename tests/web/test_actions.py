@@ -124,3 +124,16 @@ def test_a_form_says_words_and_no_options(project: Project, run: str, client: Te
     ]
     assert [press(client, address, form)[0] for address, form in pressed] == [400, 409, 400, 400, 404]
     assert project.git("for-each-ref") == before
+
+
+def test_a_concern_may_stay_for_a_reason(project: Project, client: TestClient) -> None:
+    claim = {"status": "VERIFIED", "summary": "done", "file_changes": [{"path": "nowhere.txt", "change": "added"}]}
+    lies = yaml.safe_dump({"steps": {"s1": {"write": {"c.txt": "z\n"}, "envelope": claim}}})
+    run = project.start(lies, flow="two", code=5)
+    (field,) = set(re.findall(r'name="(accept:[^"]*)"', client.get(f"/runs/{run}").text))
+    assert press(client, f"/runs/{run}/resume", {field: "it = was renamed"})[0] == 200
+    deadline = time.monotonic() + 60
+    while state(project, run) in ("running", "paused") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "it = was renamed" in project.swarm("log", run).stdout + project.swarm("show", "s1", "--run", run).stdout
+    assert not any(each["blocking"] for each in project.json("status", run)["open_concerns"])

@@ -55,7 +55,7 @@
         if (other) other.open = kept.open;
       }
       for (const field of all("#steer [name]", place)) {
-        const same = one(`form[action="${field.form.getAttribute("action")}"] [name="${field.name}"]`, fresh);
+        const same = one(`form[action="${field.form.getAttribute("action")}"] [name="${CSS.escape(field.name)}"]`, fresh);
         if (same && field.value !== field.defaultValue) same.value = field.value;
       }
       remember(fresh);

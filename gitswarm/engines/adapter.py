@@ -130,6 +130,11 @@ class EngineAdapter(ABC):
         del setup, env
         return ""
 
+    def notice(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
+        """What a person should know before a run asks it, in one line; "": nothing."""
+        del setup, env
+        return ""
+
     def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Patterns of files in the worktree that tell its next session what to execute: no agent may write them."""
         del settings

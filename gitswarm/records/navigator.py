@@ -19,11 +19,13 @@ class RouteQuestion(Struct, frozen=True):
 
 
 class RouteAnswer(Struct, frozen=True):
-    """`value`: JSON, or the text that came instead; None: nothing to say. `cost_usd` in US dollars, None: unknown."""
+    """`value`: JSON, or the text that came instead; None: nothing to say. `cost_usd` in US dollars, None: unknown.
+    `problem`: why there is no answer, where one was asked for."""
 
     value: JsonValue = None
     tokens: Tokens = field(default_factory=Tokens)
     cost_usd: float | None = 0.0
+    problem: str | None = None
 
 
 Ask = Callable[[RouteQuestion], RouteAnswer]

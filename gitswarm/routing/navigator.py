@@ -75,6 +75,8 @@ def ask(situation: Situation, transitions: Transitions) -> NavigatorAnswer | Non
         return NavigatorAnswer(
             None, problem=f"no answer within {situation.rules.navigator_timeout_s:g} s", answer=unknown
         )
+    if answer.problem is not None:
+        return NavigatorAnswer(None, problem=answer.problem, answer=answer)
     verdict = _understood(answer.value, situation, transitions)
     return None if verdict is None else replace(verdict, answer=answer)
 

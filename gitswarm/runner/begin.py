@@ -24,6 +24,7 @@ from gitswarm.records.text import shorten
 from gitswarm.runner.containing import mention_sandbox, sandbox_for
 from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
+from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import Engines, asked_engines, build_engines, refuse_impossible
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
@@ -72,6 +73,7 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
     with create_run(repository, new, around) as (session, state):
         shadow = prepare_worktree(session)
         mention_sandbox(session)
+        mention_navigator(session)
         session.around.observer.opened(state, str(shadow.path))
         place = Workplace.of(session, shadow)
         return carry_on(session, place, state, decide_next(session, state))

@@ -116,6 +116,17 @@ def asked_engines(
     return list({choice.key: choice for choice in found}.values())
 
 
+def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: EngineContext) -> list[str]:
+    """What the engines of a run tell people before it, each line once."""
+    found = []
+    for choice in asked:
+        if choice.mode != STUB:
+            adapter = _adapter_with(choice)
+            setup = engine_setup(adapter, choice, settings, machine, lambda _model: None)
+            found.append(adapter.notice(setup, machine.env))
+    return [line for line in dict.fromkeys(found) if line]
+
+
 def refuse_impossible(
     settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: EngineContext
 ) -> None:

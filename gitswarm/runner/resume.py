@@ -17,6 +17,7 @@ from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.containing import mention_sandbox
 from gitswarm.runner.control import Request
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
+from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import asked_engines, refuse_impossible
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions, commit_human_step
@@ -80,6 +81,7 @@ def resume_run(
             resumption = Resumption(options.answer, partial.summary if partial else "")
         fresh = not state.own_steps and state.end is None
         mention_sandbox(session)
+        mention_navigator(session)
         session.around.observer.opened(state, str(place.shadow.path))
         after = carry_on(session, place, state, decision, None if fresh else resumption)
         return Resumed(after, was_complete=False)

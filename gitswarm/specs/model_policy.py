@@ -80,11 +80,10 @@ def choose_model(policy: ModelPolicy, engine: str, step: str, station: Station, 
 
 
 def navigator_model(policy: ModelPolicy, engine: str, wish: ModelWish) -> str:
-    """Of the session that is asked where a run goes on."""
+    """Of whoever is asked where a run goes on: of the economy tier."""
     if wish.model is not None:
         return wish.model
-    tiers = policy.engines.get(engine, {})
-    return _of_tier(policy, tiers, policy.categories.get("router", "primary"), "router", wish).model
+    return _of_tier(policy, policy.engines.get(engine, {}), policy.economy, "navigator", wish).model
 
 
 def _named(policy: ModelPolicy, tiers: dict[Tier, str], said: str, rule: str, wish: ModelWish) -> ModelChoice:

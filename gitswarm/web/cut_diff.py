@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.reader import RepositoryReader
@@ -20,8 +21,7 @@ MOST_FILES = 100
 _FILE = re.compile(rb"^(?=diff --git )", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class FileDiff:
+class FileDiff(Struct, frozen=True):
     """`text`: git's own words, up to `MOST_LINES`; `left_out`: lines beyond, those that are cut among them."""
 
     number: int

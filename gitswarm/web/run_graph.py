@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 
+from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.cli.opened import Opened, step_outcome
@@ -19,8 +20,7 @@ Place = tuple[str, str]
 """A flow and a step of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphNode(Struct, frozen=True):
     """`number`: of its newest execution, None: there is none. `aside`: no step of the flow's own graph."""
 
     id: str
@@ -34,8 +34,7 @@ class GraphNode:
     times: int
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEdge:
+class GraphEdge(Struct, frozen=True):
     source: str
     target: str
     label: str
@@ -43,8 +42,7 @@ class GraphEdge:
     aside: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RunGraph:
+class RunGraph(Struct, frozen=True):
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
 

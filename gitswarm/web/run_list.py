@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from gitswarm.cli.run_words import state_word, task_title
 from gitswarm.errors import NotFoundError, SwarmError
@@ -17,8 +18,7 @@ from gitswarm.ledger.rescue import runs_without_branch
 _MOST = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """What the address asks for; "" and False: everything. `most`: rows."""
 
     state: str = ""
@@ -47,8 +47,7 @@ class Filter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RunList:
+class RunList(Struct, frozen=True):
     """`problems`: runs that cannot be read, or have lost their branch, each with the next command."""
 
     runs: list[RunOverview] = field(default_factory=list)

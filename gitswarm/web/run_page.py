@@ -6,8 +6,9 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.cli.live_events import place
@@ -45,8 +46,7 @@ _MOST_LETTERS = 20_000
 """Of one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A committed step in the timeline, with its tool calls and the decision after it. `turn` None: simply the next
     step. `aside`: of an interruption."""
 
@@ -60,8 +60,7 @@ class Row:
     turn: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Executing:
+class Executing(Struct, frozen=True):
     """A step that is in no commit: it executes now, or was cut off. `earlier`: lines that are not shown."""
 
     name: str
@@ -71,8 +70,7 @@ class Executing:
     earlier: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
+class RunPage(Struct, frozen=True):
     """`forked_from`: the run whose steps the first ones are."""
 
     opened: Opened
@@ -184,8 +182,7 @@ def _projected(
     return found.cost_usd / begun * (begun + left)
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(Struct, frozen=True):
     """One step up close. `commands`: the same in plain git, for the tab that is shown."""
 
     record: StepRecord

@@ -9,8 +9,9 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gitswarm.cli.background import command_line, in_background, log_of
 from gitswarm.cli.opened import Opened
@@ -26,8 +27,7 @@ _EXECUTED = (0, 4, 5)
 """Exit codes of a command that executed a run, however that ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandAnswer:
+class CommandAnswer(Struct, frozen=True):
     """A command and its answer. `run`: the run that it is about now; `is_done`: it was not refused."""
 
     line: str
@@ -36,8 +36,7 @@ class CommandAnswer:
     run: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """`env`: the whole environment of every process."""
 
     folder: Path

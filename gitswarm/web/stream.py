@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.cli.live_events import Stamp, place, stamp
@@ -28,8 +30,7 @@ _MOST_SHOWN = 2_000
 """Letters of one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Struct, frozen=True):
     """Up to where a browser knows a run: its tip, and of each open journal how many bytes."""
 
     tip: str
@@ -46,8 +47,7 @@ class Cursor:
         return cls(tip, {name: int(count) for name, _equals, count in pairs if count.isdecimal()})
 
 
-@dataclass(frozen=True, slots=True)
-class LiveLine:
+class LiveLine(Struct, frozen=True):
     """An event of a step that executes, for a person. `id` is that of its element in the page."""
 
     id: str
@@ -57,8 +57,7 @@ class LiveLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """What is new: up to where it is known now, the lines, each with the position behind it, and whether how the run
     stands has to be read again."""
 

@@ -13,7 +13,7 @@ import yaml
 from gitswarm.engines.base import RouteTerms
 from gitswarm.records.navigator import RouteQuestion
 from tests.claude.runs import Played, reaching, scripted
-from tests.claude.stage import LOGIN, MODEL, SCHEMA, Stage, by, engine_of, quick, request_for
+from tests.claude.stage import KEY, LOGIN, MODEL, SCHEMA, Stage, by, engine_of, quick, request_for
 from tests.conftest import Project
 from tests.loopback.api import Asked, use
 from tests.loopback.replies import bash, working
@@ -76,7 +76,10 @@ def all_phases(stage: Stage, mode: str) -> list[dict[str, Any]]:
     """The requests of a step that reads a file and looks around, of its handoff, and of a navigator."""
     stage.run(mode, working(use("Read", file_path=str(stage.worktree / "below/f.txt")), bash("true")))
     question = RouteQuestion("Where now?", SCHEMA, 30.0)
-    terms = RouteTerms("one", "work", 1, MODEL, stage.worktree, stage.folder / "scratch", stage.env)
+    # With a key it would be no session.
+    keyless = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": KEY} if "ANTHROPIC_API_KEY" in stage.env else {}
+    env = stage.having(**keyless).env
+    terms = RouteTerms("one", "work", 1, MODEL, stage.worktree, stage.folder / "scratch", env)
     engine_of(mode, quick()).route(question, terms)
     return [normalised(stage, asked) for asked in stage.asked]
 

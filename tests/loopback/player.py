@@ -33,7 +33,7 @@ class ScriptedModel(Struct):
     def __call__(self, asked: Asked) -> Reply:
         left = next((match for text in asked.said if (match := _LEFT.search(text))), None)
         if left is not None:
-            return _route(self._newest(left[1], left[2]))
+            return _route(asked, self._newest(left[1], left[2]))
         entry = self._entry(asked)
         if asked.wants_result:
             return use("StructuredOutput", **handed_over(entry))
@@ -61,10 +61,10 @@ class ScriptedModel(Struct):
         return self.script.entry(flow, step, executions - 1)
 
 
-def _route(entry: ScriptEntry) -> Reply:
+def _route(asked: Asked, entry: ScriptEntry) -> Reply:
     """Text where the script has none: a navigator that was asked has to say something."""
     if isinstance(entry.route, dict):
-        return use("StructuredOutput", **entry.route)
+        return use("StructuredOutput", **entry.route) if asked.wants_result else say(json.dumps(entry.route))
     return say(entry.route or "I do not know.")
 
 

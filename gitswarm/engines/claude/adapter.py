@@ -69,6 +69,12 @@ class ClaudeAdapter(EngineAdapter):
             return key
         return f"the login in {folder}" if (folder / ".credentials.json").is_file() else ""
 
+    def notice(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
+        from gitswarm.engines.claude.direct import NOT_INSTALLED, is_installed  # noqa: PLC0415 - see `open`
+
+        engine = self.open("cli", setup)
+        return "" if engine.profile.direct(env) is None or is_installed() else NOT_INSTALLED
+
     def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Where sessions read the project's own settings: the next one would execute what they say."""
         reads = {"project", "local"} & set(ClaudeSettings.model_validate(settings).setting_sources)

@@ -27,12 +27,20 @@ from gitswarm.engines.base import (
 from gitswarm.engines.claude.adapter import CAPABILITIES
 from gitswarm.engines.claude.confined import confined_order
 from gitswarm.engines.claude.conversation import Conversation
+from gitswarm.engines.claude.direct import ask_directly, is_installed
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
 from gitswarm.engines.claude.holding import SessionLimits
 from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.phase_orders import FINALIZE, finalize_order, route_order, work_order
+from gitswarm.engines.claude.phase_orders import (
+    FINALIZE,
+    NAVIGATOR,
+    NO_MODEL,
+    finalize_order,
+    route_order,
+    work_order,
+)
 from gitswarm.engines.claude.phases import Phase, Phases
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.program import INSTALL_SDK, find_program, sdk_version
@@ -113,13 +121,26 @@ class ClaudeEngine(Struct, frozen=True):
         return SessionLimits(started + timeout_s, timeout_s, request.ended)
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
+        """By a request where there is a key for the API and the extra `navigator`, else in a session; nothing where
+        only the extra is missing.
+
+        :raises TimeoutError: there was no answer in time.
+        """
+        access = self.profile.direct(terms.env)
+        if access is None or terms.model in NO_MODEL:
+            return self._route_in_session(question, terms)
+        if not is_installed():
+            return RouteAnswer()
+        return ask_directly(question, NAVIGATOR, terms.model, access)
+
+    def _route_in_session(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
         recorder = Recorder(terms, self.clock, _unheard, _SOURCES[self.mode])
         gate = Gate(terms.decide, self.profile.decision_s)
         watch = SessionLimits(time.monotonic() + question.timeout_s, question.timeout_s, threading.Event())
         meter = Meter(self.profile.price, recorder.used)
         with self._ordered(terms, recorder, partial(route_order, question, terms, self.profile)) as order:
             if isinstance(order, EngineOutcome):
-                return RouteAnswer(_no_answer(order))
+                return RouteAnswer(problem=_no_answer(order))
             answered = self._phases(lambda: Conversation(recorder, gate, _unheard, meter)).run(order, watch)
         if answered.outcome.kind == "killed":
             raise TimeoutError
@@ -128,8 +149,9 @@ class ClaudeEngine(Struct, frozen=True):
         cost = self.profile.cost(usage.cost_usd, answered.model or terms.model, (usage.prompt, usage.completion))
         if answered.structured is not None:
             return RouteAnswer(answered.structured, tokens, cost)
-        is_ok = answered.outcome.kind == "ok"
-        return RouteAnswer(answered.text if is_ok else _no_answer(answered.outcome), tokens, cost)
+        if answered.outcome.kind == "ok":
+            return RouteAnswer(answered.text, tokens, cost)
+        return RouteAnswer(None, tokens, cost, _no_answer(answered.outcome))
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
         return self.profile.hosts(env)
@@ -168,4 +190,4 @@ def _unheard(_event: Event) -> None:
 
 def _no_answer(outcome: EngineOutcome) -> str:
     """Stands in the record of the decision, where an answer would."""
-    return f"(no answer: {outcome.kind}: {outcome.detail})"
+    return f"no answer: {outcome.kind}: {outcome.detail}"

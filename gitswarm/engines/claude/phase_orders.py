@@ -21,10 +21,8 @@ FINALIZE = (
     "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
     "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
 )
-_NAVIGATOR = (
-    "You are the navigator of a run of software agents. You choose where it goes on, from what you are given."
-)
-_NO_MODEL = ("default", "none")
+NAVIGATOR = "You are the navigator of a run of software agents. You choose where it goes on, from what you are given."
+NO_MODEL = ("default", "none")
 
 
 def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, folder: Path) -> SessionOrder:
@@ -41,7 +39,7 @@ def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, fold
         program=program,
         tools=_by_every_name(terms.tools or USUAL_TOOLS),
         system=request.prompt.system,
-        model=None if request.model in _NO_MODEL else request.model,
+        model=None if request.model in NO_MODEL else request.model,
         max_turns=terms.max_turns,
         max_cost_usd=terms.max_cost_usd,
         max_tokens=terms.max_tokens,
@@ -71,8 +69,8 @@ def route_order(
         env=profile.environment(terms.env),
         settings=profile.settings,
         program=program,
-        system=_NAVIGATOR,
+        system=NAVIGATOR,
         bare=True,
-        model=None if terms.model in _NO_MODEL else terms.model,
+        model=None if terms.model in NO_MODEL else terms.model,
         schema=question.schema,
     )

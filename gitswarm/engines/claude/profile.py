@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gitswarm.engines.adapter import Prices
 from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude.direct import DirectAccess
 from gitswarm.engines.claude.said import AnswerUsage
 from gitswarm.engines.claude.settings import ClaudeSettings
 
@@ -42,6 +43,7 @@ _PROVIDERS = (
     ("ANTHROPIC_BASE_URL", "", "https://api.anthropic.com"),
 )
 """Variable with the address, the one that chooses the provider, and where it is without the first."""
+_OFF = ("", "0", "false")
 _NEVER = frozenset(
     {
         "CLAUDECODE",  # says that the caller is a session of Claude Code itself
@@ -91,11 +93,24 @@ class ClaudeProfile(Struct, frozen=True):
         """
         env = self.environment(env)
         for name, switch, usual in _PROVIDERS:
-            if switch == "" or env.get(switch, "") not in ("", "0", "false"):
+            if switch == "" or env.get(switch, "") not in _OFF:
                 region = env.get("AWS_REGION") or env.get("CLOUD_ML_REGION") or "us-east-1"
                 url = urlsplit(env.get(name) or usual.format(region=region))
                 return (f"{_bracketed(url.hostname or '')}:{url.port or (80 if url.scheme == 'http' else 443)}",)
         return ()
+
+    def direct(self, env: Mapping[str, str]) -> DirectAccess | None:
+        """Anthropic's own API, without a program between; None: there is no key for it, or somebody else answers.
+
+        :param env: the agent's.
+        """
+        env = self.environment(env)
+        elsewhere = any(switch and env.get(switch, "") not in _OFF for _name, switch, _usual in _PROVIDERS)
+        key = env.get("ANTHROPIC_API_KEY", "")
+        if not key or elsewhere or self.provider != "anthropic":
+            return None
+        base_url = env.get("ANTHROPIC_BASE_URL") or _PROVIDERS[-1][2]
+        return DirectAccess(base_url, key, self.prices, self.retry_wait_s)
 
     def additions(self, version: str) -> str:
         """What a program of this version adds to our prompt without being asked (docs/engines.md)."""

@@ -22,7 +22,7 @@ from gitswarm.records.merge_decision import GateVerdict
 from gitswarm.records.money import usd
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
-from gitswarm.records.routing import Choice, ForkState, StallState
+from gitswarm.records.routing import Choice, ForkState, RoutingMode, StallState
 from gitswarm.routing.driver import CLARIFIER
 from gitswarm.routing.loops import repeats_of
 from gitswarm.routing.macro import GATE
@@ -39,7 +39,7 @@ from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.containing import contained_alone, scratch_folder
 from gitswarm.runner.deciding.budget import limit_reached
 from gitswarm.runner.deciding.divergence import diverged
-from gitswarm.runner.engines import flow_choice
+from gitswarm.runner.engines import asked_engines, flow_choice, notices
 from gitswarm.runner.forks.siblings import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision
@@ -306,6 +306,15 @@ def _failure(session: Session, executed: list[StepRecord]) -> str | None:
             evidence = evidence_of(session, record)
             return evidence.report.error_signature if evidence is not None and evidence.report else None
     return None
+
+
+def mention_navigator(session: Session) -> None:
+    """What keeps a run of agents without the navigator that its mode asks for."""
+    spec, specs = session.spec, session.specs
+    if spec.routing_mode is not RoutingMode.DETERMINISTIC_ONLY:
+        asked = asked_engines(spec.settings, specs.flows.values(), specs.sidequests.values())
+        for line in notices(spec.settings, asked, session.around):
+            session.around.observer.notice(line)
 
 
 def _navigator(session: Session, record: StepRecord) -> Ask | None:

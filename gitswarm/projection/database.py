@@ -115,8 +115,9 @@ class Projection:
 
     def _ask(self, connection: DuckDBPyConnection, query: str) -> Answer:
         try:
-            answer = connection.execute(query)
-            return Answer([(name, str(kind)) for name, kind, *_rest in answer.description or ()], answer.fetchall())
+            connection.execute(query)
+            rows = connection.fetchall()  # refuses what is no query, as an empty line
+            return Answer([(name, str(kind)) for name, kind, *_rest in connection.description or ()], rows)
         except self._duckdb.Error as error:
             raise UsageError(
                 str(error), hint='git swarm db query "show tables"   (columns: "describe steps")'

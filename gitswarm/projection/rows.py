@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,19 +98,16 @@ def first_fault(repository: RepositoryReader, source: RunRefs) -> GarbledError |
         return next(_Run(repository, source).faults(), None)
 
 
-class _readable:  # noqa: N801 - a context manager, as those of contextlib
+@contextmanager
+def _readable(repository: RepositoryReader, source: RunRefs) -> Iterator[None]:
     """An archived run is read as if its refs were there, for so long."""
-
-    def __init__(self, repository: RepositoryReader, source: RunRefs) -> None:
-        self._repository, self._source = repository, source
-        self._refs = repository.refs
-
-    def __enter__(self) -> None:
-        if self._source.archived:
-            lift(self._repository, self._source.layout)
-
-    def __exit__(self, *_raised: object) -> None:
-        self._repository.refs = self._refs
+    refs = repository.refs
+    try:
+        if source.archived:
+            lift(repository, source.layout)
+        yield
+    finally:
+        repository.refs = refs
 
 
 class _Run:
@@ -200,28 +198,15 @@ class _Run:
         number = self.numbers[record.commit]
         return self._own(
             {
-                "commit": record.commit,
-                "executed_as": record.executed_as,
+                **_fields(record, "commit", "executed_as", "flow", "step", "engine", "mode", "model", "status"),
+                **_fields(record, "result", "summary", "tokens", "cost_usd", "by_command"),
+                **{name: receipt.get(name) for name in ("provider", "started_at", "duration_ms")},
                 "number": number,
                 "on_branch": number is not None,
-                "flow": record.flow,
-                "step": record.step,
                 "iteration": record.execution.iteration,
                 "station": record.execution.agent,
-                "engine": record.engine,
-                "mode": record.mode,
-                "provider": receipt.get("provider"),
-                "model": record.model,
-                "status": record.status.value,
-                "result": record.result.value,
-                "summary": record.summary,
-                "started_at": receipt.get("started_at"),
-                "duration_ms": receipt.get("duration_ms"),
-                "tokens": record.tokens,
-                "cost_usd": record.cost_usd,
                 "interruptions": record.stack,
                 "parallel": record.fork is not None,
-                "by_command": record.by_command,
             }
         )
 
@@ -263,6 +248,11 @@ class _Run:
                     yield self._own(_decision(commit, entry, holds=entry is holding))
 
 
+def _fields(record: object, *names: str) -> Row:
+    """Columns that are called as what they hold."""
+    return {name: getattr(record, name) for name in names}
+
+
 def _decision(commit: str, decision: Decision, *, holds: bool) -> Row:
     taken = [each for each in decision.candidates if each.candidate_id == decision.candidate_id]
     stall = decision.explanation.stall
@@ -270,9 +260,8 @@ def _decision(commit: str, decision: Decision, *, holds: bool) -> Row:
         "after_commit": commit,
         "holds": holds,
         "flow": decision.flow_key,
-        **{name: getattr(decision, name) for name in ("seq", "ts", "from_step", "iteration", "candidate_id")},
-        **{name: getattr(decision, name) for name in ("decision", "to_flow", "to_step", "reason", "elapsed_us")},
-        **{name: getattr(decision, name) for name in ("routing_source", "routing_mode")},
+        **_fields(decision, "seq", "ts", "from_step", "iteration", "candidate_id", "decision", "to_flow", "to_step"),
+        **_fields(decision, "reason", "elapsed_us", "routing_source", "routing_mode"),
         "why_now": decision.why_now.trigger if decision.why_now else None,
         "candidates": [each.candidate_id for each in decision.candidates],
         "evidence": [pointer for each in taken for pointer in each.evidence_pointers],

@@ -357,6 +357,7 @@ def test_a_query_changes_nothing_and_reads_no_other_file(made: Project) -> None:
         "select * from read_text('README.md')",
         "copy runs to 'x.csv'",
         "attach 'x.db'",
+        "-- ?",
     ):
         done = ask(made, "db", "query", query)
         assert (done.code, "hint: git swarm db query" in done.stderr) == (2, True), query

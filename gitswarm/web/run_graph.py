@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from pydantic import JsonValue
 
 from gitswarm.cli.opened import Opened, step_outcome
@@ -47,7 +46,8 @@ class RunGraph(Struct, frozen=True):
     edges: tuple[GraphEdge, ...]
 
     def to_plain(self) -> dict[str, JsonValue]:
-        return asdict(self)
+        plain: dict[str, JsonValue] = to_builtins(self)
+        return plain
 
 
 def frozen_flow(opened: Opened, flow: str) -> Flow | None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import asdict
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
 
@@ -133,7 +132,7 @@ async def run_messages(
             for line, behind in new.lines:
                 # Who comes back from here is owed the message that follows: no run has this tip.
                 at = replace(behind, tip="") if is_moved else behind
-                yield message("line", str(at), asdict(line))
+                yield message("line", str(at), to_builtins(line))
             if is_moved:
                 yield message("moved", str(known), {"tip": known.tip})
             before, quiet_s = now, 0.0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 from pydantic import JsonValue
 
 from gitswarm.engines.base import EngineAccess, RouteTerms
@@ -93,14 +94,14 @@ DIG = Sidequest.model_validate(quest("dig", {"kind": "condition", "if": "false"}
 def asking(ask: Ask | None) -> Situation:
     """After a PARTIAL step of three, where the navigator has authority."""
     found = situation(LINE, "a", Outcome(status=Status.PARTIAL))
-    rules = replace(
+    rules = structs.replace(
         found.rules,
         mode=RoutingMode.AUTHORITATIVE,
         sidequests={"dig": DIG},
         stations=frozenset({"s"}),
         navigator_timeout_s=1.0,
     )
-    return replace(found, rules=rules, ask=ask)
+    return structs.replace(found, rules=rules, ask=ask)
 
 
 def noted(choice: Choice) -> Said:
@@ -127,7 +128,7 @@ def case(name: str, expected: Said, *replies: Reply) -> Any:
     return pytest.param(Case(replies, expected), id=name)
 
 
-STOPPED_IN_TIME = replace(chooses("repeat:a"), hang_s=1.5)
+STOPPED_IN_TIME = structs.replace(chooses("repeat:a"), hang_s=1.5)
 CASES = [
     case("the flow's own way", taken("advance:b"), chooses("advance:b")),
     case("the step again", taken("repeat:a"), chooses("repeat:a")),
@@ -164,7 +165,7 @@ CASES = [
     case("a list", rejected(f"the answer does not keep its schema: answer: {AN_OBJECT}"), say("[]")),
     case("a refusal", rejected("the model refused to answer"), Reply((Text("I cannot."),), "refusal")),
     case("cut off", rejected(CUT), Reply((Text('{"chosen_cand'),), "max_tokens")),
-    case("cut off behind its end", rejected(CUT), replace(chooses("repeat:a"), stop_reason="max_tokens")),
+    case("cut off behind its end", rejected(CUT), structs.replace(chooses("repeat:a"), stop_reason="max_tokens")),
     case("a tool", rejected("the answer ended with tool_use"), use("Bash", command="git push")),
     case("429, then an answer", taken("repeat:a"), failing(429), chooses("repeat:a")),
     case("529, 500, then an answer", taken("repeat:a"), failing(529), failing(500), chooses("repeat:a")),

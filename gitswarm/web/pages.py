@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from gitswarm.cli.compare import ROWS, Compared
 from gitswarm.cli.console import duration, money
+from gitswarm.cli.live_events import place
 from gitswarm.cli.opened import step_outcome
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell, tests_word
@@ -29,6 +30,7 @@ from gitswarm.cli.spoken import transcript_lines
 from gitswarm.cli.status import open_question
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus
 from gitswarm.web.actions import ACTIONS, start_run
 from gitswarm.web.admission import Admission, Keys
@@ -244,8 +246,8 @@ class Pages(Struct, frozen=True):
         return HTMLResponse(self.templates.get_template(template).render(RunStatus=RunStatus, **about), status)
 
 
-def _position(record: object) -> str:
-    return f"{record.flow}/{record.step}@{record.execution.iteration}"  # type: ignore[attr-defined]
+def _position(record: StepRecord) -> str:
+    return place(record.flow, record.step, record.execution.iteration)
 
 
 def _last_id(request: Request) -> str:
@@ -253,14 +255,14 @@ def _last_id(request: Request) -> str:
     return request.headers.get("last-event-id") or request.query_params.get("after", "")
 
 
-def _stream(messages: object) -> Response:
-    return StreamingResponse(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})  # type: ignore[arg-type]
+def _stream(messages: AsyncIterator[str]) -> Response:
+    return StreamingResponse(messages, media_type="text/event-stream")
 
 
 async def _form(request: Request) -> dict[str, str]:
     """The fields of a form; of one that stands there twice the last.
 
-    :raises UsageError: it is too long.
+    :raises UsageError: it is too long, or holds what no command line can.
     """
     body = b""
     async for part in request.stream():
@@ -268,4 +270,7 @@ async def _form(request: Request) -> dict[str, str]:
         if len(body) > _MOST_POSTED:
             raise UsageError("that is too long for a form", hint="git swarm start FLOW --issue FILE")
     fields = parse_qs(body.decode(errors="replace"), keep_blank_values=True)
-    return {name: values[-1] for name, values in fields.items()}
+    found = {name: values[-1] for name, values in fields.items()}
+    if any("\0" in name + text for name, text in found.items()):
+        raise UsageError("a form has no NUL in it", hint="git swarm -h")
+    return found

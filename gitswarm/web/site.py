@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -77,8 +76,10 @@ class Site(Struct, frozen=True):
         """A command that executes a run, in a process that outlives the page; until it has the run, or says why not.
 
         :param run: the run that it continues or forks.
+        :raises NotFoundError: there is no such run.
         """
         repository = self.reader()
+        run = find_run(repository, run).run_id
         log = log_of(repository, run)
         begin = log.stat().st_size if log.exists() else 0
         process = in_background(words, self.folder, self._env, log)
@@ -113,7 +114,3 @@ def word(text: str, what: str) -> str:
 def _line(words: tuple[str, ...]) -> str:
     """What to type for the same."""
     return shlex.join(["git", "swarm", *words])
-
-
-def from_here(folder: Path) -> Site:
-    return Site(folder, dict(os.environ))

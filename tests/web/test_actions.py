@@ -69,23 +69,32 @@ def test_what_the_command_refuses_the_button_refuses_in_the_same_words(
     assert f"git swarm rollback s9 --run={run}" in page
 
 
+@pytest.mark.soak
 def test_pause_of_a_run_that_ended_says_how_it_stands(project: Project, run: str, client: TestClient) -> None:
     expected = project.swarm("pause", run).stdout
     assert said(press(client, f"/runs/{run}/pause", {})[1]).split() == expected.split()
 
 
-def test_a_rejection_an_approval_a_rollback_and_its_undo(project: Project, run: str, client: TestClient) -> None:
+def test_a_rejection_and_an_approval(project: Project, run: str, client: TestClient) -> None:
     assert press(client, f"/runs/{run}/reject", {"message": "no <b>"})[0] == 200
     assert project.json("status", run)["rejected"]["valid"] is True
     assert press(client, f"/runs/{run}/approve", {})[0] == 200
     assert project.json("status", run)["approved"]["valid"] is True
+
+
+def test_a_rollback_and_its_undo(project: Project, run: str, client: TestClient) -> None:
     tip = project.git("rev-parse", f"shadow/{run}")
-    status, page = press(client, f"/runs/{run}/rollback", {"step": "s1", "dry-run": "1"})
-    assert (status, "would go back" in said(page), project.git("rev-parse", f"shadow/{run}")) == (200, True, tip)
     assert press(client, f"/runs/{run}/rollback", {"step": "s1"})[0] == 200
     assert project.git("rev-parse", f"shadow/{run}") != tip
     assert press(client, f"/runs/{run}/rollback", {"step": "", "undo": "1"})[0] == 200
     assert project.git("rev-parse", f"shadow/{run}") == tip
+
+
+@pytest.mark.soak
+def test_what_a_rollback_would_undo_is_only_said(project: Project, run: str, client: TestClient) -> None:
+    tip = project.git("rev-parse", f"shadow/{run}")
+    status, page = press(client, f"/runs/{run}/rollback", {"step": "s1", "dry-run": "1"})
+    assert (status, "would go back" in said(page), project.git("rev-parse", f"shadow/{run}")) == (200, True, tip)
 
 
 def test_a_fork_is_another_run_that_the_answer_links(project: Project, run: str, client: TestClient) -> None:
@@ -114,16 +123,30 @@ def test_a_run_is_started_in_the_background(project: Project, client: TestClient
 
 
 def test_a_form_says_words_and_no_options(project: Project, run: str, client: TestClient) -> None:
-    before = project.git("for-each-ref")
+    before = project.git("for-each-ref"), sorted((project.root / ".git/swarm/logs").iterdir())
     pressed: list[tuple[str, dict[str, str]]] = [
         ("/start", {"flow": "--script=/etc/passwd"}),
         ("/start", {"flow": "nosuch"}),
         (f"/runs/{run}/rollback", {"step": "--undo"}),
         ("/runs/--all/stop", {}),
         (f"/runs/{run}/land", {}),
+        ("/runs/../resume", {}),
+        ("/runs/nowhere/resume", {}),
+        (f"/runs/{run}/resume", {"message": "a\0b"}),
+        (f"/runs/{run}/resume", {"message": "x" * 1_000_001}),
     ]
-    assert [press(client, address, form)[0] for address, form in pressed] == [400, 409, 400, 400, 404]
-    assert project.git("for-each-ref") == before
+    assert [press(client, address, form)[0] for address, form in pressed] == [
+        400,
+        409,
+        400,
+        400,
+        404,
+        404,
+        404,
+        400,
+        400,
+    ]
+    assert (project.git("for-each-ref"), sorted((project.root / ".git/swarm/logs").iterdir())) == before
 
 
 def test_a_concern_may_stay_for_a_reason(project: Project, client: TestClient) -> None:

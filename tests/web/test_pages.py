@@ -158,8 +158,8 @@ def test_the_command_below_a_difference_says_the_same(shown: Shown) -> None:
     ("address", "command"),
     [
         ("/runs.json", "list --json"),
-        ("/runs/RUN.json", "status RUN --json"),
-        ("/runs/RUN/log.json", "log RUN --json"),
+        pytest.param("/runs/RUN.json", "status RUN --json", marks=pytest.mark.soak),
+        pytest.param("/runs/RUN/log.json", "log RUN --json", marks=pytest.mark.soak),
         pytest.param("/runs/RUN/cost.json", "cost RUN --json", marks=pytest.mark.soak),
         pytest.param("/runs/RUN/events.jsonl", "events RUN --json", marks=pytest.mark.soak),
         ("/runs/RUN/steps/two/s1.json", "show two/s1 --run RUN --json"),

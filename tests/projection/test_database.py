@@ -217,20 +217,24 @@ def test_archived_runs_are_in_all_answers(copy: Project) -> None:
 
 
 def test_another_process_asks_while_a_run_writes(copy: Project) -> None:
-    script = copy.script("default: {delay_ms: 300, tokens: {prompt: 7, completion: 0}}")
+    go = copy.root.parent / "go"
+    waiting = f"{{run: ['until [ -e {go} ]; do sleep 0.02; done'], tokens: {{prompt: 7, completion: 0}}}}"
+    script = copy.script(f"steps: {{critique: {waiting}}}")
+    query = (
+        "select distinct committed from events where run_id not in (select run_id from runs where state <> 'open')"
+    )
+
+    def seen() -> list[bool]:
+        done = copy.swarm_process("db", "query", query, "--live", "--json")
+        assert done.stderr == ""
+        return sorted(row["committed"] for row in json.loads(done.stdout))
+
     argv = copy.argv("start", "small", "--script", script)
-    query = "select committed, count(*) from events group by all order by all"
-    seen: set[bool] = set()
     with subprocess.Popen(argv, cwd=copy.root, env=dict(copy.env), stdout=-3, stderr=-3) as process:
-
-        def is_seen() -> bool:
-            done = copy.swarm_process("db", "query", query, "--live", "--json")
-            assert done.stderr == ""
-            seen.update({'"committed": false' in done.stdout})
-            return process.poll() is not None
-
-        wait_until(is_seen, "the end of the run")
-    assert seen == {True, False}
+        wait_until(lambda: seen() == [False, True], "a step is committed, and the next one writes")
+        go.touch()
+        wait_until(lambda: seen() is not None and process.poll() is not None, "the end of the run")
+    assert seen() == []
     assert refreshed(copy) == rebuilt(copy)
 
 

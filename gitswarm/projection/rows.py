@@ -75,8 +75,9 @@ class RunRows:
     lines: dict[str, list[bytes]] = field(default_factory=dict)
 
     def add(self, table: str, rows: Iterator[Row] | Sequence[Row]) -> None:
-        encoded = (json.dumps(row, separators=(",", ":")).encode() for row in rows)
-        self.lines.setdefault(table, []).extend(encoded)
+        """What is not UTF-8, as a ref that somebody made, loses what it cannot show."""
+        texts = (json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in rows)
+        self.lines.setdefault(table, []).extend(text.encode(errors="replace") for text in texts)
 
 
 def run_rows(repository: RepositoryReader, source: RunRefs, known: Known) -> RunRows:

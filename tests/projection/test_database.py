@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import subprocess
@@ -353,6 +354,13 @@ def test_the_page_names_every_column_and_its_queries_are_answered(made: Project)
     assert len(examples) > 4
     for query in [*examples, *(f"from {view}" for view in VIEWS)]:
         made.json("db", "query", query)
+
+
+def test_a_ref_that_is_not_utf_8_stops_no_answer(copy: Project) -> None:
+    tip = copy.git("rev-parse", f"shadow/{runs(copy)[0]}")
+    folder = copy.root / ".git/refs/swarm" / runs(copy)[0]
+    (folder / os.fsdecode(b"x\xff")).write_text(f"{tip}\n", encoding="utf-8")
+    assert answer(copy, "select count(*) from runs") == [[2]]
 
 
 def test_a_query_changes_nothing_and_reads_no_other_file(made: Project) -> None:

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from gitswarm.errors import NotFoundError, StorageError, SwarmError, UsageError
 from gitswarm.git.owners import locks_folder
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.projection.rows import Known, RunRefs, RunRows, first_fault, live_rows, run_rows, sources
+from gitswarm.projection.rows import Known, RunRows, RunSource, first_fault, live_rows, run_rows, sources
 from gitswarm.projection.schema import CHANGING, FORMAT, TABLES, load_sql, tables_sql, views_sql
 
 if TYPE_CHECKING:
@@ -83,18 +83,15 @@ class Projection:
         :param path: another place for it.
         :raises SwarmError: a run stored something that cannot be read; the disk is full.
         """
-        try:
-            with self._lock(_WAIT_S):
-                self._make(path or self.path)
-        except self._duckdb.IOException as error:
-            raise StorageError(str(error), hint="git swarm db rebuild --out FILE") from error
+        with self._writing():
+            self._make(path or self.path)
 
     def refresh(self) -> None:
         """Brings the file up to date; makes it where there is none.
 
         :raises SwarmError: as `rebuild`; another process has it open.
         """
-        with self._lock(_WAIT_S):
+        with self._writing():
             self._bring_up_to_date()
 
     @contextmanager
@@ -145,6 +142,17 @@ class Projection:
 
     def _from_memory(self, why: str) -> None:
         self.notes.append((f"answered from memory, not from {self.path}: {why}", ""))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """
+        :raises StorageError: the file cannot be written.
+        """
+        try:
+            with self._lock(_WAIT_S):
+                yield
+        except (OSError, self._duckdb.IOException) as error:
+            raise StorageError(str(error), hint="git swarm db rebuild --out FILE") from error
 
     @contextmanager
     def _lock(self, wait_s: float) -> Iterator[None]:
@@ -208,13 +216,15 @@ class Projection:
             connection.execute(statement)
         self._read(connection, sources(self._repository), {})
 
-    def _read(self, connection: DuckDBPyConnection, now: Mapping[str, RunRefs], known: Mapping[str, object]) -> None:
+    def _read(
+        self, connection: DuckDBPyConnection, now: Mapping[str, RunSource], known: Mapping[str, object]
+    ) -> None:
         """Rows of the runs whose refs moved, in one transaction."""
         connection.begin()
         for run_id in known.keys() - now.keys():
             _delete(connection, run_id, TABLES)
         changed = {run_id: source for run_id, source in now.items() if known.get(run_id) != source.refs}
-        read: list[RunRefs] = []
+        read: list[RunSource] = []
         try:
             self._load(connection, self._changes(connection, changed, known, read))
         except self._duckdb.Error as error:
@@ -228,9 +238,9 @@ class Projection:
     def _changes(
         self,
         connection: DuckDBPyConnection,
-        changed: Mapping[str, RunRefs],
+        changed: Mapping[str, RunSource],
         known: Mapping[str, object],
-        read: list[RunRefs],
+        read: list[RunSource],
     ) -> Iterator[RunRows]:
         """What is new of each run; what it replaces is deleted.
 

@@ -38,7 +38,7 @@ Known = Mapping[str, int | None]
 
 
 @dataclass(frozen=True)
-class RunRefs:
+class RunSource:
     """A run, and what its rows are made from: the name and the id of each ref, sorted."""
 
     layout: RunLayout
@@ -50,14 +50,14 @@ class RunRefs:
             yield {"run_id": self.layout.run_id, "ref": ref, "tip": tip, "format": FORMAT}
 
 
-def sources(repository: RepositoryReader) -> dict[str, RunRefs]:
+def sources(repository: RepositoryReader) -> dict[str, RunSource]:
     """Every run that is here, archived ones too, by its id."""
-    found = {layout.run_id: RunRefs(layout, _refs(repository, layout)) for layout in all_runs(repository)}
+    found = {layout.run_id: RunSource(layout, _refs(repository, layout)) for layout in all_runs(repository)}
     tip = repository.refs.read(ARCHIVE_REF)
     tree = repository.objects.commit(tip).tree if tip is not None else ""
     for layout in archived_runs(repository):
         stored = repository.objects.entry(tree, archive_folder(layout))
-        found.setdefault(layout.run_id, RunRefs(layout, ((ARCHIVE_REF, stored),), archived=True))
+        found.setdefault(layout.run_id, RunSource(layout, ((ARCHIVE_REF, stored),), archived=True))
     return found
 
 
@@ -80,7 +80,7 @@ class RunRows:
         self.lines.setdefault(table, []).extend(text.encode(errors="replace") for text in texts)
 
 
-def run_rows(repository: RepositoryReader, source: RunRefs, known: Known) -> RunRows:
+def run_rows(repository: RepositoryReader, source: RunSource, known: Known) -> RunRows:
     """
     :param known: what does not belong to the run as it is now, as after a rollback, has all of it read again.
     :raises NotFoundError: the run is gone.
@@ -93,14 +93,14 @@ def run_rows(repository: RepositoryReader, source: RunRefs, known: Known) -> Run
         return rows
 
 
-def first_fault(repository: RepositoryReader, source: RunRefs) -> GarbledError | None:
+def first_fault(repository: RepositoryReader, source: RunSource) -> GarbledError | None:
     """The first thing that the run stored and that is not what git-swarm writes."""
     with _readable(repository, source):
         return next(_Run(repository, source).faults(), None)
 
 
 @contextmanager
-def _readable(repository: RepositoryReader, source: RunRefs) -> Iterator[None]:
+def _readable(repository: RepositoryReader, source: RunSource) -> Iterator[None]:
     """An archived run is read as if its refs were there, for so long."""
     refs = repository.refs
     try:
@@ -112,7 +112,7 @@ def _readable(repository: RepositoryReader, source: RunRefs) -> Iterator[None]:
 
 
 class _Run:
-    def __init__(self, repository: RepositoryReader, source: RunRefs) -> None:
+    def __init__(self, repository: RepositoryReader, source: RunSource) -> None:
         self._repository, self._source, self._layout = repository, source, source.layout
         self._state: RunState = replay(repository, source.layout)
         self._paid: Payments = payments(repository, self._state)

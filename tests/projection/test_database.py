@@ -363,6 +363,11 @@ def test_a_ref_that_is_not_utf_8_stops_no_answer(copy: Project) -> None:
     assert answer(copy, "select count(*) from runs") == [[2]]
 
 
+def test_where_nothing_can_be_written_another_file_is_proposed(made: Project) -> None:
+    done = ask(made, "db", "rebuild", "--out", str(made.root / "none" / "x.duckdb"))
+    assert (done.code, done.stderr.splitlines()[-1]) == (1, "hint: git swarm db rebuild --out FILE")
+
+
 def test_a_query_changes_nothing_and_reads_no_other_file(made: Project) -> None:
     for query in (
         "delete from runs",

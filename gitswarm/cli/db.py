@@ -15,7 +15,7 @@ from gitswarm.cli.console import advise, err, out, out_bytes, out_json, out_line
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.cli.terminal import terminal_width
-from gitswarm.projection.database import Answer, Projection
+from gitswarm.projection.database import Projection, QueryResult
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -86,7 +86,7 @@ def tell_notes(projection: Projection) -> None:
         advise(hint)
 
 
-def plain_rows(answer: Answer) -> list[dict[str, JsonValue]]:
+def plain_rows(answer: QueryResult) -> list[dict[str, JsonValue]]:
     """As JSON has them: an amount is a number, a moment text."""
     return [
         {name: plain(value, kind) for (name, kind), value in zip(answer.columns, row, strict=True)}

@@ -11,7 +11,7 @@ from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.cli.status import not_older
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
-from gitswarm.projection.database import Answer, Ask, Projection
+from gitswarm.projection.database import Ask, Projection, QueryResult
 from gitswarm.projection.questions import LISTS, SHARES
 from gitswarm.projection.rows import sources
 
@@ -80,11 +80,11 @@ def _show(ask: Ask, count: int) -> None:
             table(answer.names, cells(answer.rows[:_SHOWN]))
 
 
-def _share(answer: Answer) -> dict[str, JsonValue]:
+def _share(answer: QueryResult) -> dict[str, JsonValue]:
     met, of = _numbers(answer)
     return {"met": met, "of": of, "share": round(met / of, 4) if of else None}
 
 
-def _numbers(answer: Answer) -> list[int]:
+def _numbers(answer: QueryResult) -> list[int]:
     """Of the one row; a sum of nothing is 0."""
     return [int(str(each or 0)) for each in answer.rows[0]]

@@ -9,12 +9,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
+from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, StorageError, SwarmError, UsageError
 from gitswarm.git.owners import locks_folder
@@ -42,8 +42,7 @@ class _BusyError(SwarmError):
         super().__init__(f"another process has {path} open", hint="git swarm db rebuild --out FILE   (or later)")
 
 
-@dataclass(frozen=True)
-class Answer:
+class QueryResult(Struct, frozen=True):
     """`columns`: names and types."""
 
     columns: list[tuple[str, str]]
@@ -54,7 +53,7 @@ class Answer:
         return [name for name, _kind in self.columns]
 
 
-Ask = Callable[[str], Answer]
+Ask = Callable[[str], QueryResult]
 """Raises UsageError where DuckDB refuses a query."""
 
 
@@ -110,11 +109,11 @@ class Projection:
         finally:
             connection.close()
 
-    def _ask(self, connection: DuckDBPyConnection, query: str) -> Answer:
+    def _ask(self, connection: DuckDBPyConnection, query: str) -> QueryResult:
         try:
             connection.execute(query)
             rows = connection.fetchall()  # refuses what is no query, as an empty line
-            return Answer([(name, str(kind)) for name, kind, *_rest in connection.description or ()], rows)
+            return QueryResult([(name, str(kind)) for name, kind, *_rest in connection.description or ()], rows)
         except self._duckdb.Error as error:
             raise UsageError(
                 str(error), hint='git swarm db query "show tables"   (columns: "describe steps")'

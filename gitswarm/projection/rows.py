@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.reader import RepositoryReader
@@ -37,8 +38,7 @@ Known = Mapping[str, int | None]
 """The commits of a run whose rows are there, with their numbers on the branch."""
 
 
-@dataclass(frozen=True)
-class RunSource:
+class RunSource(Struct, frozen=True):
     """A run, and what its rows are made from: the name and the id of each ref, sorted."""
 
     layout: RunLayout
@@ -67,8 +67,7 @@ def _refs(repository: RepositoryReader, layout: RunLayout) -> tuple[tuple[str, s
     return tuple((name, repository.refs.read(name)) for name in sorted(names))
 
 
-@dataclass
-class RunRows:
+class RunRows(Struct):
     """JSON lines by table. `is_whole`: all of the run, else only what commits add that were not known."""
 
     is_whole: bool

@@ -78,7 +78,7 @@ class _Tests(Struct, frozen=True):
 
     def judge(self, folder: Path, step: StepRecord | None) -> BisectVerdict:
         """
-        :raises SwarmError: the command cannot be started, or was ended by a signal: that is no verdict on the code.
+        :raises SwarmError: the command cannot be started, or was ended by a signal: neither judges the code.
         """
         name = _name(step)
         if sys.stderr.isatty():
@@ -95,7 +95,7 @@ class _Tests(Struct, frozen=True):
             for line in tail(ended.output):
                 err(f"  {line}")
             raise SwarmError(
-                f"{self.command}: {_NOT_FOUND[code]} (exit code {code}), on the code {name}: that is no verdict",
+                f"{self.command}: {_NOT_FOUND[code]} (exit code {code}), on the code {name}: that proves nothing",
                 hint="git swarm bisect -- make test",
             )
         self.done.append(_Tested(step, code, verdict, ended.duration_ms, ended.output))

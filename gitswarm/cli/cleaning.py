@@ -46,25 +46,27 @@ _OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.UNPROVEN, RunStatus.FAILED, Ru
 
 def discard(
     runs: Annotated[list[str] | None, Argument(metavar="RUN", help="An id or a part of it; several.")] = None,
-    landed: Annotated[bool, Option("--landed", help="All runs whose code has landed, the newest of it too.")] = False,
+    landed: Annotated[bool, Option("--landed", help="All runs whose newest code has landed.")] = False,
     failed: Annotated[bool, Option("--failed", help="All runs that failed.")] = False,
     older: Annotated[
         str | None,
         Option(
-            "--older-than", metavar="TIME", help="Of these (else of all that have ended) what is older: 30d, 12h."
+            "--older-than",
+            metavar="TIME",
+            help="Only runs older than this, of those named (else of all that ended): 30d, 12h.",
         ),
     ] = None,
     keep_evidence: Annotated[
-        bool, Option("--keep-evidence", help="Only the worktree goes; branch, notes and log stay.")
+        bool, Option("--keep-evidence", help="Remove only the worktree; keep branch, notes and log.")
     ] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would go.")] = False,
-    force: Annotated[bool, Option("--force", help="Also with uncommitted work in the worktree.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be removed.")] = False,
+    force: Annotated[bool, Option("--force", help="Even with uncommitted work in the worktree.")] = False,
     restore: Annotated[
-        bool, Option("--restore", help="Bring discarded or archived runs back; without RUN list them.")
+        bool, Option("--restore", help="Restore discarded or archived runs; without RUN list them.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Remove runs: branch, notes and worktree go to a trash, from where --restore brings them back."""
+    """Remove runs: branch, notes and worktree move to a trash; --restore brings them back."""
     chosen = landed or failed or older is not None
     if restore and not (runs or chosen or keep_evidence or dry_run):
         _list_restorable(repository_here(), as_json=as_json)
@@ -97,13 +99,17 @@ def discard(
 
 def gc(
     days: Annotated[
-        int, Option("--older-than", metavar="DAYS", min=0, help="What has been in the trash so long.")
+        int, Option("--older-than", metavar="DAYS", min=0, help="Delete runs that have been in the trash this long.")
     ] = 14,
     archive: Annotated[
         str | None,
-        Option("--archive", metavar="TIME", help="Archive what ended longer ago, whatever retention.days says: 30d."),
+        Option(
+            "--archive",
+            metavar="TIME",
+            help="Archive runs that ended longer ago than this, whatever retention.days says: 30d.",
+        ),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be removed.")] = False,
 ) -> None:
     """Archive runs that ended long ago, empty the trash, and sweep what killed processes left."""
     repository = repository_here()
@@ -191,7 +197,7 @@ def _is_still_there(repository: Repository, run: RunOverview) -> bool:
 
 def _seconds(text: str, option: str) -> float:
     """
-    :raises UsageError: it is no duration with its unit.
+    :raises UsageError: it is not a duration with its unit.
     """
     with contextlib.suppress(ValueError):
         if not text[-1:].isdigit():
@@ -220,13 +226,13 @@ def _tell(done: Sequence[_Discarded], *, dry_run: bool, keep_evidence: bool) -> 
     gone = [each for each in done if not each.kept_because]
     what = "worktree" if keep_evidence else "run"
     if len(done) == 1 and gone and not dry_run:
-        out(f"{gone[0].run_id}: the worktree is gone" if keep_evidence else f"{gone[0].run_id} is in the trash")
+        out(f"{gone[0].run_id}: worktree removed" if keep_evidence else f"{gone[0].run_id} is in the trash")
     else:
         for each in gone:
-            first = f"{'would go' if dry_run else 'discarded':<10} "
+            first = f"{'would discard' if dry_run else 'discarded':<10} "
             out_lines(hanging(first, each.title))
         if len(done) != 1 or dry_run:
-            out(f"{plural(len(gone), what)} {'would go' if dry_run else 'discarded'}")
+            out(f"{plural(len(gone), what)} {'would be discarded' if dry_run else 'discarded'}")
     for item in done:
         if item.kept_because:
             complain(item.kept_because, item.hint)
@@ -282,6 +288,6 @@ def _restore(repository: Repository, runs: Sequence[str], *, as_json: bool) -> N
         out_json({"restored": list(back)})
         return
     for run in back:
-        out(f"{run} is back")
+        out(f"{run} is restored")
     if back:
         out(f"next       git swarm status {back[0]}" if len(back) == 1 else "next       git swarm list")

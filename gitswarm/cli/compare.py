@@ -82,7 +82,7 @@ def compare(
     repository = reader_here()
     layouts = list(dict.fromkeys(find_run(repository, run) for run in runs or ()))
     if len(layouts) < 2:
-        raise UsageError("it takes two runs", hint="git swarm list   (then: git swarm compare RUN RUN)")
+        raise UsageError("compare needs two runs", hint="git swarm list   (then: git swarm compare RUN RUN)")
     opened = [Opened(repository, layout, replay(repository, layout)) for layout in layouts]
     found = [Compared(each, report_of(each)) for each in opened]
     parted = _partings(opened)

@@ -31,15 +31,18 @@ from gitswarm.settings_values import (
 )
 
 _PREFIX = "swarm."
-_OVER_YOURS = {"team": "the team's is as strict, and counts", "environment": "a variable of the environment counts"}
+_OVER_YOURS = {
+    "team": "the team's value is at least as strict, and wins",
+    "environment": "an environment variable wins",
+}
 
 
 def config(
-    key: Annotated[str | None, Argument(metavar="KEY", help="As in the list; without one, the list.")] = None,
+    key: Annotated[str | None, Argument(metavar="KEY", help="A key of the list; without one, the list.")] = None,
     value: Annotated[str | None, Argument(metavar="VALUE", help="YAML on one line: cli, 5, '[a, b]'.")] = None,
-    team: Annotated[bool, Option("--team", help=f"Write {CONFIG_FILE}, for everybody, not git config.")] = False,
-    everywhere: Annotated[bool, Option("--global", help="In your git config of all repositories.")] = False,
-    unset: Annotated[bool, Option("--unset", help="Take the value away.")] = False,
+    team: Annotated[bool, Option("--team", help=f"Write {CONFIG_FILE}, for the team, not git config.")] = False,
+    everywhere: Annotated[bool, Option("--global", help="Write your global git config.")] = False,
+    unset: Annotated[bool, Option("--unset", help="Remove the value.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """List what is configured, print a key, or set one, for yourself or the team."""
@@ -88,7 +91,7 @@ def _list(repository: Repository, *, as_json: bool) -> None:
     committed = committed_config(repository)
     team, personal, wrong = readable_parts(committed, repository.config(_PREFIX))
     for each in wrong:
-        complain(f"left out: {each.message}", unset_hint(repository, each))
+        complain(f"ignored: {each.message}", unset_hint(repository, each))
     found = [without_secrets(each) for each in settings(team, personal, os.environ)]
     if as_json:
         out_json([each.to_json() for each in found])
@@ -121,7 +124,7 @@ def _write_personal(repository: Repository, path: tuple[str, ...], value: str | 
     now = _now(path)
     lines = told(f"{now.key}: ", f"{_shown(now)} ({now.origin})", sys.stdout)
     if value is not None and "git config" not in now.origin:
-        lines += told("note: ", _OVER_YOURS.get(now.origin, "it is the same as before"), sys.stdout)
+        lines += told("note: ", _OVER_YOURS.get(now.origin, "the value in effect is still the same"), sys.stdout)
     undo = " ".join(["git swarm config", *where, "--unset", now.key])
     return lines if value is None else [*lines, *next_lines("undo       ", undo)]
 
@@ -158,7 +161,7 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
         )
     file = repository.checkout / CONFIG_FILE
     if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise SwarmError(f"{CONFIG_FILE} is no file of this checkout", hint=f"ls -l {shlex.quote(str(file))}")
+        raise SwarmError(f"{CONFIG_FILE} is not a file of this checkout", hint=f"ls -l {shlex.quote(str(file))}")
     old = read_text(str(file)) if file.is_file() else None
     new = with_team_value(old, path, value)
     now = f"{key} {'is gone' if value is None else f'is {value}'}"
@@ -172,7 +175,7 @@ def _write_team(repository: Repository, path: tuple[str, ...], value: str | None
         what = f"{now}, as in the last commit: nothing to commit" if new != old else f"nothing changed: {now} already"
         return told(f"{CONFIG_FILE}: ", what, sys.stdout)
     shown = CONFIG_FILE if Path(folder_here()).resolve() == repository.checkout.resolve() else f":/{CONFIG_FILE}"
-    what = f"{now}; it counts once it is committed" if new != old else f"{now} already, and not committed yet"
+    what = f"{now}; it takes effect once it is committed" if new != old else f"{now} already, and not committed yet"
     return [
         *told(f"{CONFIG_FILE}: ", what, sys.stdout),
         *next_lines("next       ", f"git add {shown} && git commit -m '{key}'"),

@@ -59,7 +59,7 @@ def cost(
         out_json({"by": by, "lines": [*told], "total": _plain(whole)})
         return
     if not lines:
-        out("nothing has been paid for yet")
+        out("nothing has been spent yet")
         return
     headings = _headings(by)[:wide]
     rows = [(*name, *_cells(line)) for name, line in lines]

@@ -27,10 +27,10 @@ LiveFlag = Annotated[
 
 def rebuild(
     to: Annotated[
-        str | None, Option("--out", metavar="FILE", help="Another file than the one that `db path` names.")
+        str | None, Option("--out", metavar="FILE", help="Write this file, not the one that `db path` names.")
     ] = None,
 ) -> None:
-    """Make the projection from nothing, out of git."""
+    """Rebuild the projection from git, from scratch."""
     projection = Projection(reader_here())
     projection.rebuild(Path(to) if to else None)
     tell_notes(projection)
@@ -38,7 +38,7 @@ def rebuild(
 
 
 def refresh() -> None:
-    """Add to the projection what happened since it was made; other commands do so themselves."""
+    """Bring the projection up to date; the other db commands do so themselves."""
     path()
 
 
@@ -51,11 +51,11 @@ def path() -> None:
 
 
 def query(
-    sql: Annotated[str, Argument(metavar="SQL", help="What to ask; `-`: from standard input.")],
+    sql: Annotated[str, Argument(metavar="SQL", help="The query; `-` reads standard input.")],
     live: LiveFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask all runs in SQL; the projection is brought up to date first."""
+    """Query all runs in SQL; the projection is brought up to date first."""
     projection = Projection(reader_here())
     with projection.opened(live=live) as ask:
         answer = ask(sys.stdin.read() if sql == "-" else sql)

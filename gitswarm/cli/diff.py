@@ -71,7 +71,7 @@ def _ends(repository: RepositoryReader, words: Sequence[str], run: str | None) -
     :raises UsageError: more than two are named.
     """
     if len(words) > 2:
-        raise UsageError("it takes two at most", hint=f"git swarm diff {words[0]} {words[1]}")
+        raise UsageError("give two at most", hint=f"git swarm diff {words[0]} {words[1]}")
     if not words:
         state = replay(repository, find_run(repository, run))
         return state.base, state.tip

@@ -20,15 +20,15 @@ _SIGNS = {"ok": "ok", "note": "-", "problem": "!"}
 
 
 def doctor(
-    fix: Annotated[bool, Option("--fix", help="Repair what needs nobody's judgement.")] = False,
+    fix: Annotated[bool, Option("--fix", help="Repair what can be repaired safely.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that repairs it."""
+    """Check sandbox, network, guard, engines and leftovers, and name the command that repairs each problem."""
     try:
         repository = repository_here()
     except NotARepositoryError:
         found = _machine(load_config(None, {}))
-        found.append(Diagnosis("repository", "note", "none here: what belongs to one was not looked at"))
+        found.append(Diagnosis("repository", "note", "none here: its checks were skipped"))
     else:
         config, unreadable = readable_config(repository)
         found = [Diagnosis("config", "problem", what, hint) for what, hint in unreadable]
@@ -47,7 +47,7 @@ def doctor(
             hint = f"git swarm doctor --fix   (repairs {can} of them)" if can else "see the lines that begin with '!'"
             complain(plural(len(wrong), "problem"), hint)
         else:
-            out("nothing is wrong")
+            out("no problems found")
     if wrong:
         raise SystemExit(1)
 

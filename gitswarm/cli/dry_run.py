@@ -44,7 +44,7 @@ def show_forecast(new: NewRun, *, as_json: bool) -> None:
         )
         out_lines(fact("tests", what))
     if engine.mode == "stub":
-        out(f"in fact    {money(0.0)}: mode stub asks no model")
+        out(f"actual     {money(0.0)}: mode stub calls no model")
 
 
 def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[tuple[str, str]]:
@@ -62,7 +62,7 @@ def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[tuple[str, str]]
     for name, limit in limits.plain.items():
         open_ended = (name == "cost_usd" and unpriced) or (name == "time_s" and own)
         holds = (
-            "is above all that" if limit >= worst[name] and not open_ended else "may be reached: the run pauses then"
+            "is more than that" if limit >= worst[name] and not open_ended else "may be reached: then the run pauses"
         )
         yield "budget", f"{limit_words(name, limit)} {holds}"
 

@@ -46,7 +46,7 @@ INTERRUPTED = 130
 
 AcceptOption = Annotated[
     list[str] | None,
-    Option("--accept", metavar="ID=WHY", help="A concern may stay, and why; ID as status says it, or with *."),
+    Option("--accept", metavar="ID=WHY", help="Accept a concern, and say why; ID as in `status`, or with *."),
 ]
 FeedbackOption = Annotated[
     str | None,
@@ -110,7 +110,7 @@ def continue_run(
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:
-        again = f"its worktree is there again: {resumed.made}" if resumed.made else "nothing to do"
+        again = f"its worktree was made again: {resumed.made}" if resumed.made else "nothing to do"
         err(f"{layout.run_id} succeeded already: {again}")
         advise(f"git swarm diff {layout.run_id}")
         return
@@ -261,10 +261,10 @@ def _next_commands(found: RunOverview) -> list[str]:
 def explain_rehearsal(repository: Repository, state: RunState) -> None:
     """That nothing here is the work of a model, and what to type for one; `start -h` has more of that."""
     spec = spec_fields(repository, state)
-    may = "may land all the same (--allow-stub)" if spec.allow_stub else "cannot land"
+    may = "may land (--allow-stub)" if spec.allow_stub else "cannot land"
     lines = [
         *_for_real(spec.engine, f"git swarm start {' '.join(spec.flows)}"),
-        *told("", f"STUB MODE, a rehearsal: no model was asked, the result {may}", sys.stderr),
+        *told("", f"STUB MODE, a rehearsal: no model was called, the result {may}", sys.stderr),
     ]
     for line in lines:
         err(line)

@@ -64,7 +64,7 @@ def export(
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     for path in skipped:
-        err(f"left out   {path}: it is no plain file")
+        err(f"left out   {path}: it is not a plain file")
     if as_json:
         left_out: list[JsonValue] = list(skipped)
         out_json({"run_id": opened.layout.run_id, "folder": str(target), "files": count, "left_out": left_out})

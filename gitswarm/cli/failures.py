@@ -69,7 +69,7 @@ def _in_the_way(error: OSError) -> str | None:
 
 
 def _explain(error: SwarmError) -> None:
-    usual = "correct that, then type the same command again" if isinstance(error, SpecError) else ""
+    usual = "fix that, then run the same command again" if isinstance(error, SpecError) else ""
     complain(_discreet(error.message), error.hint or usual)
 
 

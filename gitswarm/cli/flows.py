@@ -60,7 +60,7 @@ def show(
 def validate(
     names: Annotated[list[str] | None, Argument(metavar="FLOW", help="Flows to check; else all.")] = None,
 ) -> None:
-    """Check flows and the sidequests that every run brings along; without names also stations, templates, policy."""
+    """Check flows, and the sidequests of every run; without names also stations, templates, policy."""
     library = library_here()
     chosen = names or library.flow_ids
     checks: list[Callable[[], object]] = [partial(checked_flow, library, flow_id) for flow_id in chosen]
@@ -106,7 +106,7 @@ def graph(
     flow: Annotated[str, Argument(help="The flow's id.")],
     as_mermaid: Annotated[bool, Option("--mermaid", help="As a Mermaid flowchart.")] = False,
 ) -> None:
-    """Draw a flow: its steps downwards, the ways back beside them."""
+    """Draw a flow: its steps from top to bottom, its loops beside them."""
     found = checked_flow(library_here(), flow)
     out(mermaid(found) if as_mermaid else drawing(found))
 

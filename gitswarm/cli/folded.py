@@ -102,7 +102,7 @@ def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
     left = len(lines) - _MOST
     if left > 0:
         head, rest = _MOST // 2, _MOST - _MOST // 2 - 1
-        lines = [*lines[:head], f"… {plural(left + 1, 'line')} more", *lines[-rest:]]
+        lines = [*lines[:head], f"… {left + 1} more lines", *lines[-rest:]]
     room = text_width() - _TIME - 2
     shown = [_cut(line, room) for line in lines]
     mark = "✗ " if is_bad else "  "

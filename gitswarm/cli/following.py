@@ -19,7 +19,7 @@ from gitswarm.records.text import shorten
 
 def events(
     run: RunArgument = None,
-    follow: Annotated[bool, Option("--follow", "-f", help="Wait for more until the run ends.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing new events until the run ends.")] = False,
     as_json: Annotated[bool, Option("--json", help="One JSON document per line.")] = False,
 ) -> None:
     """Everything that happened in a run, in order."""

@@ -27,13 +27,13 @@ _LEGEND = {
     "◌": "◌ a step skipped by hand",
     "◆": "◆ done by a person",
     "↺": "↺ back to an earlier step",
-    "→": "→ not simply the next step",
+    "→": "→ not the next step of the flow",
     "(": "(name) who decided, if not the flow's rules",
-    "├": "├─┐ ├─┘ an interruption begins, is over",
+    "├": "├─┐ ├─┘ an interruption begins, ends",
     "┌": "┌ └ in parallel",
     "■": "■ the run ends or waits",
     "▶": "▶ it was resumed",
-    "◇": "◇ this run was forked off",
+    "◇": "◇ this run was forked here",
 }
 
 
@@ -81,8 +81,8 @@ class _Drawing(Struct):
         while kept < len(within) and within[: kept + 1] == self.within[: kept + 1]:
             kept += 1
         for depth in range(len(self.within), kept, -1):
-            way = f", on to {where_to(led)}" if depth == kept + 1 and led is not None else ""
-            self._border(depth, "├─┘", f"{_spoken(self.within[depth - 1])} is over{way}")
+            way = f", next: {where_to(led)}" if depth == kept + 1 and led is not None else ""
+            self._border(depth, "├─┘", f"{_spoken(self.within[depth - 1])} ended{way}")
         for depth in range(kept + 1, len(within) + 1):
             self._border(depth, "├─┐", _spoken(within[depth - 1]))
         self.within = within
@@ -104,13 +104,13 @@ def graph_lines(passages: Sequence[Passage], start: Decision | None, shared: int
         _tell_start(drawing, start)
     for index, passage in enumerate(passages):
         if index == shared > 0:
-            drawing.mark("◇", "forked here: the steps above are those of the run that it comes from")
+            drawing.mark("◇", "forked here: the steps above are those of the original run")
         what = passage.what
         if isinstance(what, RunEnd):
             _draw_end(drawing, what, led)
             led = passage.decision or led
             if passage.decision is not None or index + 1 < len(passages):
-                drawing.mark("▶", f"resumed, on to {where_to(led)}" if led else "resumed")
+                drawing.mark("▶", f"resumed at {where_to(led)}" if led else "resumed")
         else:
             _draw_step(drawing, passages, index, led)
             led = passage.decision
@@ -241,7 +241,7 @@ def _legend(signs: set[str]) -> list[str]:
             lines[-1] += f"   {meaning}"
         elif sign in signs:
             lines.append(meaning)
-    return [*lines, "one of these turns in full: git swarm show NUMBER --routing"]
+    return [*lines, "a decision in full: git swarm show NUMBER --routing"]
 
 
 def lines_of(opened: Opened) -> list[str]:

@@ -20,7 +20,7 @@ from gitswarm.safety.guard import is_guard
 from gitswarm.settings import CONFIG_FILE, load_config
 
 CONFIG_TEXT = """\
-# How git-swarm works here for everybody: commit it.
+# Team settings of git-swarm: commit this file.
 # All keys: git swarm config
 # git swarm config --team KEY VALUE writes it.
 # git swarm config KEY VALUE is for you alone.
@@ -34,9 +34,12 @@ CONFIG_TEXT = """\
 
 
 def init(
-    undo: Annotated[bool, Option("--undo", help="Take everything away again that it added.")] = False,
+    undo: Annotated[bool, Option("--undo", help="Remove everything that it added.")] = False,
 ) -> None:
-    """Guard this repository: no push of a run's commits before it landed. Prints every line that it adds."""
+    """Install the push guard: a run's commits cannot be pushed before it has landed.
+
+    Prints every line that it adds.
+    """
     repository = repository_here()
     refuse_agent(os.environ, "init", repository.common_dir)
     if undo:
@@ -88,7 +91,7 @@ def _tell(repository: Repository, change: Change) -> None:
 
 def _tell_worktrees(repository: Repository, done: Initialised) -> None:
     for path in done.blocked:
-        out_lines(told("closed     ", f"{_name(repository, path)}: no push gets out of it", sys.stdout))
+        out_lines(told("closed     ", f"{_name(repository, path)}: it cannot push", sys.stdout))
     for url in done.open:
         out_lines(
             told(
@@ -110,7 +113,7 @@ def _undo(repository: Repository) -> None:
         out_lines(
             told(
                 "changed    ",
-                f"{_name(repository, path)}: somebody changed it since, only our lines were taken out",
+                f"{_name(repository, path)}: changed since by another tool: only our lines were removed",
                 sys.stdout,
             )
         )

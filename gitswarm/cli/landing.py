@@ -39,12 +39,12 @@ _PATHS_SHOWN = 20
 
 def approve(
     run: RunArgument = None,
-    reject: Annotated[bool, Option("--reject", help="Say no; -m tells why.")] = False,
+    reject: Annotated[bool, Option("--reject", help="Reject the code; -m says why.")] = False,
     message: Annotated[str, Option("-m", "--message", help="A note that is kept with it.")] = "",
     accept: AcceptOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Approve the code that a run has now; only approved code lands."""
+    """Approve the current code of a run; only approved code lands."""
     if reject and not message.strip():
         raise UsageError("--reject needs a reason", hint="git swarm approve --reject -m 'why'")
     repository = repository_here()
@@ -71,17 +71,26 @@ def approve(
 def land(
     run: RunArgument = None,
     strategy: Annotated[
-        LandStrategy | None, Option(help="One commit; a merge that shows the steps; one with the evidence.")
+        LandStrategy | None,
+        Option(help="squash: one commit; merge: shows the steps; evidence: has the evidence too."),
     ] = None,
-    target: Annotated[str | None, Option(metavar="BRANCH", help="Another branch than configured.")] = None,
+    target: Annotated[str | None, Option(metavar="BRANCH", help="A branch other than the configured one.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would happen.")] = False,
     trust_hooks: Annotated[
-        bool, Option("--trust-hooks", help="The run changed what your commit hooks do; you have read it.")
+        bool,
+        Option(
+            "--trust-hooks", help="Land although the run changed what your commit hooks do: you have read the change."
+        ),
     ] = False,
     message: Annotated[
-        str, Option("-m", "--message", help="What the landed commit says; else the summaries of who made the change.")
+        str,
+        Option(
+            "-m",
+            "--message",
+            help="Message of the landed commit; else the summaries of the steps that made the change.",
+        ),
     ] = "",
-    edit: Annotated[bool, Option("--edit", "-e", help="Open your editor on that message.")] = False,
+    edit: Annotated[bool, Option("--edit", "-e", help="Edit that message in your editor.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Bring the approved code of a run to its target branch."""
@@ -233,7 +242,7 @@ def _tell_landing(run: str, done: Delivered, pushed: str | Refused | None) -> No
 def _tell_earlier(run: str, commit: str, target: str, reverted_by: str | None) -> None:
     out(f"{run} has landed on {short(target)} already, as {commit[:12]}")
     if reverted_by is not None:
-        out(f"reverted   by {reverted_by[:12]}: it does not land again by itself")
+        out(f"reverted   by {reverted_by[:12]}: it is not landed again automatically")
         out(f"again      git revert {reverted_by[:12]}   (on {short(target)})")
 
 

@@ -32,7 +32,7 @@ StepArgument = Annotated[
 ]
 RunOption = Annotated[str | None, Option("--run", metavar="RUN", help="The run; else as for `log`.")]
 CountOption = Annotated[
-    str | None, Option("-n", "--max-count", metavar="NUMBER", help="At most so many, the newest.")
+    str | None, Option("-n", "--max-count", metavar="NUMBER", help="At most this many, the newest.")
 ]
 JsonFlag = Annotated[bool, Option("--json", help="One JSON document.")]
 
@@ -55,7 +55,7 @@ def folder_here() -> Path:
     try:
         folder = Path.cwd()
     except FileNotFoundError as error:
-        raise NotARepositoryError("the folder that you stand in does not exist any more", hint="cd") from error
+        raise NotARepositoryError("the current folder no longer exists", hint="cd") from error
     if ".trash" in folder.parts and not (folder / ".git").exists():
         hint = "cd into the repository, then: git swarm list"
         raise NotARepositoryError(f"{folder} belongs to a discarded run", hint=hint)

@@ -31,18 +31,24 @@ _EXAMPLE = """git swarm record-event --kind checked --payload '{"ok": true}'"""
 
 def record_event(
     message: Annotated[str | None, Argument(help="What happened.")] = None,
-    source: Annotated[str, Option(help="Who says so.")] = "user",
-    kind: Annotated[str | None, Option(metavar="KIND", help="A word for what happened: critic_result …")] = None,
-    flow: Annotated[str | None, Option("--flow", "--flow-key", metavar="FLOW", help="What it is about.")] = None,
-    step: Annotated[str | None, Option("--step", "--step-id", metavar="STEP", help="What it is about.")] = None,
-    agent: Annotated[str | None, Option("--agent", "--agent-key", metavar="AGENT", help="Whom it is about.")] = None,
+    source: Annotated[str, Option(help="Who reports it.")] = "user",
+    kind: Annotated[str | None, Option(metavar="KIND", help="The kind of event: critic_result …")] = None,
+    flow: Annotated[
+        str | None, Option("--flow", "--flow-key", metavar="FLOW", help="The flow that it is about.")
+    ] = None,
+    step: Annotated[
+        str | None, Option("--step", "--step-id", metavar="STEP", help="The step that it is about.")
+    ] = None,
+    agent: Annotated[
+        str | None, Option("--agent", "--agent-key", metavar="AGENT", help="The agent that it is about.")
+    ] = None,
     payload: Annotated[str | None, Option(metavar="JSON", help="A JSON object with more about it.")] = None,
     payload_file: Annotated[
         str | None, Option(metavar="FILE", help="The same from a file; - reads standard input.")
     ] = None,
     run: Annotated[str | None, Option("--run", "--run-id", metavar="RUN", help="The run; else as for `log`.")] = None,
 ) -> None:
-    """Put an event into a run's history: it becomes part of the next step that is committed."""
+    """Add an event to a run's history: the next step that is committed stores it."""
     if message is None and kind is None:
         raise UsageError("say what happened: a message, or --kind", hint=_EXAMPLE)
     event = InboxEvent(

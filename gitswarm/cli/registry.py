@@ -40,7 +40,7 @@ class Group:
 
 
 ROOT = Group(
-    "Let agents carry out a software flow on a shadow branch: one commit per step, with its evidence.",
+    "Run agents through a software flow on a shadow branch: one commit per step, with its evidence.",
     {
         "start": Command(
             "start:start",
@@ -59,13 +59,13 @@ ROOT = Group(
         ),
         "skip": Command(
             "resume:skip",
-            "Leave the next step out, and continue after it.",
+            "Skip the next step, and continue after it.",
             "--run= -m= --message= --until= --json",
             words="step",
         ),
         "rollback": Command(
             "undo:rollback",
-            "Bring branch and worktree back to what they were after a step.",
+            "Undo steps: return branch and worktree to the state after a step.",
             "--run= --undo --dry-run --json",
             words="step",
         ),
@@ -77,19 +77,19 @@ ROOT = Group(
         ),
         "stop": Command(
             "undo:stop",
-            "Stop a run after the step that it executes now.",
+            "Stop a run after its current step.",
             "--now",
             words="run",
         ),
         "pause": Command(
             "undo:pause",
-            "Pause a run after the step that it executes now.",
+            "Pause a run after its current step.",
             "--now",
             words="run",
         ),
         "approve": Command(
             "landing:approve",
-            "Approve the code that a run has now; only approved code lands.",
+            "Approve the current code of a run; only approved code lands.",
             "--reject -m= --message= --accept= --json",
             words="run",
         ),
@@ -115,7 +115,7 @@ ROOT = Group(
         ),
         "watch": Command(
             "watch:watch",
-            "Runs while they are executed; q quits, they continue.",
+            "Watch runs live; q quits, the runs continue.",
             words="run",
         ),
         "web": Command(
@@ -146,7 +146,7 @@ ROOT = Group(
         ),
         "stats": Command(
             "stats:stats",
-            "How well the runs went: first pass, loops, detours, cost and time, waiting, reward hacking.",
+            "Statistics of all runs: first pass, loops, detours, cost and time, waiting, reward hacking.",
             "-p= --run= --since= --sql --json",
             is_long=True,
         ),
@@ -183,7 +183,7 @@ ROOT = Group(
         ),
         "status": Command(
             "status:status",
-            "How a run stands, and the next command to type.",
+            "The state of a run, and the next command to type.",
             "--json",
             words="run",
         ),
@@ -207,7 +207,7 @@ ROOT = Group(
         ),
         "verify": Command(
             "verify:verify",
-            "Check that nobody changed what a run stored; offline, from git alone.",
+            "Check that a run was not tampered with; offline, from git alone.",
             "--tip= --json",
             words="run",
         ),
@@ -228,13 +228,13 @@ ROOT = Group(
         ),
         "record-event": Command(
             "record:record_event",
-            "Put an event into a run's history: it becomes part of the next step that is committed.",
+            "Add an event to a run's history: the next step that is committed stores it.",
             "--source= --kind= --flow= --flow-key= --step= --step-id= --agent= --agent-key="
             " --payload= --payload-file= --run= --run-id=",
         ),
         "discard": Command(
             "cleaning:discard",
-            "Remove runs: branch, notes and worktree go to a trash, from where --restore brings them back.",
+            "Remove runs: branch, notes and worktree move to a trash; --restore brings them back.",
             "--landed --failed --older-than= --keep-evidence --dry-run --force --restore --json",
             words="run",
         ),
@@ -245,7 +245,7 @@ ROOT = Group(
         ),
         "doctor": Command(
             "doctor:doctor",
-            "Say what is wrong with sandbox, network, guard, engines and leftovers, and the command that repairs it.",
+            "Check sandbox, network, guard, engines and leftovers, and name the command that repairs each problem.",
             "--fix --json",
         ),
         "config": Command(
@@ -257,7 +257,7 @@ ROOT = Group(
         ),
         "init": Command(
             "init:init",
-            "Guard this repository: no push of a run's commits before it landed.",
+            "Install the push guard: a run's commits cannot be pushed before it has landed.",
             "--undo",
         ),
         "demo": Command(
@@ -286,8 +286,7 @@ ROOT = Group(
                 ),
                 "validate": Command(
                     "flows:validate",
-                    "Check flows and the sidequests that every run brings along; "
-                    "without names also stations, templates, policy.",
+                    "Check flows, and the sidequests of every run; without names also stations, templates, policy.",
                     "",
                     words="flow",
                 ),
@@ -299,7 +298,7 @@ ROOT = Group(
                 ),
                 "graph": Command(
                     "flows:graph",
-                    "Draw a flow: its steps downwards, the ways back beside them.",
+                    "Draw a flow: its steps from top to bottom, its loops beside them.",
                     "--mermaid",
                     words="flow",
                 ),
@@ -315,7 +314,7 @@ ROOT = Group(
                 ),
                 "show": Command(
                     "stations:show",
-                    "Who a station is, what it holds to, what it reads and writes.",
+                    "A station's role, its rules, and what it reads and writes.",
                     "--json",
                     words="station",
                 ),
@@ -328,20 +327,20 @@ ROOT = Group(
             },
         ),
         "db": Group(
-            "All runs as tables, to ask in SQL (needs DuckDB: pip install 'git-swarm[analytics]').",
+            "All runs as tables, for queries in SQL (needs DuckDB: pip install 'git-swarm[analytics]').",
             {
                 "rebuild": Command(
                     "db:rebuild",
-                    "Make the projection from nothing, out of git.",
+                    "Rebuild the projection from git, from scratch.",
                     "--out=",
                 ),
                 "refresh": Command(
                     "db:refresh",
-                    "Add to the projection what happened since it was made; other commands do so themselves.",
+                    "Bring the projection up to date; the other db commands do so themselves.",
                 ),
                 "query": Command(
                     "db:query",
-                    "Ask all runs in SQL; the projection is brought up to date first.",
+                    "Query all runs in SQL; the projection is brought up to date first.",
                     "--live --json",
                     is_long=True,
                 ),
@@ -371,13 +370,13 @@ ROOT = Group(
                 ),
                 "dismiss": Command(
                     "wisdom_settle:dismiss",
-                    "Say that a proposal is not wanted; -m tells why.",
+                    "Dismiss a proposal; -m says why.",
                     "-m= --message=",
                 ),
             },
         ),
         "policy": Group(
-            "What agents may do, and what not.",
+            "What agents may and may not do.",
             {
                 "explain": Command(
                     "policy:explain",

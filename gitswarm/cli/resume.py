@@ -23,7 +23,7 @@ UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop after this
 AllowOption = Annotated[
     list[str] | None,
     Option(
-        "--allow", metavar="PATH[=WHY]", help="What was found in this file is no secret, from here on in this run."
+        "--allow", metavar="PATH[=WHY]", help="What was found in this file is not a secret, for the rest of this run."
     ),
 ]
 JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")]
@@ -32,10 +32,8 @@ JsonLines = Annotated[bool, Option("--json", help="Events as JSON lines on stdou
 def resume(
     run: Annotated[str | None, Argument(help="The run; else the one of this worktree, or the newest.")] = None,
     message: Annotated[str, Option("-m", "--message", help="Your answer; the next step gets it.")] = "",
-    adopt: Annotated[bool, Option("--adopt", help="Make your edits in the worktree a step of the run.")] = False,
-    approve: Annotated[
-        bool, Option("--approve", help="Carry out what the navigator proposed, then continue.")
-    ] = False,
+    adopt: Annotated[bool, Option("--adopt", help="Commit your edits in the worktree as a step of the run.")] = False,
+    approve: Annotated[bool, Option("--approve", help="Execute what the navigator proposed, then continue.")] = False,
     accept: AcceptOption = None,
     allow: AllowOption = None,
     feedback: FeedbackOption = None,
@@ -72,7 +70,7 @@ def skip(
     until: UntilOption = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Leave the next step out, and continue after it."""
+    """Skip the next step, and continue after it."""
     repository = repository_here()
     refuse_agent(os.environ, "skip", repository.common_dir)
     layout = find_run(repository, run)

@@ -101,7 +101,7 @@ def _ways(decision: Decision) -> list[str]:
     if not decision.candidates:
         return []
     room = min(_ID_WIDTH, max(columns(candidate.candidate_id) for candidate in decision.candidates))
-    lines = labelled("ways", "> taken, * taken when nobody else decides; priority, id, reason")
+    lines = labelled("options", "> taken, * the default; priority, id, reason")
     for candidate in decision.candidates:
         lines += _way_row(candidate, room, is_taken=candidate.candidate_id == decision.candidate_id)
     return lines
@@ -122,7 +122,7 @@ def _not_taken(eliminated: Sequence[Elimination], reason: str) -> list[str]:
     told = [(one.candidate_id, one.reason.removesuffix(f": {reason}")) for one in eliminated if one.reason != plain]
     others = [one.candidate_id for one in eliminated if one.reason == plain]
     if others:
-        told.append((others[0] if len(others) == 1 else "the others", "another one was taken"))
+        told.append((others[0] if len(others) == 1 else "the others", "another candidate was taken"))
     return _pairs("not taken", told)
 
 
@@ -170,12 +170,12 @@ def _stall(stall: StallState | None) -> list[str]:
 def _navigator(asked: NavigatorUse | None, reason: str) -> list[str]:
     if asked is None:
         return []
-    none = "chose none of the ways" if asked.problem else "proposed steps of its own"
+    none = "chose no candidate" if asked.problem else "proposed steps of its own"
     said = [f"chose {asked.chosen}" if asked.chosen else none]
     if asked.reasoning and asked.reasoning != reason:
         said.append(f"because {asked.reasoning}")
     if asked.problem:
-        said.append(f"its answer does not count: {asked.problem}")
+        said.append(f"its answer was rejected: {asked.problem}")
     return labelled("navigator", *said)
 
 
@@ -204,7 +204,7 @@ def _proposal(proposal: Proposal | None) -> list[str]:
         return []
     nodes = [f"{node.id} (station {node.station}): {node.objective}" for node in proposal.nodes]
     return [
-        *labelled("proposal", f"{proposal.id}: behind {proposal.flow_key}/{proposal.after_step}", *nodes),
+        *labelled("proposal", f"{proposal.id}: after {proposal.flow_key}/{proposal.after_step}", *nodes),
         *labelled("", *([f"because {proposal.reasoning}"] if proposal.reasoning else [])),
     ]
 
@@ -233,7 +233,7 @@ def _join(join: JoinOutcome | None) -> list[str]:
 def _stack(stack: Sequence[Frame]) -> list[str]:
     if not stack:
         return []
-    open_ones = f"{plural(len(stack), 'interruption')} {'is' if len(stack) == 1 else 'are'} open then"
+    open_ones = f"{plural(len(stack), 'interruption')} open"
     return labelled("within", open_ones, *(f"{number}. {_frame(frame)}" for number, frame in enumerate(stack, 1)))
 
 
@@ -274,7 +274,7 @@ def _event(event: Event, decision: Decision) -> str:
         asked = decision.explanation.navigator
         is_told = told.get("from") == "navigator" and asked is not None and asked.problem == told.get("problem")
         problem = "" if is_told else f": {_plain(told.get('problem'))}"
-        return f"from {_plain(told.get('from'))}, {told.get('candidate_id') or 'none of the ways'}{problem}"
+        return f"from {_plain(told.get('from'))}, {told.get('candidate_id') or 'no candidate'}{problem}"
     return ", ".join(f"{name} {_plain(value)}" for name, value in told.items())
 
 

@@ -16,7 +16,7 @@ SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")
 """What a run that succeeded is called when more is known."""
 
 _PASSED = re.compile(
-    r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?|side by side"
+    r"(loop_iteration|status|can_further_iteration_help):\w+|no condition holds(: default)?|side by side|in parallel"
 )
 _CONDITION = re.compile(r"==|&&|\|\||^!?(evidence|envelope|state)\.\w")
 _GAVE_UP = re.compile(r"max_iterations_reached:(\d+)")
@@ -91,7 +91,7 @@ def age(run_id: str) -> str:
 
 def count_of(text: str | None, option: str = "-n") -> int | None:
     """
-    :raises UsageError: it is no number.
+    :raises UsageError: it is not a number.
     """
     if text is not None and not text.isdecimal():
         raise UsageError(f"{option} {text}: not a number", hint=f"{option} 10")

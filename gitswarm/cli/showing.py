@@ -232,5 +232,5 @@ def _show_verdict(verdict: JsonValue) -> None:
     _field("verdict", f"{verdict['recommendation']}{whom}, score {verdict['score']}")
     for finding in findings:
         if isinstance(finding, dict):
-            claim = f'said "{finding["claim"]}"; ' if finding["claim"] else ""
+            claim = f'claimed "{finding["claim"]}", but ' if finding["claim"] else ""
             _field("", f"{finding['flag']}: {claim}{finding['fact']}")

@@ -70,7 +70,7 @@ def start(
     message: Annotated[str | None, Option("-m", "--message", help="The task, in your words.")] = None,
     issue: Annotated[str | None, Option(help="A file with the task; - reads standard input.")] = None,
     base: Annotated[str, Option(help="The commit that the run branches off.")] = "HEAD",
-    engine: Annotated[str | None, Option(help="Who executes steps: git swarm engines")] = None,
+    engine: Annotated[str | None, Option(help="The engine that executes steps: git swarm engines")] = None,
     mode: Annotated[
         str | None, Option(help="stub, or a mode of the engine; always: git swarm config engines.NAME.mode MODE.")
     ] = None,
@@ -80,7 +80,9 @@ def start(
     allow_stub: Annotated[
         bool, Option("--allow-stub", help="Let a rehearsal (mode stub, or a script) land.")
     ] = False,
-    routing: Annotated[RoutingMode | None, Option(help="Who chooses next steps; assist unless configured.")] = None,
+    routing: Annotated[
+        RoutingMode | None, Option(help="How much the navigator may choose; assist unless configured.")
+    ] = None,
     autopilot: Annotated[
         bool, Option("--autopilot", help="Never pause for a person: the clarifier answers instead.")
     ] = False,
@@ -151,8 +153,8 @@ def _is_stub(new: NewRun) -> bool:
     return asks and new.spec.settings.default_engine.mode == "stub"
 
 
-_REHEARSAL = "STUB MODE, a rehearsal: no model is asked, nothing can land. Real: --mode cli"
-_ALLOWED = "STUB MODE, a rehearsal: no model is asked, the result may land all the same (--allow-stub)"
+_REHEARSAL = "STUB MODE, a rehearsal: no model is called, nothing can land. Real: --mode cli"
+_ALLOWED = "STUB MODE, a rehearsal: no model is called, the result may land (--allow-stub)"
 
 
 def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:

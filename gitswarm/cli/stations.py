@@ -39,7 +39,7 @@ def show(
     station: Annotated[str, Argument(help="The station's id.")],
     as_json: Annotated[bool, Option("--json", help="The whole station as JSON.")] = False,
 ) -> None:
-    """Who a station is, what it holds to, what it reads and writes."""
+    """A station's role, its rules, and what it reads and writes."""
     found = library_here().station(station).station
     content = found.model_dump(mode="json", exclude_defaults=not as_json)
     if as_json:
@@ -57,5 +57,5 @@ def validate(
     chosen = names or library.station_ids
     problems = problems_of(partial(library.station, name) for name in chosen)
     if problems:
-        raise SpecError(problems, hint="correct the lines above, then: git swarm stations validate")
+        raise SpecError(problems, hint="fix the lines above, then: git swarm stations validate")
     out(f"{plural(len(chosen), 'station')} fine")

@@ -28,12 +28,14 @@ def stats(
     ] = None,
     since: Annotated[
         str | None,
-        Option("--since", metavar="TIME", help="Only runs that are not older: 2h, 3d, or as git understands it."),
+        Option(
+            "--since", metavar="TIME", help="Only runs not older than this: 2h, 3d, or any date that git understands."
+        ),
     ] = None,
     sql: Annotated[bool, Option("--sql", help="The queries, for `git swarm db query`.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """How well the runs went: first pass, loops, detours, cost and time, waiting, reward hacking."""
+    """Statistics of all runs: first pass, loops, detours, cost and time, waiting, reward hacking."""
     if sql:
         for name, (title, query) in {**SHARES, **LISTS}.items():
             out(f"-- {name}: {title}")

@@ -54,7 +54,7 @@ _TIME_NAMES = (
 
 
 def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
-    """How a run stands, and the next command to type."""
+    """The state of a run, and the next command to type."""
     repository = reader_here()
     layout = find_run(repository, run)
     found = overview(repository, layout)
@@ -117,7 +117,8 @@ def list_runs(
     everything: Annotated[bool, Option("--all", help="Also archived and discarded ones.")] = False,
     count: CountOption = None,
     since: Annotated[
-        str | None, Option("--since", metavar="TIME", help="Not older: 2h, 3d, or as git understands it.")
+        str | None,
+        Option("--since", metavar="TIME", help="Not older than this: 2h, 3d, or any date that git understands."),
     ] = None,
     state: Annotated[
         str | None, Option("--state", metavar="STATE", help="Only runs in this state, as the list names it.")
@@ -178,7 +179,7 @@ def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | 
         oldest = time.time() - int(short[1]) * _SECONDS[short[2]]
     elif not _is_time(since):
         hint = "git swarm list --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
-        raise UsageError(f"--since {since}: no time that git understands", hint=hint)
+        raise UsageError(f"--since {since}: not a time that git understands", hint=hint)
     else:
         told = repository.git.output("rev-parse", f"--since={since}").decode()
         oldest = int(told.strip().removeprefix("--max-age="))
@@ -228,7 +229,7 @@ def path(run: RunArgument = None) -> None:
     if found.worktree is None:
         again = "discard --restore" if is_lifted(repository, layout) else "resume"
         raise NotFoundError(
-            f"{layout.run_id} has no worktree here any more", hint=f"git swarm {again} {layout.run_id}"
+            f"{layout.run_id} no longer has a worktree here", hint=f"git swarm {again} {layout.run_id}"
         )
     out_bytes(os.fsencode(found.worktree) + b"\n")
 

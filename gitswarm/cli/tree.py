@@ -46,7 +46,7 @@ def _refusal(error: Exception, name: str, line: Sequence[str]) -> tuple[str, str
     """What is wrong with a line, and what to type, for one of the parser library's errors."""
     told = error.format_message().rstrip(".").replace("Value error, ", "")  # type: ignore[attr-defined]
     if told.startswith("Invalid value") and "integer" in told:
-        told = f"{told.partition(': ')[0]}: no whole number"
+        told = f"{told.partition(': ')[0]}: not a whole number"
     number = next((at for at, word in enumerate(line) if _NEGATIVE.fullmatch(word)), None)
     if told.startswith("No such option: -") and number is not None:
         return f"'{line[number]}' looks like an option", shlex.join(

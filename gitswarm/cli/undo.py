@@ -48,7 +48,7 @@ def rollback(
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what would be undone and what is kept.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Bring branch and worktree back to what they were after a step. Nothing is lost."""
+    """Undo steps: return branch and worktree to the state after a step. Nothing is lost."""
     repository = repository_here()
     layout = find_run(repository, run)
     if undo == (step is not None):
@@ -105,7 +105,7 @@ def stop(
     run: RunArgument = None,
     at_once: Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")] = False,
 ) -> None:
-    """Stop a run after the step that it executes now."""
+    """Stop a run after its current step."""
     _ask(run, "stop", at_once=at_once)
 
 
@@ -113,7 +113,7 @@ def pause(
     run: RunArgument = None,
     at_once: Annotated[bool, Option("--now", help="Now, in the middle of the step; its work is kept.")] = False,
 ) -> None:
-    """Pause a run after the step that it executes now."""
+    """Pause a run after its current step."""
     _ask(run, "pause", at_once=at_once)
 
 
@@ -125,7 +125,7 @@ def _target(repository: Repository, state: RunState, step: str | None) -> StepRe
 
 
 def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
-    out(f"{layout.run_id} {'would go' if dry_run else 'goes'} back to {plan.target_name}")
+    out(f"{layout.run_id} {'would be' if dry_run else 'is'} rolled back to {plan.target_name}")
     for record in plan.undone:
         out_lines(hanging(f"{'undone':<10} ", f"{step_name(record)}: {record.summary.splitlines()[0]}"))
     for name in plan.files:
@@ -141,7 +141,7 @@ def _tell_landed(landed: LandedAs | None) -> None:
     if landed is not None:
         target = landed.target.removeprefix("refs/heads/")
         out_lines(hanging("landed     ", f"on {target} as {landed.commit[:12]}: that stays there"))
-        out(f"{'':<10} git revert {landed.commit[:12]}   (on {target}, takes it back)")
+        out(f"{'':<10} git revert {landed.commit[:12]}   (on {target}, reverts it)")
 
 
 def _plain(plan: RollbackPlan, layout: RunLayout, kept: str | None) -> dict[str, JsonValue]:
@@ -179,15 +179,15 @@ def _ask(run: str | None, wish: Wish, *, at_once: bool) -> None:
         if before.end is None:
             out(f"{layout.run_id} {state.end}")
         else:
-            out_lines(told("", f"{layout.run_id} {_standing(before)}: nothing executes it", sys.stdout))
+            out_lines(told("", f"{layout.run_id} {_standing(before)}: no process executes it", sys.stdout))
         return
     Requests(repository, layout).put(request)
     if not at_once:
-        out(f"{layout.run_id} will {wish} after the step that process {owner.pid} executes")
+        out(f"{layout.run_id} will {wish} after its current step (process {owner.pid})")
         return
     if not interrupt(owner):
         raise UsageError(
-            f"{layout.run_id} is executed on {owner.host}: --now works only there",
+            f"{layout.run_id} runs on {owner.host}: --now works only there",
             hint=f"git swarm {wish} {layout.run_id}",
         )
     deadline = time.monotonic() + INTERRUPT_WAIT_S

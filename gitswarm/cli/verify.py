@@ -20,7 +20,7 @@ def verify(
     tip: Annotated[str | None, Option(metavar="COMMIT", help="A commit that the run is known to have had.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Check that nobody changed what a run stored; offline, from git alone."""
+    """Check that a run was not tampered with; offline, from git alone."""
     repository = repository_here()
     repository.is_for_reading = True
     layout = find_run(repository, run)

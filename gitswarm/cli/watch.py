@@ -38,7 +38,7 @@ def watch(
         list[str] | None, Argument(metavar="RUN", help="Runs; else all that are executed now, or the newest.")
     ] = None,
 ) -> None:
-    """Runs while they are executed; q quits, they continue.
+    """Watch runs live; q quits, the runs continue.
 
     Steps, tool calls, tokens, cost and time; it ends when all runs have ended.
     """

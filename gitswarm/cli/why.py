@@ -117,7 +117,7 @@ def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons:
     if origin.step is None and origin.run is not None:
         _show_missing(repository, origin.run)
     elif origin.run is not None and _is_discarded(repository, origin.run):
-        out_lines(field("discarded", "the run: what this answered, its tests and evidence are in the trash"))
+        out_lines(field("discarded", "the run is in the trash, with what this answered, its tests and evidence"))
         out_lines(next_lines(f"  {'restore':<9} ", f"git swarm discard --restore {origin.run}"))
 
 
@@ -142,7 +142,7 @@ def _hint_at_runs(repository: RepositoryReader, path: str, line: int) -> None:
 
 def _show_missing(repository: RepositoryReader, run: str) -> None:
     if run in {layout.run_id for layout in all_runs(repository)}:
-        out_lines(field("step", "none: the line came about when the run was merged with its target"))
+        out_lines(field("step", "none: the line comes from merging the run with its target"))
         return
     out_lines(field("step", "not known: the commits of the run are not here"))
     refs = (f"refs/heads/shadow/{run}", f"refs/swarm/{run}/*", f"refs/notes/swarm/{run}/*")

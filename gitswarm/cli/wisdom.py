@@ -79,9 +79,9 @@ def show(
     if isinstance(edited, Misfit):
         out_lines(hanging("does not fit HEAD: ", f"{edited.path}: {edited.found}"))
         for edit in offer.proposal.edits:
-            out(f"── {edit.path}, in place of")
+            out(f"── {edit.path}: old text")
             out(edit.old or "(a new file)")
-            out("── would stand")
+            out("── new text")
             out(edit.new)
     else:
         _out_diff(edited)

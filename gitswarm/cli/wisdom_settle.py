@@ -31,7 +31,7 @@ class _Opened(Struct, frozen=True):
 def apply(
     proposal: ProposalArgument,
     branch: Annotated[
-        str | None, Option(metavar="NAME", help="Where it goes; else a new branch wisdom/ID from HEAD.")
+        str | None, Option(metavar="NAME", help="The branch to commit on; else a new branch wisdom/ID from HEAD.")
     ] = None,
 ) -> None:
     """Commit a proposal in your name on a branch; your checkout stays as it is."""
@@ -55,7 +55,7 @@ def dismiss(
     proposal: ProposalArgument,
     message: Annotated[str, Option("-m", "--message", help="Why it is not wanted; kept with it.")] = "",
 ) -> None:
-    """Say that a proposal is not wanted; -m tells why."""
+    """Dismiss a proposal; -m says why."""
     if not message.strip():
         raise UsageError("say why", hint=f"git swarm wisdom dismiss {proposal} -m 'WHY'")
     opened = _open(proposal)

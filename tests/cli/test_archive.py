@@ -183,7 +183,9 @@ def test_what_somebody_put_in_its_place_is_left_there(place: Place) -> None:
     project.git("tag", "-a", "-m", "note", "noted")
     project.git("update-ref", f"refs/swarm/{place.fork}/mine", project.git("rev-parse", "noted"))
     answer = ask(project, "gc", "--archive", "0s")
-    assert f"refs/swarm/{place.fork}/mine is no commit but a tag" in " ".join((answer.stdout + answer.stderr).split())
+    assert f"refs/swarm/{place.fork}/mine is not a commit but a tag" in " ".join(
+        (answer.stdout + answer.stderr).split()
+    )
     assert f"shadow/{place.fork}" in project.git("branch", "--list", "shadow/*")
 
 

@@ -37,7 +37,7 @@ steps:
   right: {write: {same.txt: "right\\n"}}
 """
 CONFLICT = "its code is not on the branch: it conflicts with left in same.txt"
-CAPPED = "no better than what it joins: left VERIFIED, right PARTIAL"
+CAPPED = "limited by what it joins: left VERIFIED, right PARTIAL"
 INDENTED = "  an indented line and more"
 NUMBERS = [str(number) for number in range(24, 31)]
 
@@ -70,7 +70,7 @@ def test_while_it_is_executed(watched: Watched) -> None:
         "right conflicts in same.txt: its code is left out",
         "!  3 right             ok",
         "!  4 both              ok",
-        "     because no better than what it joins: left VERIFIED, righ",
+        "     because limited by what it joins: left VERIFIED, right PA",
         "✓  5 fine              passed: echo nobody asks",
         "!  6 loud              failed (exit code 3): sh loud.sh",
         *(f"       {number}" for number in NUMBERS),

@@ -95,5 +95,5 @@ def test_what_is_no_question(project: Project, words: list[str], said: str) -> N
 
 def test_without_runs(tmp_path: Path) -> None:
     empty = new_project(tmp_path)
-    assert ask(empty, "cost", "--all").stdout == "nothing has been paid for yet\n"
+    assert ask(empty, "cost", "--all").stdout == "nothing has been spent yet\n"
     assert ask(empty, "cost").code == 1

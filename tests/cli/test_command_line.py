@@ -101,7 +101,7 @@ def parsed(name: str, function: Callable[..., None], words: list[str]) -> dict[s
         (["log", "--frob"], "no such option: --frob", "git swarm log -h"),
         (["log", "--jsn"], "no such option: --jsn (Possible options: --json)", "git swarm log -h"),
         (["config", "retention.days", "-3"], "'-3' looks like an option", "git swarm config retention.days -- -3"),
-        (["gc", "--older-than", "x"], "invalid value for '--older-than': no whole number", "git swarm gc -h"),
+        (["gc", "--older-than", "x"], "invalid value for '--older-than': not a whole number", "git swarm gc -h"),
     ],
 )
 def test_a_line_that_is_wrong(line: list[str], said: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +134,7 @@ def test_a_time_that_git_would_take_for_now_is_refused(empty: Project, since: st
     done = ask(empty, "list", "--since", since)
     assert (done.code, done.stdout) == (2, "")
     first, second = done.stderr.splitlines()
-    assert first == f"git-swarm: --since {since}: no time that git understands"
+    assert first == f"git-swarm: --since {since}: not a time that git understands"
     assert second.startswith("hint: git swarm list --since 3d   (")
 
 

@@ -96,7 +96,7 @@ def test_what_all_have_in_common_is_left_out(runs: Runs) -> None:
 
 def test_one_run_is_not_enough(runs: Runs) -> None:
     answer = ask(runs.project, "compare", runs.first, runs.first)
-    assert (answer.code, answer.stderr.splitlines()[0]) == (2, "git-swarm: it takes two runs")
+    assert (answer.code, answer.stderr.splitlines()[0]) == (2, "git-swarm: compare needs two runs")
 
 
 def test_the_diff_of_two_runs_is_git_s(runs: Runs) -> None:
@@ -121,6 +121,6 @@ def test_the_diff_of_two_steps_is_from_one_to_the_other(runs: Runs) -> None:
 
 def test_a_diff_of_three_is_refused(runs: Runs) -> None:
     assert ask(runs.project, "diff", "a", "b", "c").stderr.splitlines() == [
-        "git-swarm: it takes two at most",
+        "git-swarm: give two at most",
         "hint: git swarm diff a b",
     ]

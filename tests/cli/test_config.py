@@ -130,7 +130,7 @@ def test_a_value_that_the_team_s_is_stricter_than(project: Project) -> None:
     said = project.swarm("config", "deploy.require_signature", "false").stdout
     assert said.splitlines()[:2] == [
         "deploy.require_signature: true (team)",
-        "note: the team's is as strict, and counts",
+        "note: the team's value is at least as strict, and wins",
     ]
     project.commit({CONFIG_FILE: TEAM}, "not signed")
 
@@ -146,12 +146,12 @@ def test_a_value_that_the_team_s_is_stricter_than(project: Project) -> None:
         (("commands.test", ""), "commands.test: the value is empty"),
         (("--team", "commands.test", " "), "commands.test: the value is empty"),
         (("retention.days", ""), "retention.days: the value is empty"),
-        (("retention.days", "true"), "retention.days: 'true' is no number"),
-        (("--team", "retention.days", "true"), "retention.days: 'true' is no number"),
-        (("budget.max_cost_usd", "yes"), "budget.max_cost_usd: 'true' is no number"),
-        (("retention.days", "soon"), "git-swarm: retention.days: 'soon' is no whole number"),
+        (("retention.days", "true"), "retention.days: 'true' is not a number"),
+        (("--team", "retention.days", "true"), "retention.days: 'true' is not a number"),
+        (("budget.max_cost_usd", "yes"), "budget.max_cost_usd: 'true' is not a number"),
+        (("retention.days", "soon"), "git-swarm: retention.days: 'soon' is not a whole number"),
         (("retention.days", "-3"), "greater than or equal to 0"),
-        (("budget.max_time", "4hh"), "git-swarm: budget.max_time: '4hh' is no duration"),
+        (("budget.max_time", "4hh"), "git-swarm: budget.max_time: '4hh' is not a duration"),
         (("commands.tests", "{a: {run: true}}"), "expected a text: 'true'"),
         (("policy.env", "[HOME]"), "would loosen what the team agreed on"),
         (("--unset", "hub"), "git config does not set hub"),
@@ -176,12 +176,12 @@ BY_HAND = (
     (("swarm.commands.test", ""), "commands.test: the value is empty", "git swarm config --unset commands.test"),
     (
         ("swarm.retention.days", "true"),
-        "retention.days: 'true' is no number",
+        "retention.days: 'true' is not a number",
         "git swarm config --unset retention.days",
     ),
     (
         ("--global", "swarm.budget.maxTime", "4hh"),
-        "budget.max_time: '4hh' is no duration: 90s, 45m, 4h, 1h30m",
+        "budget.max_time: '4hh' is not a duration: 90s, 45m, 4h, 1h30m",
         "git swarm config --global --unset budget.max_time",
     ),
     (("swarm.policy.deny", "[{a: b}]"), "policy.deny: expected a text", "git swarm config --unset policy.deny"),
@@ -202,7 +202,7 @@ def test_entries_that_cannot_be_read_keep_nobody_from_finding_and_unsetting_them
     listed = ask(project, "config", "--json")
     assert (listed.code, len(json.loads(listed.stdout))) == (0, len(KEYS))
     assert set(listed.stderr.splitlines()) == {
-        line for what, hint in wrong for line in (f"git-swarm: left out: {what}", f"hint: {hint}")
+        line for what, hint in wrong for line in (f"git-swarm: ignored: {what}", f"hint: {hint}")
     }
     for _entry, _what, hint in BY_HAND:
         project.swarm(*hint.split()[2:])
@@ -211,7 +211,7 @@ def test_entries_that_cannot_be_read_keep_nobody_from_finding_and_unsetting_them
 
 def test_a_team_s_file_that_cannot_be_read_is_told_beside_the_rest(project: Project) -> None:
     project.commit({CONFIG_FILE: "retention: {days: true}\n"}, "broken")
-    said = f"{CONFIG_FILE}:1: retention.days: 'true' is no number"
+    said = f"{CONFIG_FILE}:1: retention.days: 'true' is not a number"
     assert said in ask(project, "config").stderr
     assert ask(project, "config").code == 0
     assert json.loads(ask(project, "doctor", "--json").stdout)["findings"][0]["message"] == said
@@ -253,7 +253,7 @@ def test_ends_of_lines_stay_and_no_link_is_followed(project: Project, tmp_path: 
     outside.write_bytes(before)
     file.symlink_to(outside)
     answer = ask(project, "config", "--team", "hub", "origin")
-    assert (answer.code, "no file of this checkout" in " ".join(answer.stderr.split())) == (1, True)
+    assert (answer.code, "not a file of this checkout" in " ".join(answer.stderr.split())) == (1, True)
     assert outside.read_bytes() == before
     file.unlink()
     file.write_bytes(before)
@@ -309,7 +309,7 @@ def test_a_file_with_nothing_but_comments_keeps_them() -> None:
 
 def test_a_file_that_cannot_be_changed_in_place_is_left_to_its_author() -> None:
     anchored = "a: &x {b: 1}\nc: *x\n"
-    with pytest.raises(Exception, match="only a person can change"):
+    with pytest.raises(Exception, match="cannot be edited automatically"):
         with_entry(anchored, ("a", "b"), 2)
     assert without_entry(anchored, ("c",)) == "a: &x {b: 1}\n"
 

@@ -94,7 +94,11 @@ def test_several_runs_by_name_and_back_again(runs: Runs) -> None:
     assert [line.split()[:2] for line in listed[:2]] == [["discarded", run] for run in gone]
     assert runs.project.json("discard", "--restore") == {"discarded": gone, "archived": []}
     back = runs.project.swarm("discard", "--restore", runs.failed, runs.landed).stdout
-    assert back.splitlines() == [f"{runs.failed} is back", f"{runs.landed} is back", "next       git swarm list"]
+    assert back.splitlines() == [
+        f"{runs.failed} is restored",
+        f"{runs.landed} is restored",
+        "next       git swarm list",
+    ]
     assert runs.there() == sorted(runs.every)
 
 
@@ -191,7 +195,7 @@ def test_only_the_worktree_goes_and_comes_back(runs: Runs) -> None:
     assert answer.code == 1, "files that git does not ignore are work"
     answer = ask(runs.project, "discard", runs.open, "--keep-evidence", "--force")
     assert answer.stdout.splitlines() == [
-        f"{runs.open}: the worktree is gone",
+        f"{runs.open}: worktree removed",
         f"undo       git swarm resume {runs.open}",
     ]
     assert (path.exists(), list(path.parent.glob(".trash/*"))) == (False, [])
@@ -202,7 +206,7 @@ def test_only_the_worktree_goes_and_comes_back(runs: Runs) -> None:
     assert f"hint: git swarm resume {runs.open}" in ask(runs.project, "path", runs.open).stderr
     answer = ask(runs.project, "resume", runs.open)
     assert (answer.code, path.is_dir()) == (0, True)
-    assert f"succeeded already: its worktree is there again: {path}" in " ".join(answer.stderr.split())
+    assert f"succeeded already: its worktree was made again: {path}" in " ".join(answer.stderr.split())
     assert runs.project.json("log", runs.open) == log
     assert "succeeded already: nothing to do" in ask(runs.project, "resume", runs.open).stderr
 

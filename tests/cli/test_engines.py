@@ -127,7 +127,7 @@ def test_a_provider_that_nobody_named_is_a_problem(project: Project, tmp_path: P
 
     problem = told(here)["claude-step", "cli"]["problem"]
 
-    assert problem.startswith("provider anthropic_compat: nobody says where it is: export ANTHROPIC_BASE_URL=")
+    assert problem.startswith("provider anthropic_compat has no address: export ANTHROPIC_BASE_URL=")
 
 
 def test_the_table(project: Project) -> None:

@@ -115,7 +115,7 @@ def test_what_is_no_plain_file_is_left_out(project: Project, run: str, tmp_path:
     project.git("update-ref", f"refs/heads/shadow/{run}", commit)
     answer = project.swarm("export", run, str(tmp_path / "x"))
     project.git("update-ref", f"refs/heads/shadow/{run}", tip)
-    assert answer.stderr == "left out   one/link: it is no plain file\n"
+    assert answer.stderr == "left out   one/link: it is not a plain file\n"
     assert not (tmp_path / "x/one/link").is_symlink()
 
 

@@ -52,7 +52,7 @@ def test_a_line(line: dict[str, Any], told: str) -> None:
 def test_an_output_has_five_lines_at_most() -> None:
     lines = [f"line {number}" for number in range(1, 21)]
     assert folded(returned("\n".join(lines))) == [
-        *(f"          {text}" for text in ("line 1", "line 2", "… 16 lines more", "line 19", "line 20")),
+        *(f"          {text}" for text in ("line 1", "line 2", "… 16 more lines", "line 19", "line 20")),
         "        whole: WHOLE",
     ]
     assert folded(returned("\n".join(lines[:5]))) == [f"          {line}" for line in lines[:5]]

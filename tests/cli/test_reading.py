@@ -172,7 +172,7 @@ def test_log_json_says_all_about_a_step(shelf: Shelf) -> None:
             "decision": "advance",
             "to_step": "critique",
             "routing_source": "fast_path",
-            "reason": "the only way on",
+            "reason": "the only next step",
         },
     }
 
@@ -393,7 +393,7 @@ route_decision  hello/write@1  to_step=write, reason=the flow starts here, routi
     decision=advance, candidate_id=advance:write
 step_start      hello/write@1  role=Write the greeting., agents=["code-implementer"], step_index=1,
     engine=claude-step, mode=stub, commit_before=1111111
-route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the only way on,
+route_decision  hello/critique@1  from_step=write, to_step=critique, reason=the only next step,
     routing_source=fast_path, decision=advance, candidate_id=advance:critique
 step_start      hello/critique@1  role=critique, agents=["code-critic"], step_index=2,
     engine=claude-step, mode=stub, commit_before=1111111

@@ -24,7 +24,13 @@ RUN = RunLayout("run-20260101-000000-abcdef")
 LONG = "a_step_with_a_name_of_exactly_40_letters"
 WIDE = "すべての挨拶を新しい関数に移し、テストを書き直して、文書も更新しました。次は批評家の番です。"
 REASON = "the reason " * 40
-BACK = {"decision": "advance", "flow": "line", "step": "b", "candidate_id": "advance:b", "reason": "the only way on"}
+BACK = {
+    "decision": "advance",
+    "flow": "line",
+    "step": "b",
+    "candidate_id": "advance:b",
+    "reason": "the only next step",
+}
 TOP: dict[str, Any] = {"kind": "sidequest", "id": "look", "opened": 1, "flow": "line", "step": "a", "back": BACK}
 
 
@@ -32,7 +38,7 @@ def decision(action: str = "advance", to_step: str | None = "b", **more: Any) ->
     told: dict[str, Any] = {
         "decision": action,
         "to_step": to_step,
-        "reason": "the only way on",
+        "reason": "the only next step",
         "routing_source": "deterministic",
         "candidate_id": f"{action}:{to_step}",
         "candidates": [],
@@ -125,7 +131,7 @@ FULL = decision(
             {"expression": "envelope.route", "target": "d", "value": None},
         ],
         "eliminated": [
-            {"candidate_id": "advance:b", "reason": "the graph's own way, but detour:look was taken: look at it"},
+            {"candidate_id": "advance:b", "reason": "the flow's default, but detour:look was taken: look at it"},
             {"candidate_id": "repeat:a", "reason": "not taken: look at it"},
             {"candidate_id": "detour:doctor", "reason": "used up: 3 of 3 in this run"},
         ],
@@ -148,12 +154,12 @@ def test_everything_of_a_decision_is_told() -> None:
         "   because   look at it\n"
         "   decided   navigator:detour, mode assist, in 1.2s\n"
         "   at        2026-01-01T00:00:00.000Z\n"
-        "   ways      > taken, * taken when nobody else decides; priority, id, reason\n"
+        "   options   > taken, * the default; priority, id, reason\n"
         "              *  50  advance:b    on\n"
         "             >    7  detour:look  look: why\n"
-        "   not taken advance:b      the graph's own way, but detour:look was taken\n"
+        "   not taken advance:b      the flow's default, but detour:look was taken\n"
         "             detour:doctor  used up: 3 of 3 in this run\n"
-        "             repeat:a       another one was taken\n"
+        "             repeat:a       another candidate was taken\n"
         "   if        evidence.tests.passed\n"
         "             cannot be evaluated: no field 'passed' (for b)\n"
         "             envelope.status\n"
@@ -166,12 +172,12 @@ def test_everything_of_a_decision_is_told() -> None:
         "   navigator chose detour:look\n"
         "   why now   trigger    it broke\n"
         "             relevance  it must not\n"
-        "   within    2 interruptions are open then\n"
+        "   within    2 interruptions open\n"
         "             1. flow tool, begun before line; returns to line/b\n"
         "             2. sidequest look, begun after line/a; returns to line/b\n"
         "   events    stack_overflow_prevented: candidate_id detour:x, depth 10,\n"
         "             max_depth 10\n"
-        "             routing_rejected: from envelope, none of the ways: no such way\n"
+        "             routing_rejected: from envelope, no candidate: no such way\n"
         "   replaces  decision 2 after cccccccccccc"
     )
 
@@ -179,7 +185,7 @@ def test_everything_of_a_decision_is_told() -> None:
 def test_a_plain_decision_is_short() -> None:
     assert decision_lines(decision(from_step=None)) == [
         "1. start of line -> line/b: advance",
-        "   because   the only way on",
+        "   because   the only next step",
         "   decided   deterministic, mode assist",
         "   at        2026-01-01T00:00:00.000Z",
     ]
@@ -325,8 +331,8 @@ def test_two_interruptions_that_end_together_have_a_line_each() -> None:
         "├─┐      injected flow tool",
         "│ ├─┐    sidequest look",
         "│ │ ● 1  x  VERIFIED",
-        "│ ├─┘    sidequest look is over",
-        "├─┘      injected flow tool is over, on to b",
+        "│ ├─┘    sidequest look ended",
+        "├─┘      injected flow tool ended, next: b",
         "── line ──",
         "●     2  b  VERIFIED",
     ]
@@ -343,7 +349,7 @@ def test_a_run_that_stops_inside_an_interruption_leaves_it_open() -> None:
         "├─┐    sidequest look",
         "│ ● 1  x  VERIFIED",
         "│ ■    stopped: by hand",
-        "│ ▶    resumed, on to y",
+        "│ ▶    resumed at y",
         "│ ● 2  y  VERIFIED",
     ]
 
@@ -357,18 +363,18 @@ def test_what_people_did_and_what_was_forked_off_has_signs() -> None:
     assert graph_lines(passages, None, shared=1) == [
         "── line ──",
         "● 1  a      VERIFIED",
-        "◇    forked here: the steps above are those of the run that it comes from",
+        "◇    forked here: the steps above are those of the original run",
         "◆ 2  adopt  VERIFIED",
         "◌ 3  b      skipped",
         "",
         "● a step   ◌ a step skipped by hand   ◆ done by a person",
-        "◇ this run was forked off",
-        "one of these turns in full: git swarm show NUMBER --routing",
+        "◇ this run was forked here",
+        "a decision in full: git swarm show NUMBER --routing",
     ]
 
 
 def test_a_run_without_steps_can_be_drawn() -> None:
-    assert graph_lines([], None) == ["", "one of these turns in full: git swarm show NUMBER --routing"]
+    assert graph_lines([], None) == ["", "a decision in full: git swarm show NUMBER --routing"]
 
 
 @pytest.mark.parametrize("depth", [0, 1, 4, 10])

@@ -80,9 +80,9 @@ def test_a_run_that_stands_already_is_not_ended_again(tmp_path: Path, wish: str,
     run = str(project.json("list")[0]["run_id"])
     project.swarm("rollback", "write@1")
     assert project.swarm(wish).stdout == f"{run} {state}\n"
-    assert project.swarm(wish).stdout == f"{run} is already {state} at step 1: nothing executes it\n"
+    assert project.swarm(wish).stdout == f"{run} is already {state} at step 1: no process executes it\n"
     project.swarm("resume")
-    assert project.swarm(wish).stdout == f"{run} has already ended, succeeded: nothing executes it\n"
+    assert project.swarm(wish).stdout == f"{run} has already ended, succeeded: no process executes it\n"
 
 
 def test_why_names_the_run_that_changed_a_file_and_the_one_that_was_discarded(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_why_names_the_run_that_changed_a_file_and_the_one_that_was_discarded(tm
     project.swarm("discard", run)
     gone = project.swarm("why", "src/app.py:1").stdout
     assert gone.splitlines()[-2:] == [
-        "  discarded the run: what this answered, its tests and evidence are in the trash",
+        "  discarded the run is in the trash, with what this answered, its tests and evidence",
         f"  restore   git swarm discard --restore {run}",
     ]
     project.swarm("discard", "--restore", run)

@@ -174,4 +174,4 @@ def test_a_folder_that_is_gone_is_told(hello: Project, tmp_path: Path) -> None:
         f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {shlex.join(hello.argv('list'))}",
     ]
     done = subprocess.run(argv, env=dict(hello.env), capture_output=True, text=True, check=False)
-    assert (done.returncode, "does not exist any more" in done.stderr) == (1, True)
+    assert (done.returncode, "no longer exists" in done.stderr) == (1, True)

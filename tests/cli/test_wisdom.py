@@ -70,7 +70,7 @@ def test_before_any_run_the_list_says_where_lessons_come_from(project: Project) 
         ("show WP-009", "no run proposed 'WP-009'\nhint: git swarm wisdom list --all\n"),
         ("apply 77/WP-001", "no run proposed '77/WP-001'\nhint: git swarm wisdom list --all\n"),
         ("dismiss WP-001", "say why\nhint: git swarm wisdom dismiss WP-001 -m 'WHY'\n"),
-        ("show --diff WP-002", "AGENTS.md: 'Use vim.' does not stand there\nhint: git swarm wisdom show "),
+        ("show --diff WP-002", "AGENTS.md: 'Use vim.' is not in the file\nhint: git swarm wisdom show "),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_next_command(wise: Project, words: str, said: str) -> None:

@@ -141,7 +141,7 @@ def _proofs(name: str, found: RunOverview, steps: list[StepFiles]) -> tuple[Proo
     """What git-swarm keeps is checked first; then what the project's own commands say of this code."""
     fetched = f"git diff {found.base[:12]}...{found.branch} -- ':(top,exclude){RUNS_FOLDER}'"
     proofs = [
-        Proof("nothing of the run was changed afterwards", "", f"git swarm verify {name}"),
+        Proof("the run was not changed afterwards", "", f"git swarm verify {name}"),
         Proof("this is the change", "", fetched),
     ]
     newest: dict[str, StepFiles] = {}

@@ -27,9 +27,9 @@ def unproven_of(
 
 def _of_the_run(found: RunOverview) -> Iterator[Unproven]:
     if found.rehearsal:
-        yield Unproven("rehearsal", found.flow, "a stub or a script did this work, no model: it never lands")
+        yield Unproven("rehearsal", found.flow, "a stub or a script did this work, not a model: it cannot land")
     if found.state not in (RunStatus.SUCCEEDED, RunStatus.UNPROVEN):
-        why = found.question or found.last_error or "it has not reached its end"
+        why = found.question or found.last_error or "it is not complete"
         yield Unproven("state", found.state.value, why)
 
 
@@ -110,7 +110,7 @@ def _matrix(opened: Opened) -> AcMatrix | None:
     try:
         return AcMatrix.from_json(content) if content is not None else None
     except ValueError:
-        return None  # an agent wrote it; that it does not keep its schema is a concern by itself
+        return None  # an agent wrote it; that it does not match its schema is a concern by itself
 
 
 def claims_of(steps: list[StepFiles]) -> tuple[ReportedClaim, ...]:

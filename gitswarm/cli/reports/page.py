@@ -201,14 +201,14 @@ def _claims(report: RunReport) -> Section | None:
         )
         for each in report.claims
     )
-    return _table("Claims against facts", ("step", "said", "found", "outcome"), rows)
+    return _table("Claims against facts", ("step", "claimed", "found", "outcome"), rows)
 
 
 def _refusals(report: RunReport) -> Section | None:
     rows = tuple(
         (code(each.step), code(f"{each.tool} {each.wanted}"), prose(each.reason)) for each in report.refusals
     )
-    return _table("Not allowed, and not done", ("step", "wanted", "reason"), rows)
+    return _table("Denied tool calls", ("step", "wanted", "reason"), rows)
 
 
 def _off_path(report: RunReport) -> Section | None:
@@ -216,7 +216,7 @@ def _off_path(report: RunReport) -> Section | None:
         (code(each.after), prose(f"{each.way} ({each.who})" if each.who else each.way), prose(each.reason))
         for each in report.off_path
     )
-    return _table("Off the plain way", ("after", "way", "reason"), rows)
+    return _table("Loops and detours", ("after", "next", "reason"), rows)
 
 
 def _questions(report: RunReport) -> Section | None:

@@ -50,7 +50,7 @@ def test_a_run_pauses_before_the_step_that_it_has_nothing_left_for(three: Projec
     assert found["hint"] == f"git swarm resume {run} --max-cost 4"
     assert found["budget"]["told"] == "spent $2.00 of $2.00"
     assert "  budget    spent $2.00 of $2.00\n" in three.swarm("status").stdout
-    assert reason(three) == "budget: the run spent $2.00 of $2.00; go on with: git swarm resume --max-cost 4"
+    assert reason(three) == "budget: the run spent $2.00 of $2.00; continue with: git swarm resume --max-cost 4"
 
 
 def test_the_last_screen_says_what_was_spent_and_how_to_go_on(three: Project) -> None:
@@ -129,7 +129,7 @@ def test_a_limit_of_one_execution_ends_only_that(project: Project) -> None:
 def test_a_flow_has_limits_which_a_person_lifts(project: Project) -> None:
     with_steps(project, *(step(name, "maker") for name in ("one", "two")), budget={"max_cost_usd": 1})
     start(project, "--max-tokens", "1000000")
-    assert reason(project) == "budget: the flow f spent $1.00 of $1.00; go on with: git swarm resume --max-cost 2"
+    assert reason(project) == "budget: the flow f spent $1.00 of $1.00; continue with: git swarm resume --max-cost 2"
     project.swarm("resume", "--max-cost", "2")
 
 
@@ -227,9 +227,9 @@ def test_an_agent_cannot_raise_a_limit(three: Project) -> None:
 
 def test_a_dry_run_says_whether_the_limits_are_above_the_worst(three: Project) -> None:
     said = ask(three, "start", "f", "--mode", "cli", "-m", "x", "--dry-run", "--max-cost", "0.5", "--max-time", "9h")
-    assert "budget     $0.50 may be reached: the run pauses then\n" in said.stdout
-    assert "budget     9h is above all that\n" in said.stdout
+    assert "budget     $0.50 may be reached: then the run pauses\n" in said.stdout
+    assert "budget     9h is more than that\n" in said.stdout
     assert "time       at most 3h, one step after the other\n" in said.stdout
     unknown = ask(three, "start", "f", "--mode", "cli", "-m", "x", "--model", "own", "--dry-run", "--max-cost", "99")
     assert "unknown    the price of own: " in unknown.stdout
-    assert "budget     $99.00 may be reached: the run pauses then\n" in unknown.stdout
+    assert "budget     $99.00 may be reached: then the run pauses\n" in unknown.stdout

@@ -107,10 +107,7 @@ def test_a_conflict_is_a_status_and_its_code_stays_reachable(project: Project) -
     prompt = project.swarm("show", "both", "--prompt").stdout
     assert f"- fan/left VERIFIED: ok\n- fan/right PARTIAL: ok ({reason})\n" in prompt
     assert envelope(project, run, "both")["status"] == "PARTIAL"
-    assert (
-        envelope(project, run, "both")["status_reason"]
-        == "no better than what it joins: left VERIFIED, right PARTIAL"
-    )
+    assert envelope(project, run, "both")["status_reason"] == "limited by what it joins: left VERIFIED, right PARTIAL"
     check_tidy(project, run)
 
 
@@ -184,7 +181,7 @@ def test_a_join_is_no_better_than_the_worst_that_comes_together(project: Project
     with_flow(project, AUDITS)
     run = project.start("steps: {left: {status: UNVERIFIED}}", flow="fan")
     said = envelope(project, run, "both")
-    reason = "no better than what it joins: left UNVERIFIED, right VERIFIED"
+    reason = "limited by what it joins: left UNVERIFIED, right VERIFIED"
     assert (said["status"], said["status_reason"]) == ("UNVERIFIED", reason)
 
 

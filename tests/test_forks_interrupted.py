@@ -51,7 +51,7 @@ def interrupted(project: Project, monkeypatch: pytest.MonkeyPatch, branches: Map
     monkeypatch.setattr(parallel, "ask", play)
     answer = ask(project, "start", "fan", "--script", project.script("steps: {}"))
     assert (answer.code, answer.stdout.split()[1:2]) == (5, ["paused:"]), answer.stderr
-    assert f"because    interrupted {', '.join(branches)}, side by side: what they left is kept\n" in answer.stdout
+    assert f"because    interrupted {', '.join(branches)}, in parallel: what they left is kept\n" in answer.stdout
     check_tidy(project, only_run(project))
     return in_time
 

@@ -152,7 +152,7 @@ def test_a_second_interrupt_ends_the_branches_and_keeps_what_they_left(project: 
     status = project.json("status")
     assert (status["state"], status["next_step"]) == ("paused", "left")
     last = events(project)[-1]["payload"]["reason"]
-    assert last == "interrupted right, side by side: what they left is kept"
+    assert last == "interrupted right, in parallel: what they left is kept"
     check_tidy(project, status["run_id"])
     _go_on(project)
 

@@ -151,7 +151,7 @@ def test_a_dry_run_says_what_goes_and_changes_nothing(three: Project) -> None:
     said = three.swarm("rollback", "one", "--dry-run").stdout
 
     assert said.splitlines() == [
-        f"{run} would go back to three/one@1",
+        f"{run} would be rolled back to three/one@1",
         "undone     three/two: second",
         "undone     three/three: third",
         "changes    a.txt",
@@ -308,7 +308,7 @@ def test_a_wish_at_once_keeps_the_step_s_work_and_resume_goes_on_with_it(
 def test_a_request_to_stop_is_met_at_the_next_boundary(three: Project, hanging: subprocess.Popen[str]) -> None:
     said = three.swarm("stop").stdout
     run = three.json("list")[0]["run_id"]
-    assert said == f"{run} will stop after the step that process {hanging.pid} executes\n"
+    assert said == f"{run} will stop after its current step (process {hanging.pid})\n"
     for child in psutil.Process(hanging.pid).children(recursive=True):
         child.kill()
     assert hanging.wait(timeout=30) == 0

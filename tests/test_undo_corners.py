@@ -172,7 +172,7 @@ def test_a_fork_is_not_rolled_back_behind_its_own_start(three: Project) -> None:
     said = swarm(three, "rollback", "one", "--run", forked, code=1)
 
     assert said.stderr == (
-        f"git-swarm: {forked} was forked after three/two: it goes back to there at most\n"
+        f"git-swarm: {forked} was forked after three/two: it cannot be rolled back further\n"
         f"hint: git swarm fork 1 --run {forked}\n"
     )
     assert told(three, "log", forked) == log

@@ -60,7 +60,7 @@ from loops group by all order by executions desc, flow, step""",
 from detours where holds group by all order by times desc, candidate_id, why_now""",
     ),
     "stalls": (
-        "loops that brought nothing new",
+        "loops that made no progress",
         """select flow, from_step, count(*) as times, max(stall_passes) as passes
 from stalls where holds group by all order by times desc, flow, from_step""",
     ),

@@ -27,14 +27,14 @@ class Record(BaseModel):
 
 
 class WrittenSection(Record):
-    """Keys that people write. `true` is no number, though pydantic takes it for 1."""
+    """Keys that people write. `true` is not a number, though pydantic takes it for 1."""
 
     @field_validator("*", mode="before")
     @classmethod
     def _no_switch_for_a_number(cls, value: object, info: ValidationInfo) -> object:
         kinds = _types_in(cls.model_fields[info.field_name or ""].annotation)
         if isinstance(value, bool) and kinds & {int, float} and bool not in kinds:
-            raise ValueError(f"'{str(value).lower()}' is no number")
+            raise ValueError(f"'{str(value).lower()}' is not a number")
         return value
 
 

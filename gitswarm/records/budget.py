@@ -18,13 +18,13 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 OPTIONS = {"cost_usd": "--max-cost", "tokens": "--max-tokens", "time_s": "--max-time"}
 """By the name of a limit in `BudgetLimits`."""
 
-_REACHED, _GO_ON = "budget: ", "; go on with: git swarm resume "
+_REACHED, _GO_ON = "budget: ", "; continue with: git swarm resume "
 
 
 def seconds(text: str) -> float:
     """Of `90`, `45s`, `1h30m`, `2d`.
 
-    :raises ValueError: it is no duration.
+    :raises ValueError: it is not a duration.
     """
     if _DURATION.fullmatch(text):
         return sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(text))
@@ -52,7 +52,7 @@ class BudgetLimits(Struct, frozen=True):
 
     @classmethod
     def of(cls, said: Mapping[str, object]) -> BudgetLimits:
-        """As stored: what is no number is no limit."""
+        """As stored: what is not a number is no limit."""
         cost, tokens, time_s = (said.get(each.name) for each in fields(cls))
         return cls(
             cost_usd=float(cost) if isinstance(cost, int | float) else None,
@@ -214,7 +214,7 @@ def _why(name: str, used: Total) -> str:
     missing = (used.unbounded or {}).get(name)
     if missing:
         what = "cost" if name == "cost_usd" else "tokens"
-        return f", and the {what} of {missing[0]} nobody knows (no limit held when it was executed)"
+        return f", and the {what} of {missing[0]} is not known (no limit applied when it was executed)"
     reserved = {"cost_usd": f"${used.reserved_usd:.2f}" if used.reserved_usd else "", "tokens": ""}
     if used.reserved_tokens:
         reserved["tokens"] = f"{used.reserved_tokens:,} tokens"

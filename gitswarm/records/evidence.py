@@ -52,7 +52,7 @@ ExtraRun = Literal["base", "old_tests", "again"]
 _TESTED = {
     "base": "the base",
     "old_tests": "the new code by the old tests",
-    "again": "what failed or is missing once more",
+    "again": "what failed or is missing again",
 }
 
 ReportSource = Literal["junit", "pytest", "go", "cargo", "nextest", "tap", "jest", "vitest"]
@@ -126,7 +126,7 @@ class Evidence(Record):
     code it tested. None when there was nothing to read or judge.
     `extra_runs_ms`: what the test runs that were added to a test step's own took, setup included.
     `ac` counts the acceptance criteria, None without a matrix; `criteria`: what a test run proves of them.
-    `artifact_problems` says where an artifact does not keep its schema. `secrets`: files that were taken out of the
+    `artifact_problems` says where an artifact does not match its schema. `secrets`: files that were taken out of the
     change because of them.
     `operation`: what git-swarm itself found out in a step of its own; docs/flows.md has the fields.
     `put_back`: code that a role which only reads it, or a test command, had changed; it is as it was.

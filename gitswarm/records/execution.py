@@ -33,7 +33,7 @@ class Execution(Struct, frozen=True):
     def of_trailers(cls, run_id: str, trailers: Mapping[str, str]) -> Execution:
         """
         :raises KeyError: a trailer is missing.
-        :raises ValueError: the iteration is no number.
+        :raises ValueError: the iteration is not a number.
         """
         iteration = int(trailers["Swarm-Iteration"])
         return cls(run_id, trailers["Swarm-Flow"], trailers["Swarm-Step"], iteration, trailers["Swarm-Agent"])

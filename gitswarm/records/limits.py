@@ -17,7 +17,7 @@ def _seconds(said: object) -> object:
     try:
         return seconds(said)
     except ValueError as error:
-        raise ValueError(f"'{said}' is no duration: 90s, 45m, 4h, 1h30m") from error
+        raise ValueError(f"'{said}' is not a duration: 90s, 45m, 4h, 1h30m") from error
 
 
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -80,7 +80,7 @@ class NavigatorUse(Record):
 
 
 class StallState(Record):
-    """How long a loop has brought nothing new. `passes`: equal ones in a row, the first included."""
+    """How long a loop has made no progress. `passes`: equal ones in a row, the first included."""
 
     passes: int
     window: int

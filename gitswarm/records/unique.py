@@ -12,4 +12,4 @@ def refuse_twice(ids: Iterable[str]) -> None:
     """
     twice = [name for name, count in Counter(ids).items() if count > 1]
     if twice:
-        raise ValueError(f"these ids stand here more than once: {', '.join(twice)}")
+        raise ValueError(f"these ids are used more than once: {', '.join(twice)}")

@@ -48,7 +48,7 @@ class Edit(Record):
     def _is_a_change_inside(self) -> Edit:
         parts = PurePosixPath(self.path).parts
         if not parts or parts[0] == "/" or ".." in parts or ".git" in parts:
-            raise ValueError(f"'{self.path}' is no path inside the repository")
+            raise ValueError(f"'{self.path}' is not a path inside the repository")
         if self.old == self.new:
             raise ValueError(f"{self.path}: the edit changes nothing")
         return self

@@ -202,7 +202,7 @@ def _with_stall(situation: Situation, transitions: Transitions) -> Transitions:
     stall = situation.progress.stall
     if stall is None or not stall.is_stalled:
         return transitions
-    what = f"stalled: {stall.passes} passes in a row brought nothing new"
+    what = f"stalled: {stall.passes} passes in a row made no progress"
     stop = escalate(what, transitions.default.stack, "explanation.stall", priority=60)
     return replace(transitions, options=(*transitions.options, stop), is_open=True)
 

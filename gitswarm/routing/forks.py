@@ -20,7 +20,7 @@ def at_fork(situation: Situation, routing: specs.Fork) -> Transitions:
     if join is None:
         raise ValueError(f"no join names the targets of {situation.step_id}")
     targets = routing.fork_targets
-    option = side_by_side(situation, ForkState(targets=targets, pending=targets, join=join.id), "side by side")
+    option = side_by_side(situation, ForkState(targets=targets, pending=targets, join=join.id), "in parallel")
     return Transitions(option, (option,), option.reason, is_obvious=True)
 
 
@@ -88,13 +88,13 @@ def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet
     branches = situation.progress.branches
     again = _taken_back(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
-    way = continuation_into(again, situation.flow.id, f"once more: {', '.join(unmet)}")
+    way = continuation_into(again, situation.flow.id, f"again: {', '.join(unmet)}")
     there = standing_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
         ending = _on_failure(situation, again) or end(reason, priority=100, failed=True, resume_at=way)
         return Transitions(ending, (ending,), reason)
-    reason = f"{outcome.reason} ({what}): a person has to decide"
+    reason = f"{outcome.reason} ({what}): waiting for your decision"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
     regardless = _with_join(advance(situation, fork.join, "continue regardless"), outcome)
     handed_over = escalate("hand the run to a person", situation.stack).model_copy(update={"resume_at": way})

@@ -54,8 +54,8 @@ def _failed(situation: Situation) -> Transitions:
 
 
 def _blocked(situation: Situation) -> Transitions:
-    waiting = pause(f"{situation.step_id} is BLOCKED: a person has to answer", situation.stack, "envelope.blockers")
-    repeated, dropped = _repeating(situation, "try once more as it is")
+    waiting = pause(f"{situation.step_id} is BLOCKED: waiting for your answer", situation.stack, "envelope.blockers")
+    repeated, dropped = _repeating(situation, "try again unchanged")
     transitions = (
         waiting,
         escalate("hand the run to a person", situation.stack),
@@ -83,7 +83,7 @@ def _in_a_row(situation: Situation) -> int:
 
 
 def _straight_on(situation: Situation) -> Transitions:
-    way = onward(situation, "the only way on")
+    way = onward(situation, "the only next step")
     way = _with_source(way)
     obvious = way.source == "fast_path"
     if situation.status is Status.PARTIAL:
@@ -177,7 +177,7 @@ def _closing(situation: Situation) -> Transitions:
     return Transitions(back, (back, leaving), back.reason)
 
 
-_UNDECIDED = "no condition could be decided, and there is no default"
+_UNDECIDED = "no condition could be evaluated, and there is no default"
 
 
 def _spent(situation: Situation, routing: Branch, target: str, limit: int | None) -> int | None:

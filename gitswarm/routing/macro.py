@@ -67,7 +67,7 @@ def _after_gate(situation: Situation) -> Candidate | None:
         blocked = end("the gate says BLOCK", priority=100, failed=True)
         return blocked.model_copy(update={"source": "macro"})
     if verdict is GateVerdict.ESCALATE:
-        return pause("the gate says ESCALATE: a person has to decide", (), "gate/merge_decision.json")
+        return pause("the gate says ESCALATE: waiting for your decision", (), "gate/merge_decision.json")
     if verdict is None or verdict not in _BOUNCES:
         return None
     target, most = _BOUNCES[verdict]
@@ -76,7 +76,7 @@ def _after_gate(situation: Situation) -> Candidate | None:
     if target not in situation.rules.flows:
         return pause(f"the gate says {verdict}, but this run has no flow {target}", (), "gate/merge_decision.json")
     if bounces >= most:
-        return pause(f"the gate says {verdict} once more, after {bounces} of {most}", (), "gate/merge_decision.json")
+        return pause(f"the gate says {verdict} again, after {bounces} of {most}", (), "gate/merge_decision.json")
     return _enter(situation, target, f"the gate says {verdict}: {bounces + 1} of {most}")
 
 

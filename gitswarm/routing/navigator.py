@@ -95,7 +95,7 @@ def _understood(answer: JsonValue, situation: Situation, transitions: Transition
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "answer"
-        return NavigatorAnswer(None, problem=f"the answer does not keep its schema: {place}: {first['msg']}")
+        return NavigatorAnswer(None, problem=f"the answer does not match its schema: {place}: {first['msg']}")
     return judge(signal, situation, transitions)
 
 
@@ -149,7 +149,7 @@ def _judge_nodes(
     way: Continuation = continuation_of(transitions.default, situation)
     names = ", ".join(node.id for node in nodes)
     waiting = pause(
-        f"the navigator proposes {names}: `resume --approve` has that executed, `resume` continues without it",
+        f"the navigator proposes {names}: `resume --approve` executes it, `resume` continues without it",
         transitions.default.stack,
         f"routing/proposals/{proposal.id}.json",
         resume_at=way,
@@ -227,7 +227,7 @@ def prompt(situation: Situation, transitions: Transitions) -> str:
     ]
     stall = situation.progress.stall
     if stall is not None and stall.is_stalled:
-        parts.insert(5, f"## Stall\n\n{stall.passes} passes of this loop in a row brought nothing new.")
+        parts.insert(5, f"## Stall\n\n{stall.passes} passes of this loop in a row made no progress.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -192,7 +192,7 @@ def _why_not(option: Candidate, taken: Candidate, transitions: Transitions, why:
     if trace is not None and trace.value is not True:
         return f"{trace.expression} is {_cel(trace.value)}"
     if option.candidate_id == transitions.default.candidate_id:
-        return f"the graph's own way, but {taken.candidate_id} was taken: {why}"
+        return f"the flow's default, but {taken.candidate_id} was taken: {why}"
     return f"not taken: {why}"
 
 

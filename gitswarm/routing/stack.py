@@ -153,7 +153,7 @@ def after_aside(situation: Situation) -> Transitions:
     at = names.index(situation.step_id)
     if situation.status is Status.BLOCKED and (quest is None or quest.steps[at].on_blocked == "halt"):
         waiting = pause(
-            f"{situation.step_id} is BLOCKED: a person has to answer", situation.stack, "envelope.blockers"
+            f"{situation.step_id} is BLOCKED: waiting for your answer", situation.stack, "envelope.blockers"
         )
         return Transitions(waiting, (waiting,), waiting.reason)
     if at + 1 < len(names):
@@ -194,7 +194,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
         )
     else:
         way = frame.back
-        reason = reason if mode == "resume" else f"{reason} leads nowhere from here, so on as before"
+        reason = reason if mode == "resume" else f"{reason} leads nowhere from here: continuing as before"
     return _popped(_on(way, situation, stack, reason), frame)
 
 

@@ -25,7 +25,7 @@ class Pass(Struct, frozen=True):
 
     @property
     def signature(self) -> str:
-        """Equal for rounds of which the later one brought nothing new.
+        """Equal for rounds of which the later one made no progress.
 
         The same failing tests are no progress, whatever was edited meanwhile. Without failing tests a round brings
         something new when it leaves other work behind; that its critic words it otherwise does not count.

@@ -64,7 +64,7 @@ def _head(repository: Repository, offer: Offer) -> str:
     here = repository.head_branch() or ""
     if here.startswith(_HEADS + BRANCH_PREFIX):
         hint = f"cd {shlex.quote(str(repository.main_folder))} && git swarm wisdom apply {offer.id}"
-        raise SwarmError("you stand in the worktree of a run", hint=hint)
+        raise SwarmError("you are in the worktree of a run", hint=hint)
     return repository.resolve("HEAD")
 
 
@@ -98,7 +98,7 @@ def _fitting(repository: Repository, base: str, offer: Offer) -> list[EditedFile
     tree = repository.objects.commit(base).tree
     for edit in offer.proposal.edits:
         if _mode(repository, tree, edit.path) not in (None, FILE, EXECUTABLE):
-            raise _misfit(offer, base, Misfit(edit.path, "is no ordinary file there"))
+            raise _misfit(offer, base, Misfit(edit.path, "is not an ordinary file there"))
     edited = edited_files(offer.proposal.edits, lambda path: repository.objects.file(tree, path))
     if isinstance(edited, Misfit):
         raise _misfit(offer, base, edited)
@@ -173,7 +173,7 @@ class _Committing(Struct, frozen=True):
             head = UsersGit(self.env, place).run("rev-parse", "HEAD").stdout.decode().strip()
         if self.repository.objects.commit(head).parents != (base,):
             raise GitFailedError(
-                "your commit hooks changed what the commit stands on", hint="git config core.hooksPath"
+                "your commit hooks changed the parent of the commit", hint="git config core.hooksPath"
             )
         return head
 

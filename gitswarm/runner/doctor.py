@@ -90,7 +90,7 @@ def examine_repository(repository: Repository) -> Iterator[Diagnosis]:
 def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[Diagnosis]:
     policy = settings.policy
     if policy.sandbox == "off":
-        yield Diagnosis("sandbox", "note", "off: policy.sandbox says so; what a script of an agent does, you do")
+        yield Diagnosis("sandbox", "note", "off: policy.sandbox says so; agents' scripts run with all your rights")
         yield Diagnosis("network", "note", f"open: policy.network: {policy.network} holds in a sandbox only")
         return
     try:
@@ -127,9 +127,7 @@ def _guard(repository: Repository) -> Iterator[Diagnosis]:
         missing = missing_parts(repository)
         for path in missing:
             name = os.path.relpath(path, repository.main_folder)
-            what = (
-                f"{name} is not what git swarm init made of it: another tool changed it, or a newer git-swarm is here"
-            )
+            what = f"{name} is not what git swarm init wrote: another tool changed it, or a newer git-swarm is here"
             yield Diagnosis("guard", "problem", what, "git swarm init")
         if not missing:
             yield Diagnosis("guard", "ok", "installed")
@@ -137,7 +135,7 @@ def _guard(repository: Repository) -> Iterator[Diagnosis]:
     dead = _dead_guards(repository)
     for path in dead:
         name = os.path.relpath(path, repository.main_folder)
-        what = f"{name} is a push guard that nothing stands behind any more"
+        what = f"{name} is a push guard whose git-swarm is gone"
         yield Diagnosis("guard", "problem", what, f"rm {name}", lambda gone=path: put(gone, None))  # type: ignore[misc]
     if not dead:
         yield Diagnosis(
@@ -179,7 +177,7 @@ def _interrupted(repository: Repository) -> Iterator[Diagnosis]:
         yield Diagnosis("run", "problem", error.message, error.hint)
     for found in listed.runs:
         if found.state is RunStatus.INTERRUPTED:
-            what = f"{found.run_id} was interrupted, and nobody executes it"
+            what = f"{found.run_id} was interrupted, and no process executes it"
             yield Diagnosis("run", "problem", what, f"git swarm resume {found.run_id}")
 
 
@@ -190,7 +188,7 @@ def _locks(repository: Repository) -> Iterator[Diagnosis]:
         for path in sorted(repository.common_dir.glob(pattern)):
             if path.lstat().st_mtime < oldest:
                 name = os.path.relpath(path, repository.main_folder)
-                what = f"{name} keeps git from writing, for over {_STALE_LOCK_S // 60} minutes"
+                what = f"{name} has kept git from writing for over {_STALE_LOCK_S // 60} minutes"
                 yield Diagnosis("lock", "problem", what, f"rm {name}   (when no git runs)")
 
 

@@ -156,7 +156,7 @@ def _settle_strayed(session: Session, state: RunState, *, adopt: bool) -> RunSta
     codes = {_code(repository, commit_id) for commit_id in found.commits}
     if _code(repository, state.tip) not in codes and not adopt:
         raise SwarmError(
-            f"{name} was rewritten by hand: {state.tip[:12]} stands where the run's own {found.newest[:12]} was",
+            f"{name} was rewritten by hand: {state.tip[:12]} replaced the run's own {found.newest[:12]}",
             hint=f"git swarm resume {layout.run_id} --adopt   (makes your edits a step of yours)",
         )
     store.move_branch(state.tip, found.newest, "the run's own commits are back")
@@ -177,4 +177,4 @@ def _mend_notes(session: Session, state: RunState) -> None:
     for commit_id in (state.tip, *session.repository.objects.commit(state.tip).parents):
         note = session.repository.notes(session.layout.routing_notes).read(commit_id)
         if note is not None and is_garbled(note):
-            session.around.observer.notice(f"in the routing note of {commit_id[:12]} stands what is no decision")
+            session.around.observer.notice(f"the routing note of {commit_id[:12]} has a line that is not a decision")

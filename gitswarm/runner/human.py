@@ -78,8 +78,8 @@ def _place_with_edits(session: Session, state: RunState) -> Workplace:
     left = look(session, state, shadow)
     if left.journals:
         raise SwarmError(
-            f"{left.journals[-1].step} was cut off: what is in the worktree is its work, not yours",
-            hint=f"git swarm resume {session.layout.run_id}   (its work is kept aside)",
+            f"{left.journals[-1].step} was interrupted: the changes in the worktree are its work, not yours",
+            hint=f"git swarm resume {session.layout.run_id}   (keeps its work)",
         )
     if not left.is_dirty:
         raise SwarmError(

@@ -55,7 +55,7 @@ def resume_run(
         session.requests.clear()
         if state.end is RunStatus.SUCCEEDED and options.feedback is not None:
             raise SwarmError(
-                f"{layout.run_id} succeeded: nothing of it reads feedback any more",
+                f"{layout.run_id} succeeded: none of its steps will read feedback",
                 hint="git swarm start review -m '…' --feedback FILE   (on its code, once that has landed)",
             )
         if state.end is RunStatus.SUCCEEDED:

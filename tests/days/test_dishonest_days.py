@@ -116,7 +116,7 @@ def test_a_lie_does_not_land(project: Project, name: str) -> None:
     assert [end for end in lie.names if not any(name.endswith(end) for name in about)] == []
     screen = " ".join(ended.stdout.split())
     assert lie.screen in screen
-    assert f"not landed {run} cannot land: nobody has approved it" in screen
+    assert f"not landed {run} cannot land: it is not approved" in screen
     for flag in lie.blocking:
         assert f"--accept '{flag}=WHY'" in screen
         assert f"--accept '{flag}=WHY'" in told["hint"]

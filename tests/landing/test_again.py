@@ -66,7 +66,7 @@ def test_what_was_reverted_does_not_land_again(project: Project) -> None:
     before = run.world()
     assert run.land().stdout == (
         f"{run.id} has landed on main already, as {landed[:12]}\n"
-        f"reverted   by {revert[:12]}: it does not land again by itself\n"
+        f"reverted   by {revert[:12]}: it is not landed again automatically\n"
         f"again      git revert {revert[:12]}   (on main)\n"
     )
     assert run.world() == before

@@ -200,7 +200,7 @@ def test_a_failed_run_is_not_approved(project: Project) -> None:
     run = make_run(with_flow(project), {"make": {"fail": "model overloaded"}}, code=4)
     reason, _files, hint = refusal(run.approve(code=1))
     assert (reason, hint) == (
-        f"{run.id} failed: there is more to come, or it goes back",
+        f"{run.id} failed: resume it, or roll it back, before you approve",
         f"git swarm resume {run.id}",
     )
 
@@ -240,8 +240,8 @@ def test_it_says_that_the_run_is_stopped_and_its_tests_were_not_executed(project
     run = make_run(with_flow(project, flow, "commands: {test: 'true'}\n"), None, "--until", "make")
     said = run.approve("--accept", "tests_not_run@mini/tests=tried by hand").stdout.splitlines()
     assert said[:5] == [
-        "state      the run is stopped: it has not reached its end",
-        "accepted   tests_not_run@mini/tests: the run is stopped, and no test of mini has seen its code",
+        "state      the run is stopped: it is not complete",
+        "accepted   tests_not_run@mini/tests: the run is stopped, and no test of mini ran on its code",
         f"{run.id} approved",
         f"changes    2 files, +2 -1 since {run.head()[:12]}",
         "tests      no tests have run on this code: mini/test was not executed",
@@ -253,7 +253,7 @@ def test_it_says_that_the_last_step_was_blocked_and_what_was_left_out(project: P
     make = {"write": WRITES | {"src/key.py": f"KEY = '{token}'\n"}, "summary": "made it"}
     run = make_run(with_flow(project), {"make": make}, code=5)
     said = run.approve().stdout.splitlines()
-    assert said[0] == "state      the run is paused: it has not reached its end"
+    assert said[0] == "state      the run is paused: it is not complete"
     assert said[1].startswith("blocked    mini/make: ")
     assert said[2:4] == ["left out   src/key.py: a secret (github-token)", f"{run.id} approved"]
 
@@ -262,7 +262,7 @@ def test_a_rehearsal_is_not_approved(project: Project) -> None:
     run = make_run(with_flow(project), allow=False)
     before = run.world()
     said = run.approve(code=1).stderr.splitlines()
-    assert said[0].startswith(f"git-swarm: {run.id} is a rehearsal, done by a stub or a script, not by a model")
+    assert said[0].startswith(f"git-swarm: {run.id} is a rehearsal: a stub or a script did the work, not a model")
     assert said[1].startswith("hint: git swarm start FLOW --mode cli")
     assert run.world() == before
     run.approve("--reject", "-m", "a rehearsal")
@@ -302,12 +302,12 @@ def test_after_a_conflict_it_names_the_flow_of_the_run(project: Project) -> None
     _reason, _files, hint = refusal(run.land(code=1))
     assert hint == "git swarm start mini -m '…'"
     found = run.status()
-    said = f"main and {run.id} change the same places in 1 file: the approval is void"
+    said = f"main and {run.id} conflict in 1 file: the approval is void"
     assert found["conflict"] == {"summary": said, "files": ["README.md"]}
-    assert found["hint"] == "git swarm start mini -m '…'   (on today's target)"
+    assert found["hint"] == "git swarm start mini -m '…'   (on the current target)"
     assert "  conflict  main and " in ask(project, "status", run.id).stdout
     assert refusal(run.approve(code=1)) == (
-        f"{run.id} cannot land: it and main change the same places",
+        f"{run.id} cannot land: it conflicts with main",
         ["README.md"],
         hint,
     )

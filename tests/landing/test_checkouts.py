@@ -113,7 +113,7 @@ def test_work_in_the_way_keeps_it_from_landing(project: Project, how: str) -> No
     make(project)
     before, tip = run.world(), run.tip
     reason, paths, hint = refusal(run.land(code=1))
-    assert (reason, paths) == (f"{project.root} holds work of yours in files that the landing changes", [path])
+    assert (reason, paths) == (f"{project.root} has uncommitted changes in files that the landing changes", [path])
     assert hint == f"git -C {project.root} stash -u"
     assert (run.world(), run.tip) == (before, tip)
 
@@ -150,7 +150,7 @@ def test_work_in_a_linked_worktree_is_in_the_way_too(project: Project) -> None:
     (path / "src/app.py").write_text("mine\n", encoding="utf-8")
     before = run.world()
     reason, paths, _hint = refusal(run.land(code=1))
-    assert (reason, paths) == (f"{path} holds work of yours in files that the landing changes", ["src/app.py"])
+    assert (reason, paths) == (f"{path} has uncommitted changes in files that the landing changes", ["src/app.py"])
     assert run.world() == before
 
 

@@ -56,7 +56,7 @@ def test_a_commit_without_the_author_or_the_papers_of_an_approval_is_none(
     forge(run, author=author, papers=papers)
     assert run.status()["approved"] is None
     reason, _files, _hint = refusal(run.land(code=1))
-    assert reason == f"{run.id} cannot land: nobody has approved it"
+    assert reason == f"{run.id} cannot land: it is not approved"
     assert run.head() == before
 
 

@@ -84,7 +84,7 @@ def test_a_hook_that_drops_the_trailers_is_refused(project: Project) -> None:
     run.approve()
     before = run.world()
     reason, _paths, _hint = refusal(run.land(code=1))
-    assert reason == "your commit hooks took the trailer Swarm-Landed out of the message"
+    assert reason == "your commit hooks removed the trailer Swarm-Landed from the message"
     assert run.world() == before
 
 

@@ -47,7 +47,7 @@ def test_a_wish_counts_before_the_configuration() -> None:
 
 
 REFUSED: dict[str, tuple[LandingState, str]] = {
-    "nobody said anything": (replace(FACTS, standing=None, word=None), "run-1 cannot land: nobody has approved it"),
+    "nobody said anything": (replace(FACTS, standing=None, word=None), "run-1 cannot land: it is not approved"),
     "other code was approved": (
         replace(FACTS, standing=None),
         "run-1 cannot land: its code has changed since it was approved",
@@ -58,19 +58,19 @@ REFUSED: dict[str, tuple[LandingState, str]] = {
     ),
     "void": (
         replace(FACTS, standing=None, word=replace(YES, word=ApprovalKind.VOIDS)),
-        "run-1 cannot land: its approval became void, by a conflict or a move to another base",
+        "run-1 cannot land: its approval was voided by a conflict or a new base",
     ),
     "played": (
         replace(FACTS, played=True),
-        "run-1 is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land",
+        "run-1 is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
     ),
     "played, not approved": (
         replace(FACTS, played=True, standing=None, word=None),
-        "run-1 is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land",
+        "run-1 is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
     ),
     "no target": (
         replace(FACTS, target=None, tip=None),
-        "run-1 was started on a commit without a branch: nothing says where to (there are: main)",
+        "run-1 was started on a commit without a branch: it has no target branch (there are: main)",
     ),
     "no such target": (replace(FACTS, tip=None), "there is no branch main (there are: main)"),
     "no branch at all": (replace(FACTS, tip=None, branches=()), "there is no branch main (there is no branch)"),
@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[LandingState, str]] = {
     ),
     "a shadow branch": (
         replace(FACTS, target="refs/heads/shadow/run-2"),
-        "shadow/run-2 is the branch of a run, no place to land on (there are: main)",
+        "shadow/run-2 is the branch of a run, and cannot be a target (there are: main)",
     ),
     "not signed": (replace(FACTS, unsigned=UNSIGNED), "not signed"),
     "unrelated": (replace(FACTS, bases=()), "main and run-1 have no history in common"),

@@ -53,7 +53,9 @@ def test_without_a_key_nothing_is_approved(project: Project) -> None:
     run = ready(project, config=REQUIRED)
     tip = run.tip
     reason, _paths, hint = refusal(run.approve(code=1))
-    assert reason == "this run asks for signed approvals (deploy.require_signature), and git has no key of yours"
+    assert (
+        reason == "this run asks for signed approvals (deploy.require_signature), and git has no signing key for you"
+    )
     assert hint == "git config --global gpg.format ssh && git config --global user.signingkey ~/.ssh/id_ed25519.pub"
     assert run.tip == tip
 

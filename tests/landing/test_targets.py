@@ -69,7 +69,7 @@ def test_tests_that_fail_on_merged_code_keep_it_from_landing(project: Project) -
     answer = run.land(code=1)
     command = "echo looked; test ! -e other.txt"
     assert answer.stderr.splitlines()[:2] == [
-        f"git-swarm: merged with the target the tests do not pass: failed (exit code 1): {command}",
+        f"git-swarm: the tests fail on the code merged with the target: failed (exit code 1): {command}",
         "  looked",
     ]
     assert (run.head(), run.world()) == (moved, before)
@@ -95,14 +95,14 @@ def test_a_conflict_voids_the_approval(project: Project) -> None:
     commit = project.git("rev-parse", f"refs/swarm/{run.id}/approval")
     before = run.world()
     reason, files, _hint = refusal(run.land(code=1))
-    assert reason == f"main and {run.id} change the same places in 1 file: the approval is void"
+    assert reason == f"main and {run.id} conflict in 1 file: the approval is void"
     assert files == ["src/app.py"]
     assert (run.head(), run.world()) == (moved, before)
     assert run.trailers(f"shadow/{run.id}~1")["Swarm-Voids"] == commit
     assert project.git("for-each-ref", f"refs/swarm/{run.id}/approval") == ""
     assert run.status()["approved"] is None
     again, _files, hint = refusal(run.land(code=1))
-    assert again == f"{run.id} cannot land: it and main change the same places"
+    assert again == f"{run.id} cannot land: it conflicts with main"
     assert hint == "git swarm start mini -m '…'"
     tidy(run)
 
@@ -148,7 +148,7 @@ def test_a_run_that_was_started_on_no_branch_needs_a_target(project: Project) ->
     run = make_run(project)
     run.approve()
     reason, _files, hint = refusal(run.land(code=1))
-    assert reason == (f"{run.id} was started on a commit without a branch: nothing says where to (there are: main)")
+    assert reason == (f"{run.id} was started on a commit without a branch: it has no target branch (there are: main)")
     assert hint == f"git swarm land {run.id} --target main"
     detached = project.git("rev-parse", "HEAD")
     run.land("--target", "main")
@@ -178,7 +178,7 @@ def test_a_shadow_branch_is_no_target(project: Project) -> None:
     run = ready(project)
     run.approve()
     reason, _files, _hint = refusal(run.land("--target", f"shadow/{run.id}", code=1))
-    assert reason == f"shadow/{run.id} is the branch of a run, no place to land on (there are: main)"
+    assert reason == f"shadow/{run.id} is the branch of a run, and cannot be a target (there are: main)"
 
 
 def test_unrelated_histories_are_not_merged(project: Project) -> None:
@@ -205,7 +205,7 @@ def test_several_merge_bases_are_not_guessed_at(project: Project) -> None:
     run.approve()
     reason, _files, hint = refusal(run.land("--target", "cross", code=1))
     bases = ", ".join(base[:12] for base in sorted((one, two)))
-    assert reason == f"cross and {run.id} have 2 merge bases ({bases}): none is the right one"
+    assert reason == f"cross and {run.id} have 2 merge bases ({bases}): git-swarm cannot choose one"
     assert hint == f"git merge shadow/{run.id}"
 
 
@@ -231,7 +231,7 @@ def test_without_an_approval_nothing_lands(project: Project) -> None:
     run = ready(project)
     before = run.world()
     reason, _files, hint = refusal(run.land(code=1))
-    assert (reason, hint) == (f"{run.id} cannot land: nobody has approved it", f"git swarm approve {run.id}")
+    assert (reason, hint) == (f"{run.id} cannot land: it is not approved", f"git swarm approve {run.id}")
     assert run.world() == before
 
 
@@ -239,7 +239,7 @@ def test_a_played_run_never_lands_unless_that_was_allowed_at_its_start(project: 
     run = make_run(with_flow(project), allow=False)
     before = run.world()
     reason, _files, hint = refusal(run.land(code=1))
-    assert reason.startswith(f"{run.id} is a rehearsal, done by a stub or a script, not by a model")
+    assert reason.startswith(f"{run.id} is a rehearsal: a stub or a script did the work, not a model")
     assert hint == "git swarm start FLOW --mode cli"
     assert run.world() == before
 
@@ -299,7 +299,7 @@ def test_a_target_that_never_rests_is_given_up(project: Project) -> None:
     project.commit({"other.txt": "other\n"}, "before")
     run.approve()
     reason, _files, hint = refusal(run.land(code=1))
-    assert (reason, hint) == ("main kept moving: 5 times while we landed on it", f"git swarm land {run.id}")
+    assert (reason, hint) == ("main kept moving: 5 attempts to land on it failed", f"git swarm land {run.id}")
     assert run.landings() == []
 
 

@@ -506,7 +506,7 @@ def test_what_a_file_of_feedback_says(text: str, items: list[FeedbackItem]) -> N
     [
         (" \n", "f.md: nothing is said in it"),
         ("[]", "f.md: nothing is said in it"),
-        ("[1", "f.md:1: no JSON: "),
+        ("[1", "f.md:1: not JSON: "),
         ('[{"txt": "x"}]', "f.md: 0.text: Field required"),
         ('[{"id": "\\u200b", "text": "x"}]', "f.md: id: String should have at least 1 character"),
         ('{"comments": []}', "f.md: Input should be a valid list"),
@@ -559,7 +559,7 @@ def test_a_file_given_on_the_way_is_a_step_of_the_run(world: World) -> None:
     late = ask(world.project, "resume", run, "--feedback", str(file))
     assert (late.code, late.stderr.splitlines()[0]) == (
         1,
-        f"git-swarm: {run} succeeded: nothing of it reads feedback any more",
+        f"git-swarm: {run} succeeded: none of its steps will read feedback",
     )
 
 

@@ -411,13 +411,13 @@ def test_it_goes_on_top_of_a_branch_that_nobody_stands_on(taught: Project) -> No
 
 EXISTING = {"path": "AGENTS.md", "old": "", "new": "x"}
 CONFLICTS = [
-    ({"path": "AGENTS.md", "old": "Use vim.", "new": "x"}, "AGENTS.md: 'Use vim.' does not stand there"),
-    ({"path": "AGENTS.md", "old": "e ", "new": "x"}, "AGENTS.md: 'e' stands there 2 times: lines 1, 2"),
-    ({"path": "AGENTS.md", "old": "Gone.", "new": "Be kind."}, "'Gone.' does not stand there; what it should become"),
+    ({"path": "AGENTS.md", "old": "Use vim.", "new": "x"}, "AGENTS.md: 'Use vim.' is not in the file"),
+    ({"path": "AGENTS.md", "old": "e ", "new": "x"}, "AGENTS.md: 'e' occurs 2 times: lines 1, 2"),
+    ({"path": "AGENTS.md", "old": "Gone.", "new": "Be kind."}, "'Gone.' is not in the file; what it should become"),
     ({"path": "no.md", "old": "a", "new": "x"}, "no.md: there is no such file"),
     (EXISTING, "AGENTS.md: should be a new file, and is there already"),
-    ({"path": "link", "old": "AGENTS", "new": "x"}, "link: is no ordinary file there"),
-    ({"path": "src", "old": "", "new": "x"}, "src: is no ordinary file there"),
+    ({"path": "link", "old": "AGENTS", "new": "x"}, "link: is not an ordinary file there"),
+    ({"path": "src", "old": "", "new": "x"}, "src: is not an ordinary file there"),
 ]
 
 
@@ -452,7 +452,7 @@ def test_a_branch_that_cannot_take_it_is_refused(branch: str, said: str, refusin
 def test_no_branch_begins_in_the_worktree_of_a_run(refusing: Project) -> None:
     (run,) = (each["run_id"] for each in refusing.json("list"))
     answer = ask(refusing, "wisdom", "apply", "WP-001", cwd=refusing.worktree(run))
-    assert answer.stderr.startswith("git-swarm: you stand in the worktree of a run\nhint: cd ")
+    assert answer.stderr.startswith("git-swarm: you are in the worktree of a run\nhint: cd ")
     assert refusing.git("branch", "--list", "wisdom/*") == ""
 
 

@@ -49,7 +49,7 @@ def test_a_critique_of_an_earlier_entry_is_written_anew(project: Project) -> Non
     assert taken[4:] == [*AGAIN, "look@2 UNVERIFIED", "look@3 VERIFIED", "decide@2 VERIFIED"]
     assert project.json("list")[0]["open_concerns"] == []
     prompt = project.swarm("show", "look@3", "--prompt").stdout
-    assert f"- {STALE}: build/code_critique.md is as it was before build was entered: write it anew" in prompt
+    assert f"- {STALE}: build/code_critique.md is unchanged since before build was entered: rewrite it" in prompt
 
 
 def test_who_leaves_it_again_ends_unproven(project: Project) -> None:

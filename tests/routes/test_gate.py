@@ -46,7 +46,7 @@ def once(flow_id: str, step_id: str, iteration: int, on: str) -> str:
 
 
 def unreadable(iteration: int, on: str) -> str:
-    """A decision that does not keep its schema: the artifact is invalid, and the step is asked again."""
+    """A decision that does not match its schema: the artifact is invalid, and the step is asked again."""
     return once("gate", "decide", iteration, on).replace("VERIFIED", "UNVERIFIED")
 
 

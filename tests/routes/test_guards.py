@@ -93,7 +93,7 @@ def test_a_run_that_waits_for_approval_says_how_to_give_it(project: Project) -> 
     wanted = {**HALF, **chooses("advance:b", why_now=WHY, extend_graph=nodes, reasoning="because")}
     with_reader = flow("f", step("a"), step("b", READER))
     run = drive(project, Case("", [with_reader], {"a": wanted}, ()))
-    assert "`resume --approve` has that executed" in ask(project, "log", "--graph", run).stdout.replace("\n", " ")
+    assert "`resume --approve` executes it" in ask(project, "log", "--graph", run).stdout.replace("\n", " ")
     assert project.json("status", run)["state"] == "paused"
 
 

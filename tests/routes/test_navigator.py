@@ -276,13 +276,13 @@ def test_bounded(project: Project, case: Case) -> None:
             {"chosen_candidate_id": "detour:calm", "why_now": WHY}, (), "'detour:calm' is none of the", id="calm"
         ),
         pytest.param("I would go on", (), "the answer is not JSON: 'I would go on'", id="not JSON"),
-        pytest.param("[]", (), "the answer does not keep its schema: answer: ", id="no object"),
+        pytest.param("[]", (), "the answer does not match its schema: answer: ", id="no object"),
         pytest.param(
-            {"chosen_candidate_id": 5}, (), "the answer does not keep its schema: chosen_candidate_id", id="schema"
+            {"chosen_candidate_id": 5}, (), "the answer does not match its schema: chosen_candidate_id", id="schema"
         ),
-        pytest.param({"mood": "fine"}, (), "the answer does not keep its schema: mood: ", id="unknown field"),
+        pytest.param({"mood": "fine"}, (), "the answer does not match its schema: mood: ", id="unknown field"),
         pytest.param(
-            {"why_now": {"trigger": ""}}, (), "the answer does not keep its schema: why_now", id="no trigger"
+            {"why_now": {"trigger": ""}}, (), "the answer does not match its schema: why_now", id="no trigger"
         ),
         pytest.param({}, (), "no candidate was chosen", id="nothing chosen"),
         pytest.param(

@@ -99,31 +99,34 @@ def gist(choice: Choice) -> tuple[str, str | None, str, str]:
     ("executed", "outcome", "expected"),
     [
         pytest.param(
-            "write", Outcome(), ("advance:critique", "critique", "fast_path", "the only way on"), id="straight on"
+            "write", Outcome(), ("advance:critique", "critique", "fast_path", "the only next step"), id="straight on"
         ),
         pytest.param(
             "write",
             Outcome(status=Status.UNVERIFIED),
-            ("advance:critique", "critique", "fast_path", "the only way on"),
+            ("advance:critique", "critique", "fast_path", "the only next step"),
             id="an author's doubt does not stop the flow",
         ),
         pytest.param(
             "write",
             Outcome(status=Status.PARTIAL),
-            ("advance:critique", "critique", "fast_path", "the only way on"),
+            ("advance:critique", "critique", "fast_path", "the only next step"),
             id="PARTIAL goes on",
         ),
         pytest.param(
             "write",
             Outcome(result=Result.SKIPPED, status=Status.UNVERIFIED),
-            ("advance:critique", "critique", "fast_path", "the only way on"),
+            ("advance:critique", "critique", "fast_path", "the only next step"),
             id="a skipped step leads on",
         ),
         pytest.param(
             "done", Outcome(), ("terminate", None, "fast_path", "the flow is complete"), id="terminal ends the flow"
         ),
         pytest.param(
-            "report", Outcome(), ("advance:done", "done", "fast_path", "the only way on"), id="to the following step"
+            "report",
+            Outcome(),
+            ("advance:done", "done", "fast_path", "the only next step"),
+            id="to the following step",
         ),
         pytest.param(
             "write critique",
@@ -206,13 +209,13 @@ def gist(choice: Choice) -> tuple[str, str | None, str, str]:
         pytest.param(
             "write",
             Outcome(status=Status.BLOCKED),
-            ("pause", None, "deterministic", "write is BLOCKED: a person has to answer"),
+            ("pause", None, "deterministic", "write is BLOCKED: waiting for your answer"),
             id="BLOCKED pauses",
         ),
         pytest.param(
             "write critique",
             Outcome(status=Status.BLOCKED, envelope={"can_further_iteration_help": "no"}),
-            ("pause", None, "deterministic", "critique is BLOCKED: a person has to answer"),
+            ("pause", None, "deterministic", "critique is BLOCKED: waiting for your answer"),
             id="a blocked critic pauses, whatever its loop says",
         ),
         pytest.param(

@@ -136,7 +136,7 @@ def _may_repeat(session: Session, state: RunState, record: StepRecord, told: Seq
 
 
 def _declared(session: Session, record: StepRecord, told: Sequence[Concern]) -> bool:
-    """Whether the agent said itself what was found: it is no slip, and a person has to answer."""
+    """Whether the agent said itself what was found: it is no slip, and waiting for your answer."""
     envelope = envelope_of(session, record)
     said = " ".join((*envelope.concerns, *envelope.blockers)) if envelope is not None else ""
     names = [name for concern in told for name in concern.names]
@@ -259,7 +259,7 @@ def _verdict(session: Session, state: RunState) -> GateVerdict | None:
 
 
 def _stall(session: Session, state: RunState, record: StepRecord, rules: Rules) -> StallState | None:
-    """How long the loop that the step closes has brought nothing new; None for a step that closes none."""
+    """How long the loop that the step closes has made no progress; None for a step that closes none."""
     flow = session.specs.flows[record.flow]
     if record.is_aside or not flow.has_step(record.step):
         return None

@@ -104,7 +104,7 @@ def _said(session: Session, after: RunState, subject: Subject) -> Approval:
 def _refused(session: Session, state: RunState) -> Refused | None:
     run = session.layout.run_id
     if state.end is RunStatus.FAILED:
-        return Refused(f"{run} failed: there is more to come, or it goes back", f"git swarm resume {run}")
+        return Refused(f"{run} failed: resume it, or roll it back, before you approve", f"git swarm resume {run}")
     return uncommitted_edits(session, state)
 
 
@@ -127,7 +127,7 @@ def _try_signing(session: Session, state: RunState) -> Refused | None:
     users = UsersGit(session.around.env, session.repository.main_folder)
     if users.config("user.signingkey") is None and users.config("gpg.ssh.defaultKeyCommand") is None:
         return Refused(
-            "this run asks for signed approvals (deploy.require_signature), and git has no key of yours",
+            "this run asks for signed approvals (deploy.require_signature), and git has no signing key for you",
             "git config --global gpg.format ssh && git config --global user.signingkey ~/.ssh/id_ed25519.pub",
         )
     me = session.repository.committer()

@@ -81,7 +81,7 @@ class _Attempt(Struct):
             if outcome is not None:
                 return replace(outcome, tested=self._tested)
         refused = Refused(
-            f"{short(self.way.target)} kept moving: {_ATTEMPTS} times while we landed on it",
+            f"{short(self.way.target)} kept moving: {_ATTEMPTS} attempts to land on it failed",
             f"git swarm land {self.session.layout.run_id}",
         )
         return Outcome(refused, refused.reason, tested=self._tested)
@@ -152,7 +152,7 @@ def occupied(session: Session, checkouts: list[Checkout], before: str, after: st
         dirty = in_the_way(session.repository, checkout, paths)
         if dirty:
             return Refused(
-                f"{checkout.path} holds work of yours in files that the landing changes",
+                f"{checkout.path} has uncommitted changes in files that the landing changes",
                 f"git -C {checkout.path} stash -u   (then land, then: git stash pop)",
                 dirty,
             )
@@ -182,8 +182,7 @@ def conflict(session: Session, state: RunState, way: Way, found: Merged) -> Refu
     run = session.layout.run_id
     count = len(found.conflicts)
     return Refused(
-        f"{short(way.target)} and {run} change the same places in {count} file{'' if count == 1 else 's'}: "
-        "the approval is void",
+        f"{short(way.target)} and {run} conflict in {count} file{'' if count == 1 else 's'}: the approval is void",
         way_out(state, session.spec.flows, short(way.target)),
         found.conflicts,
         voids=True,

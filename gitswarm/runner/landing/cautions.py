@@ -29,7 +29,7 @@ def cautions_of(session: Session, state: RunState) -> tuple[Caution, ...]:
     """
     found: list[Caution] = []
     if state.end is not None and state.end is not RunStatus.SUCCEEDED:
-        found.append(Caution("state", f"the run is {state.end}: it has not reached its end"))
+        found.append(Caution("state", f"the run is {state.end}: it is not complete"))
     last = state.last_step
     if last is not None and last.status is Status.BLOCKED:
         found.append(Caution("blocked", f"{last.flow}/{last.step}: {(last.summary.splitlines() or [''])[0]}"))

@@ -63,7 +63,7 @@ def met_conflict(session: Session, state: RunState, wish: Wish) -> Refused | Non
     if not found.conflicts:
         return None
     return Refused(
-        f"{session.layout.run_id} cannot land: it and {short(target)} change the same places",
+        f"{session.layout.run_id} cannot land: it conflicts with {short(target)}",
         way_out(state, session.spec.flows, short(target)),
         found.conflicts,
     )

@@ -31,7 +31,7 @@ def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
             id=concern_id("tests_not_run", flow, step),
             flag="tests_not_run",
             blocking=True,
-            fact=f"{told}no test of {flow} has seen its code",
+            fact=f"{told}no test of {flow} ran on its code",
         )
         for flow, step in missing
     )

@@ -114,5 +114,5 @@ def _end_again(session: Session, place: Workplace, state: RunState, earlier: str
 def _status(session: Session, end: str) -> RunStatus:
     message = parse_message(session.repository.objects.commit(end).message)
     if message is None or message.trailers.get("Swarm-Kind") != Kind.END:
-        raise SwarmError(f"{end[:12]} is no end of a run", hint=f"git swarm log {session.layout.run_id}")
+        raise SwarmError(f"{end[:12]} is not the end of a run", hint=f"git swarm log {session.layout.run_id}")
     return RunStatus(message.trailers["Swarm-Result"])

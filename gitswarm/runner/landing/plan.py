@@ -99,10 +99,10 @@ def _unapproved(facts: LandingState) -> Refused | None:
     if facts.conflict is not None:
         return facts.conflict
     why = {
-        None: "nobody has approved it",
+        None: "it is not approved",
         ApprovalKind.APPROVES: "its code has changed since it was approved",
         ApprovalKind.REJECTS: "it was rejected",
-        ApprovalKind.VOIDS: "its approval became void, by a conflict or a move to another base",
+        ApprovalKind.VOIDS: "its approval was voided by a conflict or a new base",
     }[word.word if word is not None else None]
     look = f"git swarm diff {run}"
     return Refused(f"{run} cannot land: {why}", f"git swarm approve {run}   (look first: {look})")
@@ -127,9 +127,11 @@ def _untargeted(facts: LandingState) -> Refused | None:
     there = f"there are: {names}{more}" if names else "there is no branch"
     hint = f"git swarm land {facts.run} --target {first}"
     if facts.target is None:
-        return Refused(f"{facts.run} was started on a commit without a branch: nothing says where to ({there})", hint)
+        return Refused(
+            f"{facts.run} was started on a commit without a branch: it has no target branch ({there})", hint
+        )
     if short(facts.target).startswith(BRANCH_PREFIX):
-        return Refused(f"{short(facts.target)} is the branch of a run, no place to land on ({there})", hint)
+        return Refused(f"{short(facts.target)} is the branch of a run, and cannot be a target ({there})", hint)
     if facts.tip is None:
         return Refused(f"there is no branch {short(facts.target)} ({there})", hint)
     return None
@@ -144,7 +146,7 @@ def _unrelated(facts: LandingState) -> Refused | None:
     if len(facts.bases) > 1:
         parted = ", ".join(base[:12] for base in facts.bases)
         return Refused(
-            f"{target} and {facts.run} have {len(facts.bases)} merge bases ({parted}): none is the right one",
+            f"{target} and {facts.run} have {len(facts.bases)} merge bases ({parted}): git-swarm cannot choose one",
             f"git merge {BRANCH_PREFIX}{facts.run}   (by hand, on {target})",
         )
     if not facts.changed:

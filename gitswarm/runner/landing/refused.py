@@ -19,6 +19,6 @@ class Refused(Struct, frozen=True):
 def refuse_rehearsal(run: str) -> Refused:
     """What a stub or a script did is not approved, and does not land."""
     return Refused(
-        f"{run} is a rehearsal, done by a stub or a script, not by a model: it is not approved and does not land",
+        f"{run} is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
         "git swarm start FLOW --mode cli   (with a model; --allow-stub lets a rehearsal land)",
     )

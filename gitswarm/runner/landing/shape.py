@@ -116,9 +116,9 @@ def _failing(session: Session, tested: StepResult) -> Refused:
     run = session.layout.run_id
     what = tested.error or (tested.handoff.summary if tested.handoff else "the tests failed")
     return Refused(
-        f"merged with the target the tests do not pass: {what}",
+        f"the tests fail on the code merged with the target: {what}",
         f"git swarm start {' '.join(session.spec.flows)} -m '…'   "
-        f"(on today's target; or repair the target, then: git swarm land {run})",
+        f"(on the current target; or fix the target, then: git swarm land {run})",
         said=_tail(tested.report_text or tested.output),
     )
 
@@ -133,7 +133,7 @@ def _without_checkout(session: Session, shape: CommitSpec) -> Made | Spoiled:
         sign = users.config("commit.gpgsign", "bool") == "true"
         return Made(users.commit_tree(shape.tree, shape.parents, shape.message, sign=sign))
     except GitFailedError as error:
-        hint = f"git swarm land {session.layout.run_id}   (when that is repaired)"
+        hint = f"git swarm land {session.layout.run_id}   (when that is fixed)"
         return Spoiled(Refused("git could not make the commit in your name", hint, said=error.message))
 
 
@@ -171,7 +171,7 @@ def _what_hooks_changed(session: Session, shape: CommitSpec, commit: str) -> Ref
     wanted = shape.message.rpartition(f"{TRAILER}: ")[2].strip()
     said = repository.git.output("log", "-1", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
     if said.decode(errors="replace").strip() != wanted:
-        return Refused(f"your commit hooks took the trailer {TRAILER} out of the message", hint)
+        return Refused(f"your commit hooks removed the trailer {TRAILER} from the message", hint)
     return None
 
 

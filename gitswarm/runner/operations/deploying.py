@@ -92,7 +92,7 @@ def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
     told = tuple(each.what for each in against)
     return Handoff(
         status=Status.BLOCKED if watched else Status.UNVERIFIED,
-        summary=f"not approved, although the verdict merges: {told[0]}",
+        summary=f"not approved, although the verdict is to merge: {told[0]}",
         blockers=(*told, against[0].way_on) if watched else (),
         concerns=() if watched else told,
     )

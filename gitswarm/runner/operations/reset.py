@@ -149,7 +149,7 @@ class CarryOver(Struct, frozen=True):
             "voided_approval": approval,
             "reason": reason,
         }
-        summary = f"the run stands on {state.base[:12]}" if moved else f"nothing has moved: {reason}"
+        summary = f"the run is based on {state.base[:12]}" if moved else f"nothing has moved: {reason}"
         voided = ("the approval is void: it was about the old base",) if approval is not None else ()
         return reported(self.step, request, Handoff(status=Status.VERIFIED, summary=summary, concerns=voided), report)
 

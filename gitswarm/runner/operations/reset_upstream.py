@@ -109,7 +109,7 @@ def _note(repository: Repository, target: str, local: str | None, fetched: str |
     """What a person has to know who lands on the target."""
     if local is None or fetched is None or is_in(repository, local, fetched) or is_in(repository, fetched, local):
         return ""
-    return f"{short(target)} and {there} have gone apart: whoever lands there has to bring them together"
+    return f"{short(target)} and {there} have diverged: whoever lands there has to merge them"
 
 
 def _began(step: KernelStep, target: str) -> str | None:

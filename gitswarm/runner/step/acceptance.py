@@ -57,7 +57,7 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
-    """The acceptance matrix of the run; None when there is none, or one that does not keep its schema."""
+    """The acceptance matrix of the run; None when there is none, or one that does not match its schema."""
     return _read(AcMatrix, _stored(session, state, AC_MATRIX))
 
 

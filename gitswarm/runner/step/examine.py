@@ -180,10 +180,12 @@ def _put_back(session: Session, step: OpenStep, tree: str, left: str) -> list[st
         kept = store.set_aside(
             before,
             store.with_run_files(code, before.tip_tree, {}),
-            f"code that {name} left, and may not change",
+            f"code that {name} changed, but may not change",
             {"Swarm-Step": name, "Swarm-Flow": step.plan.flow.id, "Swarm-Reason": "put back"},
         )
-        session.around.observer.notice(f"{listed(changed)}: not {name}'s to change; put back, and kept in {kept}")
+        session.around.observer.notice(
+            f"{listed(changed)}: {name} may not change this; restored, and its version is kept in {kept}"
+        )
         snapshot.restore(step.place.shadow, tree, session.layout.base)
     return changed
 
@@ -203,7 +205,9 @@ def _bring_back(session: Session, step: OpenStep) -> list[str]:
     is_open = session.sandbox.wall is None and not step.plan.step.is_kernel
     found = step.place.watch.put_back(kept) if is_open else []
     if found:
-        session.around.observer.notice(f"{listed(found)}: changed during {step.name}; put back, and kept in {kept}")
+        session.around.observer.notice(
+            f"{listed(found)}: changed during {step.name}; restored, and the changed version is kept in {kept}"
+        )
     found += [f"{name} of the worktree" for name in reattach(step.place.shadow)]
     branch = session.layout.branch
     moved = refs.read(branch)

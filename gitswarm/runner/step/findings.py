@@ -136,7 +136,7 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
     yield from artifact_findings(session, plan, outcome)
     dropped = dropped_criteria(session, plan.before, outcome.artifacts)
     if dropped:
-        fact = f"{listed(dropped)}: the new matrix has them no more"
+        fact = f"{listed(dropped)}: missing in the new matrix"
         yield step_concern(plan, "criteria_removed", fact, dropped, blocking=False)
     yield from _of_role(plan, outcome)
     yield from unmet_commands(session, plan, outcome)
@@ -173,16 +173,19 @@ def _of_protected(session: Session, plan: StepPlan, outcome: StepOutcome) -> Ite
     )
     touched = tuple(path for path in touched if not _as_at_base(session, plan.before, outcome.code_tree, (path,)))
     if touched:
-        yield step_concern(plan, _PROTECTED, f"{listed(touched)}: a person has to agree to that", touched)
+        yield step_concern(plan, _PROTECTED, f"{listed(touched)}: needs a person's approval", touched)
     overwritten = tuple(path for path in evidence.tampered if path.startswith((f"{RUNS_FOLDER}/", "refs/notes/")))
     if overwritten:
         yield step_concern(
-            plan, "evidence_tampered", f"{listed(overwritten)} was overwritten or deleted, and put back", overwritten
+            plan,
+            "evidence_tampered",
+            f"{listed(overwritten)} was overwritten or deleted, and was restored",
+            overwritten,
         )
     others = (".git/", "refs/heads/", "refs/tags/", "refs/remotes/")
     changed = tuple(name for name in evidence.tampered if name.startswith(others) and "/shadow/" not in name)
     if changed:
-        fact = f"{listed(changed)} changed while it was executed, and was put back"
+        fact = f"{listed(changed)} changed during the step, and was restored"
         yield step_concern(plan, "repository_changed", fact, changed, blocking=False)
 
 
@@ -248,7 +251,7 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
     invented = _invented(session, plan, outcome)
     if invented:
         yield step_concern(
-            plan, "file_changes_mismatch", f"{listed(invented)} is claimed and exists nowhere", invented
+            plan, "file_changes_mismatch", f"{listed(invented)} is claimed, but does not exist", invented
         )
     # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
     # That tests are fewer, or cover less, is told of who changed code; of others what they say of it and is not so.

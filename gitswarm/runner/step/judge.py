@@ -114,7 +114,7 @@ def _capped_by_author(plan: StepPlan, envelope: Envelope) -> Envelope:
     found = next((each for each in known if each.opened_by.engine != "command"), None)
     if found is None:
         return envelope
-    reason = f"{found.id} is open: {author} could not settle it"
+    reason = f"{found.id} is open: {author} could not fix it"
     return _at_best(envelope, Status.UNVERIFIED, reason, can_further_iteration_help="no")
 
 
@@ -126,7 +126,7 @@ def _capped_by_schema(envelope: Envelope, problems: Sequence[str]) -> Envelope:
         update={
             "status": Status.UNVERIFIED,
             "concerns": (*envelope.concerns, *problems),
-            "status_reason": f"an artifact does not keep its schema: {problems[0]}",
+            "status_reason": f"an artifact does not match its schema: {problems[0]}",
         }
     )
 
@@ -138,7 +138,7 @@ def _capped_by_joins(plan: StepPlan, envelope: Envelope) -> Envelope:
     if cap is None or outcome is None:
         return envelope
     branches = ", ".join(f"{name} {status}" for name, status in outcome.statuses.items())
-    return _at_best(envelope, cap, f"no better than what it joins: {branches}")
+    return _at_best(envelope, cap, f"limited by what it joins: {branches}")
 
 
 def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope:
@@ -148,7 +148,7 @@ def _blocked(plan: StepPlan, evidence: Evidence, envelope: Envelope) -> Envelope
         return envelope
     hints = (
         f'git swarm resume {plan.execution.run_id} -m "read it from the environment"   (the step is executed again)',
-        f"git swarm resume {plan.execution.run_id} --allow 'PATH=WHY'   (no secret: a person says so)",
+        f"git swarm resume {plan.execution.run_id} --allow 'PATH=WHY'   (if it is not a secret)",
     )
     blockers = (*(f"{described(found)}: the file was left out" for found in secrets), *hints)
     return envelope.model_copy(

@@ -30,15 +30,15 @@ def artifact_findings(session: Session, plan: StepPlan, outcome: StepOutcome) ->
     ]
     missing = tuple(name for name in promised if not says_something(session, plan.before, outcome, f"{base}/{name}"))
     if missing:
-        yield step_concern(plan, "artifact_missing", f"{listed(missing)} is promised, and missing or empty", missing)
+        yield step_concern(plan, "artifact_missing", f"{listed(missing)} is promised, but missing or empty", missing)
     problems = outcome.evidence.artifact_problems
     if problems:
         names = tuple(dict.fromkeys(problem.partition(":")[0] for problem in problems))
-        yield step_concern(plan, "artifact_invalid", f"an artifact does not keep its schema: {problems[0]}", names)
+        yield step_concern(plan, "artifact_invalid", f"an artifact does not match its schema: {problems[0]}", names)
     stale = tuple(name for name in promised if name not in missing and _is_stale(session, plan, outcome, name))
     if stale:
-        how = "write it anew, or name it in the handoff's artifacts if it still holds"
-        fact = f"{listed(stale)} is as it was before {plan.flow.id} was entered: {how}"
+        how = "rewrite it, or name it in the handoff's artifacts if it is still valid"
+        fact = f"{listed(stale)} is unchanged since before {plan.flow.id} was entered: {how}"
         yield step_concern(plan, "artifact_stale", fact, stale)
 
 

@@ -138,7 +138,7 @@ def _refuse_living(repository: Repository, layout: RunLayout) -> None:
     here = repository.refs.read(layout.branch)
     owner = Locks(repository.common_dir).owner(layout.run_id)
     if here is not None and (owner is not None or here != repository.refs.read(_trash_name(layout, layout.branch))):
-        what = "is executed at this moment" if owner is not None else "is here, and continued since it was discarded"
+        what = "is being executed now" if owner is not None else "is here, and continued since it was discarded"
         raise SwarmError(f"{layout.run_id} {what}", hint=f"git swarm status {layout.run_id}")
 
 

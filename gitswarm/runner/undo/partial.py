@@ -34,7 +34,7 @@ def partial_fork(session: Session, state: RunState) -> PartialHandoff | None:
     if not journals:
         return None
     names = tuple(journal.step for journal in journals)
-    summary = f"interrupted {', '.join(names)}, side by side: what they left is kept"
+    summary = f"interrupted {', '.join(names)}, in parallel: what they left is kept"
     partial = _partial(session, state, journals[0], session.layout.rollback_prefix)
     return partial.model_copy(update={"summary": summary, "siblings": names})
 

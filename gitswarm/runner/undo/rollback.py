@@ -71,7 +71,7 @@ def _commit_after(state: RunState, target: StepRecord | None) -> str:
     if target.number < state.shared:
         last = state.steps[state.shared - 1]
         raise SwarmError(
-            f"{state.layout.run_id} was forked after {last.flow}/{last.step}: it goes back to there at most",
+            f"{state.layout.run_id} was forked after {last.flow}/{last.step}: it cannot be rolled back further",
             hint=f"git swarm fork {target.number} --run {state.layout.run_id}",
         )
     return target.commit

@@ -67,7 +67,7 @@ def _from_json(name: str, text: str) -> list[FeedbackItem]:
         value: JsonValue = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        raise SpecError([f"{name}:{line}: no JSON: {error}"], hint=f"python3 -m json.tool {name}") from error
+        raise SpecError([f"{name}:{line}: not JSON: {error}"], hint=f"python3 -m json.tool {name}") from error
     try:
         given = _GIVEN_ITEMS.validate_python(value.get("items") if isinstance(value, dict) else value)
     except ValidationError as error:

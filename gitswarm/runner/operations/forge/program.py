@@ -94,7 +94,7 @@ class ForgeCli(Struct, frozen=True):
         for document in self._documents(self.api(host, path), path):
             page = document.get(key) if key is not None and isinstance(document, dict) else document
             if not isinstance(page, list):
-                raise ForgeError(f"{self.name} api {path} is no list", hint=f"{self.name} api {path}")
+                raise ForgeError(f"{self.name} api {path} is not a list", hint=f"{self.name} api {path}")
             found.extend(Fields(item) for item in page if isinstance(item, dict))
         return found
 
@@ -103,7 +103,7 @@ class ForgeCli(Struct, frozen=True):
         for document in self._documents(self.api(host, path), path):
             if isinstance(document, dict):
                 return Fields(document)
-        raise ForgeError(f"{self.name} api {path} is no object", hint=f"{self.name} api {path}")
+        raise ForgeError(f"{self.name} api {path} is not an object", hint=f"{self.name} api {path}")
 
     def known(self, host: str, path: str, key: str | None = None) -> list[Fields] | None:
         """As `lists`; None: what the path is about is not there."""
@@ -122,7 +122,9 @@ class ForgeCli(Struct, frozen=True):
                 document, at = decoder.raw_decode(text, at)
                 found.append(document)
         except (ValueError, RecursionError) as error:
-            raise ForgeError(f"{self.name} api {path} is no JSON: {error}", hint=f"{self.name} api {path}") from error
+            raise ForgeError(
+                f"{self.name} api {path} is not JSON: {error}", hint=f"{self.name} api {path}"
+            ) from error
         return found
 
 

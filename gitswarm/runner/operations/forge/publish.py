@@ -129,7 +129,7 @@ class _Shown(Struct):
         try:
             return PullRequestStatus.from_json(self.step.text(STATUS).encode())
         except ValidationError:
-            self.concerns.append(f"{STATUS} is missing, or does not keep its schema: the request stays as it is")
+            self.concerns.append(f"{STATUS} is missing, or does not match its schema: the request stays as it is")
             return None
 
     def _requested(self, forge: Forge, proposal: RequestText, status: PullRequestStatus | None) -> PullRequest | None:

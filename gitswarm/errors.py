@@ -104,7 +104,7 @@ def storage_error(said: str) -> StorageError:
     for words, (title, hint) in _STORAGE_FAULTS.items():
         if words in said.lower():
             return StorageError(f"{title}: {said}", hint=hint)
-    return StorageError(said, hint="git swarm resume   (when that is repaired)")
+    return StorageError(said, hint="git swarm resume   (when that is fixed)")
 
 
 class RunInterruptedError(BaseException):

@@ -105,7 +105,7 @@ def test_a_criterion_that_is_unknown_to_the_matrix_is_asked_about(project: Proje
         ("{", "plan/ac_matrix.json: Invalid JSON: EOF while parsing an object at line 1 column 1"),
         ('{"requirements": []}', "requirements: Tuple should have at least 1 item"),
         ('{"requirements": [{"id": "R", "description": "x"}]}', "requirements.0.acceptance_criteria: Field required"),
-        (json.dumps({"requirements": MATRIX["requirements"] * 2}), "these ids stand here more than once: REQ-001"),
+        (json.dumps({"requirements": MATRIX["requirements"] * 2}), "these ids are used more than once: REQ-001"),
     ],
 )
 def test_a_matrix_that_is_none_is_told_and_not_verified(project: Project, content: str, problem: str) -> None:

@@ -99,7 +99,7 @@ BAD_FLOWS = [
     ),
     pytest.param(
         HELLO.replace("    command: test", "    command: test\n    command: lint"),
-        f"{FLOW_FILE}:14: the key 'command' stands here a second time",
+        f"{FLOW_FILE}:14: the key 'command' is here twice",
         id="duplicate key",
     ),
     pytest.param(
@@ -180,7 +180,7 @@ def test_a_station_that_is_not_valid_is_refused_with_its_file(project: Project) 
         {FLOW_FILE: flow, station: "id: critic\ntitle: C\ncategory: critc\nidentity: x\ninvariants: [y]\n"}
     )
     stderr = refused(project, "start", "hello")
-    problem = "category: 'critc' is none of its values (did you mean 'critic'?)"
+    problem = "category: 'critc' is not an allowed value (did you mean 'critic'?)"
     assert stderr.startswith(f"git-swarm: {station}:3: {problem}")
     assert stderr.endswith("\nhint: git swarm flows validate hello\n")
 
@@ -319,13 +319,11 @@ def test_a_base_that_is_no_commit_is_refused(project: Project, revision: str) ->
         ),
         pytest.param(
             "worktree: {setup_timeout: soon}\n",
-            "1: worktree.setup_timeout: 'soon' is no whole number",
+            "1: worktree.setup_timeout: 'soon' is not a whole number",
             id="value",
         ),
         pytest.param("commands: [a]\nx: {", "2: not valid YAML: ", id="not YAML"),
-        pytest.param(
-            "durability: full\ndurability: fast\n", "2: the key 'durability' stands here a second", id="twice"
-        ),
+        pytest.param("durability: full\ndurability: fast\n", "2: the key 'durability' is here twice", id="twice"),
     ],
 )
 def test_a_bad_team_configuration_is_refused_with_file_and_line(project: Project, config: str, problem: str) -> None:
@@ -353,8 +351,8 @@ def test_an_unknown_engine_in_the_team_configuration_is_an_error_not_usage(proje
     [
         ("swarm.x", "1", "git config: unknown key 'swarm.x'"),
         ("swarm.worktre.dir", "1", "git config: unknown key 'swarm.worktre.dir' (did you mean 'worktree'?)"),
-        ("swarm.worktree.setupTimeout", "soon", "git config: worktree.setup_timeout: 'soon' is no whole number"),
-        ("swarm.durability", "most", "git config: durability: 'most' is none of its values"),
+        ("swarm.worktree.setupTimeout", "soon", "git config: worktree.setup_timeout: 'soon' is not a whole number"),
+        ("swarm.durability", "most", "git config: durability: 'most' is not an allowed value"),
         ("swarm.worktree.dir", "[", "git config: worktree.dir: "),
     ],
 )
@@ -504,7 +502,7 @@ def test_a_worktree_that_is_gone(two_runs: tuple[Project, list[str]]) -> None:
     project, runs = two_runs
     project.git("worktree", "remove", "--force", ask(project, "path", runs[1]).stdout.strip())
     assert refused(project, "path", runs[1]) == said(
-        f"{runs[1]} has no worktree here any more", f"git swarm resume {runs[1]}"
+        f"{runs[1]} no longer has a worktree here", f"git swarm resume {runs[1]}"
     )
 
 

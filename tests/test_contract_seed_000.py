@@ -603,7 +603,7 @@ def test_a_stub_run_says_so_on_its_first_line(tmp_path: Path, env: dict[str, str
     project.commit({".swarm/flows/one.yaml": "id: one\nsteps:\n  - {id: work, station: fixer}\n"})
     done = project.swarm("start", "one")
     assert done.stderr.splitlines()[0] == (
-        "STUB MODE, a rehearsal: no model is asked, nothing can land. Real: --mode cli"
+        "STUB MODE, a rehearsal: no model is called, nothing can land. Real: --mode cli"
     )
 
 

@@ -198,7 +198,7 @@ def test_evidence_and_envelope_say_where_it_was(project: Project) -> None:
     assert stored("handoff/write.json")["blockers"] == [
         "src/key.py:1: a secret (github-token): the file was left out",
         f'git swarm resume {run} -m "read it from the environment"   (the step is executed again)',
-        f"git swarm resume {run} --allow 'PATH=WHY'   (no secret: a person says so)",
+        f"git swarm resume {run} --allow 'PATH=WHY'   (if it is not a secret)",
     ]
 
 

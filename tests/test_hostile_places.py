@@ -73,7 +73,7 @@ def test_after_the_repository_moved_its_worktree_says_so_and_resume_goes_on_ther
 
     answer = edited.refused("status", cwd=edited.worktree)
     assert answer.stderr == (
-        f"git-swarm: {edited.worktree} is a worktree of a repository that is not there any more: {edited.admin}\n"
+        f"git-swarm: {edited.worktree} is a worktree of a repository that no longer exists: {edited.admin}\n"
         "hint: cd to where the repository is now, then: git swarm resume\n"
     )
 

@@ -59,7 +59,7 @@ def test_a_garbled_routing_note_stays_and_the_decision_is_taken_again(
     assert answer.code == 0, answer
     stopped.assert_whole()
     assert note(stopped, "routing", noted).startswith(GARBAGE[name])
-    told = f"in the routing note of {noted[:12]} stands what is no decision" in answer.stderr
+    told = f"the routing note of {noted[:12]} has a line that is not a decision" in answer.stderr
     assert told == (name in ("a torn entry", "another entry", "an open line"))
 
 
@@ -169,7 +169,7 @@ def test_code_in_an_amended_commit_is_adopted_when_asked(stopped: Stopped) -> No
     answer = stopped.refused("resume")
     rewritten = stopped.project.git("rev-parse", "--short=12", stopped.branch)
     assert answer.stderr == (
-        f"git-swarm: {stopped.branch} was rewritten by hand: {rewritten} stands where the run's own {tip[:12]} was\n"
+        f"git-swarm: {stopped.branch} was rewritten by hand: {rewritten} replaced the run's own {tip[:12]}\n"
         f"hint: git swarm resume {stopped.run} --adopt   (makes your edits a step of yours)\n"
     )
     assert stopped.obey(answer).code == 0
@@ -219,7 +219,7 @@ def test_a_branch_moved_to_another_commit_is_listed_as_lost_and_brought_back(sto
         f"lost: {stopped.run} has no branch with its commits\nhint: git swarm resume {stopped.run}\n",
     )
     answer = stopped.refused("status")
-    assert answer.stderr.startswith(f"git-swarm: {stopped.branch} holds no commit of the run any more\n")
+    assert answer.stderr.startswith(f"git-swarm: {stopped.branch} no longer holds a commit of the run\n")
     assert stopped.obey(answer).code == 0
     stopped.assert_whole()
 

@@ -113,7 +113,7 @@ def _loaded(source: Source) -> EngineAdapter:
     except (Exception, SystemExit) as error:  # whatever a stranger's module does
         raise BrokenEngineError(source, f"{type(error).__name__}: {error}") from error
     if not isinstance(adapter, EngineAdapter):
-        raise BrokenEngineError(source, f"{source.target} is no EngineAdapter")
+        raise BrokenEngineError(source, f"{source.target} is not an EngineAdapter")
     if adapter.short_name != source.name:
         raise BrokenEngineError(source, f"its entry point is not called '{adapter.short_name}'")
     return adapter
@@ -147,4 +147,4 @@ def _installed(path: tuple[str, ...]) -> dict[str, Source]:
 def _unusable(name: str) -> str | None:
     if name in BUILT_IN:
         return f"{_OURS} has an engine of that name"
-    return None if _NAME.fullmatch(name) and name not in _TAKEN else f"'{name}' is no name for an engine"
+    return None if _NAME.fullmatch(name) and name not in _TAKEN else f"'{name}' is not a name for an engine"

@@ -133,7 +133,7 @@ def _outcome(cases: Sequence[CaseResult], facts: CriteriaFacts) -> tuple[Criteri
     shown = next((case.name for case in cases if _is_evidence(case, facts)), None)
     if shown is not None:
         return "proven", f"{shown} passed"
-    return "claimed", "its tests passed at the base already, or compare nothing"
+    return "claimed", "its tests already passed at the base, or assert nothing"
 
 
 def _is_evidence(case: CaseResult, facts: CriteriaFacts) -> bool:

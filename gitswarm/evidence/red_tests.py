@@ -62,13 +62,13 @@ def judge_nothing(judged: ComparisonIndex) -> ProofFinding | None:
     """Neither side executed a test, or the final one did not."""
     final, base = judged.final, judged.base
     if final.failed and base is not None and base.failed and judged.proof.changes and _is_as_broken(base, final):
-        return finding("tests_cannot_run", (), "no test could run, at the base neither")
+        return finding("tests_cannot_run", (), "no test could run, nor at the base")
     if not final.ran_nothing or final.failed:
         return None
     if base is None:
         return None
     if base.ran_nothing:
-        return finding("no_tests", (), "no test ran, at the base neither")
+        return finding("no_tests", (), "no test ran, nor at the base")
     fact = f"no test ran; the base executed {base.executed}"
     return finding("tests_not_run", (), fact, blocking=True)
 

@@ -126,7 +126,7 @@ def _weaker(judged: ComparisonIndex, case: CaseResult, successors: Sequence[Case
         return "xfail"
     test = judged.followed(case)
     if test is not None and test.is_weaker:
-        return "without a comparison"
+        return "without an assertion"
     if test is not None and test.after is not None and test.after.mark == "xfail" and test.before.mark != "xfail":
         return "xfail"
     return ""
@@ -153,13 +153,15 @@ def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[Proof
     excused = _removed_with_subject(judged, left)
     missing = [case.name for case in left if case.name not in excused]
     if missing:
-        yield finding("tests_deleted", missing, f"ran on the base and are gone: {listed(missing)}", blocking=True)
+        yield finding(
+            "tests_deleted", missing, f"ran on the base and no longer exist: {listed(missing)}", blocking=True
+        )
     if excused:
         shown = ", ".join(f"{name} with {subject}" for name, subject in list(excused.items())[:_LISTED])
         yield finding("removed_on_purpose", list(excused), f"removed with what they tested: {shown}")
     if reshaped:
         names = [case.name for case in reshaped]
-        yield finding("tests_reshaped", names, f"under other names: {listed(names)}")
+        yield finding("tests_reshaped", names, f"renamed: {listed(names)}")
 
 
 class _Places:

@@ -224,7 +224,7 @@ def _nearest(candidates: list[tuple[str, DeclaredTest]], path: str) -> tuple[str
 def judge_change(changes: Iterable[TextChange], removed: Collection[RemovedTest] = ()) -> tuple[ProofFinding, ...]:
     """Findings about a step from its diff alone.
 
-    Blocking: a test file gone whose tests stand nowhere else; a test file left without any comparison; skip or xfail
+    Blocking: a test file gone whose tests stand nowhere else; a test file left without any assertion; skip or xfail
     added to a test. Warnings: tests that are gone from a file that still compares, that compare nothing any more, or
     are skipped under a condition; whatever the handoff declares as removed.
     """
@@ -240,11 +240,11 @@ def judge_change(changes: Iterable[TextChange], removed: Collection[RemovedTest]
     silenced = [test for test in (*weaker, *undeclared) if test.old_path in silent]
     reports: tuple[tuple[ProofFlag, bool, str, list[FollowedTest]], ...] = (
         ("tests_deleted", True, "gone with their file", [each for each in undeclared if each.old_path in gone]),
-        ("tests_weakened", True, "left without any comparison", silenced),
+        ("tests_weakened", True, "left without any assertion", silenced),
         ("tests_weakened", True, "skip or xfail added", [each for each in found.followed if _is_marked(each)]),
         ("tests_deleted", False, "gone", [each for each in undeclared if each.old_path not in gone | silent]),
         ("tests_deleted", False, "declared as removed", declared),
-        ("tests_weakened", False, "compares nothing any more", [each for each in weaker if each not in silenced]),
+        ("tests_weakened", False, "no longer asserts anything", [each for each in weaker if each not in silenced]),
         ("tests_weakened", False, "skipped under a condition", [each for each in found.followed if _is_held(each)]),
         ("tests_deleted", False, "in a file that no longer is collected", _uncollected(found)),
     )

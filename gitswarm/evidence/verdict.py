@@ -215,9 +215,11 @@ def _unverified_claims(claims: Claims, facts: Facts) -> Iterator[Finding]:
         return
     judged = facts.check is not None and (facts.check.failed or facts.check.passed)
     if claims.passes and not judged:
-        fact = "no test run on the code as it stands"
+        fact = "no test run on the current code"
         if facts.check is not None:
-            fact = "the test command judged nothing" if facts.check.outcome.reason is None else "there were no tests"
+            fact = (
+                "the test command reported no tests" if facts.check.outcome.reason is None else "there were no tests"
+            )
         yield _finding("unverified_claims_high_confidence", claims.passes[0].text, fact)
     if claims.coverage and _coverage(facts.check) is None:
         yield _finding("unverified_claims_high_confidence", claims.coverage[0].text, "no coverage was measured")

@@ -90,7 +90,7 @@ class CatFile(ObjectReader):
             return {}
         _id, kind, content = self._object(tree_id)
         if kind != b"tree":
-            raise GarbledError(f"{tree_id} is no tree", hint=f"git cat-file -t {tree_id}")
+            raise GarbledError(f"{tree_id} is not a tree", hint=f"git cat-file -t {tree_id}")
         found: dict[str, tuple[str, int]] = {}
         start = 0
         while start < len(content):
@@ -128,7 +128,7 @@ class CatFile(ObjectReader):
     def _raw_commit(self, commit_id: str) -> bytes:
         _id, kind, content = self._object(commit_id)
         if kind != b"commit":
-            raise GarbledError(f"{commit_id} is no commit", hint=f"git cat-file -t {commit_id}")
+            raise GarbledError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
         return content
 
     def _object(self, object_id: str) -> _Found:

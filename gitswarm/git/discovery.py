@@ -108,7 +108,7 @@ def _not_usable(folder: Path, said: str) -> NotARepositoryError | UnsupportedRep
     gone = re.search(r"not a git repository: (.+/worktrees/[^/\n]+)", said)
     if gone:
         return NotARepositoryError(
-            f"{folder} is a worktree of a repository that is not there any more: {gone[1]}",
+            f"{folder} is a worktree of a repository that no longer exists: {gone[1]}",
             hint="cd to where the repository is now, then: git swarm resume",
         )
     return NotARepositoryError(

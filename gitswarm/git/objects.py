@@ -124,7 +124,7 @@ class Objects(ObjectReader):
         """
         found = self._fetched(blob_id)
         if not isinstance(found, pygit2.Blob):
-            raise GarbledError(f"{blob_id} is no blob", hint=f"git cat-file -t {blob_id}")
+            raise GarbledError(f"{blob_id} is not a blob", hint=f"git cat-file -t {blob_id}")
         return found.data
 
     def write_commit(self, new: NewCommit) -> str:
@@ -148,7 +148,7 @@ class Objects(ObjectReader):
     def commit(self, commit_id: str) -> Commit:
         found = self._get(commit_id)
         if not isinstance(found, pygit2.Commit):
-            raise GarbledError(f"{commit_id} is no commit", hint=f"git cat-file -t {commit_id}")
+            raise GarbledError(f"{commit_id} is not a commit", hint=f"git cat-file -t {commit_id}")
         parents = tuple(str(parent) for parent in found.parent_ids)
         return Commit(str(found.id), str(found.tree_id), parents, found.message)
 

@@ -80,7 +80,7 @@ class Refs:
             if current not in (old, new):
                 raise RefMovedError(
                     f"{name} is at {current or 'nothing'}, expected {old or 'nothing'}",
-                    hint="somebody else moved it: git swarm status",
+                    hint="another process moved it: git swarm status",
                 )
             if new is not None and current != new:
                 transaction.set_target(name, new, message=f"git-swarm: {why}")

@@ -27,7 +27,7 @@ def refusal(what: str, said: str) -> SwarmError:
         )
     if is_storage_fault(said):
         return storage_error(f"{what}: {said}")
-    return GitFailedError(f"{what}: {said}", hint="git swarm resume   (when that is repaired)")
+    return GitFailedError(f"{what}: {said}", hint="git swarm resume   (when that is fixed)")
 
 
 def _age(path: Path) -> str:

@@ -85,7 +85,7 @@ class SealedObjects:
                 raise _garbled(object_id, "is damaged: its bytes hash to another id")
             self._sound.add(object_id)
         if found != kind:
-            raise _garbled(object_id, f"is no {kind} but a {found}")
+            raise _garbled(object_id, f"is not a {kind} but a {found}")
         return content
 
     def has(self, object_id: str) -> bool:
@@ -207,7 +207,7 @@ def _entries(tree_id: str, content: bytes) -> Iterator[tuple[str, TreeEntry]]:
         mode, _blank, name = content[at:end].partition(b" ")
         at = end + 1 + _ID_BYTES
         if end < 0 or at > len(content) or not mode.isdigit():
-            raise _garbled(tree_id, "is no tree that git can read")
+            raise _garbled(tree_id, "is not a tree that git can read")
         yield name.decode(errors="surrogateescape"), TreeEntry(int(mode, 8), content[end + 1 : at].hex())
 
 

@@ -72,14 +72,14 @@ class ArchiveStore(Struct, frozen=True):
         for tip, kind in zip(tips, kinds, strict=False):
             if kind != "commit":
                 name = next(name for name, value in refs.items() if value == tip)
-                raise SwarmError(f"{name} is no commit but a {kind}", hint=f"git update-ref -d {name}")
+                raise SwarmError(f"{name} is not a commit but a {kind}", hint=f"git update-ref -d {name}")
         known = [refs[name] for name in (layout.base_ref, layout.upstream_ref) if name in refs]
         others = (f"--exclude={BRANCH_PREFIX}*", "--branches", "--remotes", "--tags")
         listed = git.output("rev-list", "--parents", f"--max-count={_MOST_COMMITS}", *tips, "--not", *known, *others)
         parents = {own: rest for own, *rest in (line.split() for line in listed.decode().splitlines())}
         if len(parents) >= _MOST_COMMITS:
             raise SwarmError(
-                f"the refs of {layout.run_id} reach more than {_MOST_COMMITS:,} commits of nobody else",
+                f"the refs of {layout.run_id} reach more than {_MOST_COMMITS:,} commits that no other ref has",
                 hint=f"git for-each-ref refs/swarm/{layout.run_id}",
             )
         asked = "".join(f"{commit_id}\n" for commit_id in parents).encode()

@@ -49,4 +49,4 @@ def way_out(state: RunState, flows: Sequence[str], target: str) -> str:
     ]
     if RESET in flows and steps and not state.shared:
         return f"git swarm rollback {steps[-1].number} --run {run}   (then git swarm resume {run}: reset merges)"
-    return f"git swarm start {' '.join(flows)} -m '…'   (on today's {target})"
+    return f"git swarm start {' '.join(flows)} -m '…'   (on the current {target})"

@@ -172,7 +172,7 @@ def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:
         cursor = commit.parents[0] if commit.parents else None
     if repository.refs.read(layout.base_ref) is not None:
         branch = layout.branch.removeprefix("refs/heads/")
-        raise NotFoundError(f"{branch} holds no commit of the run any more", hint=f"git swarm resume {layout.run_id}")
+        raise NotFoundError(f"{branch} no longer holds a commit of the run", hint=f"git swarm resume {layout.run_id}")
     raise NotFoundError(f"no run {layout.run_id} here", hint="git swarm list")
 
 

@@ -55,9 +55,9 @@ def _misfit(edit: Edit, before: bytes | None) -> str | None:
         return None
     quoted = f"'{shorten(edit.old, _QUOTED)}'"
     if lines:
-        return f"{quoted} stands there {len(lines)} times: lines {listed([str(line) for line in lines])}"
+        return f"{quoted} occurs {len(lines)} times: lines {listed([str(line) for line in lines])}"
     applied = edit.new and before.count(edit.new.encode()) == 1
-    return f"{quoted} does not stand there" + ("; what it should become does" if applied else "")
+    return f"{quoted} is not in the file" + ("; what it should become does" if applied else "")
 
 
 def _lines_of(content: bytes, text: bytes) -> Iterator[int]:

@@ -63,7 +63,7 @@ class WisdomStore(Struct, frozen=True):
 
         def change(earlier: RunWisdom | None) -> RunWisdom:
             if earlier is None:
-                raise NotFoundError(f"{WISDOM_REF} has nothing of {run_id} any more", hint="git swarm wisdom list")
+                raise NotFoundError(f"{WISDOM_REF} has no entry for {run_id} any more", hint="git swarm wisdom list")
             others = tuple(each for each in earlier.settled if each.proposal != clean.proposal)
             return earlier.model_copy(update={"settled": (*others, clean)})
 

@@ -193,7 +193,7 @@ class Step(Record):
             raise ValueError(f"step '{self.id}' needs a 'station' (or 'engine: command' and a 'command')")
         if not self.is_command and (self.tests or self.may_fail):
             key = "tests" if self.tests else "may_fail"
-            raise ValueError(f"step '{self.id}' has '{key}', which is said of commands")
+            raise ValueError(f"step '{self.id}' has '{key}', which only commands have")
         return self
 
     @property

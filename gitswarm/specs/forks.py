@@ -39,18 +39,18 @@ def _problems_of_fork(flow: Flow, source: YamlSource, index: int, step: Step, ro
         others = (s for s in flow.steps if s is not step and isinstance(s.routing, Fork))
         other = next((s.id for s in others if isinstance(s.routing, Fork) and name in s.routing.fork_targets), None)
         if name in seen:
-            yield source.problem((*here, n), f"fork_targets: '{name}' stands there twice")
+            yield source.problem((*here, n), f"fork_targets: '{name}' is listed twice")
         elif flow.index(name) <= index:
             yield source.problem((*here, n), f"fork_targets: '{name}' does not come after '{step.id}'")
         elif other is not None and flow.index(other) < index:
             yield source.problem((*here, n), f"fork_targets: '{name}' belongs to the fork '{other}' already")
         elif not isinstance(target.routing, Linear) or target.routing.next is not None:
             place: Location = ("steps", flow.index(name), "routing")
-            what = f"'{name}' is executed beside others: it leads to their join, and cannot have a routing of its own"
+            what = f"'{name}' is executed in parallel: it leads to the join, and cannot have a routing of its own"
             yield source.problem(place, what)
         elif target.is_kernel:
             place = ("steps", flow.index(name), "engine")
-            yield source.problem(place, f"'{name}' is git-swarm's own step: it cannot be executed beside others")
+            yield source.problem(place, f"'{name}' is git-swarm's own step: it cannot be executed in parallel")
         seen.add(name)
     joins = [s for s in flow.steps if isinstance(s.routing, Join) and set(s.routing.join_from) == seen]
     names = ", ".join(routing.fork_targets)
@@ -72,7 +72,7 @@ def _problems_of_joins(flow: Flow, source: YamlSource) -> Iterator[str]:
         if late:
             yield source.problem(here, f"join_from: '{step.id}' does not come after '{late[0]}'")
         if len(set(names)) < len(names):
-            yield source.problem(here, "join_from: a step stands there twice")
+            yield source.problem(here, "join_from: a step is listed twice")
         elif set(names) not in forked:
             yield source.problem(here, f"no fork has exactly these targets: {', '.join(names)}")
 

@@ -23,7 +23,7 @@ class PathTrigger(Record):
 
 
 class StallTrigger(Record):
-    """So many passes of a loop in a row, the first included, brought nothing new.
+    """So many passes of a loop in a row, the first included, made no progress.
 
     `same_failure`: only when they left the same test failures, or only when they left none; None: either.
     """

@@ -120,5 +120,5 @@ def _shape_problems(flow: Flow, source: YamlSource) -> Iterator[str]:
         if following is not None and flow.index(following) <= index:
             yield source.problem(
                 ("steps", index, "routing", "next"),
-                f"the way on from '{step.id}' leads back to '{following}', with no end: only loops go back",
+                f"'{step.id}' leads back to '{following}' without a limit: only loops may go back",
             )

@@ -149,5 +149,5 @@ def _checked(new: str, wanted: Any) -> str:
     except yaml.YAMLError:
         same = False
     if not same:
-        raise SpecError(["this file is written in a way that only a person can change"], hint="edit it by hand")
+        raise SpecError(["this file is written in a way that cannot be edited automatically"], hint="edit it by hand")
     return new

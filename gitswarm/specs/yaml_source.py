@@ -129,7 +129,7 @@ class _Reader(Struct):
         here = (*location, key)
         line = key_node.start_mark.line + 1
         if here in self.lines:
-            raise SpecError([f"{self.name}:{line}: the key '{key}' stands here a second time"])
+            raise SpecError([f"{self.name}:{line}: the key '{key}' is here twice"])
         self.lines[here] = line
         return self.value(value_node, here, around)
 
@@ -218,9 +218,9 @@ def _in_file(source: YamlSource, raw: Location, *, missing: bool) -> Location:
 
 
 _EXPECTED = {
-    "int_parsing": "no whole number",
-    "int_type": "no whole number",
-    "int_from_float": "no whole number",
+    "int_parsing": "not a whole number",
+    "int_type": "not a whole number",
+    "int_from_float": "not a whole number",
     "float_parsing": "no number",
     "float_type": "no number",
     "bool_parsing": "neither true nor false",
@@ -237,7 +237,7 @@ def plain_message(item: Any) -> str:
         return f"expected a list: [{given}]" if isinstance(given, str | int | float) else "expected a list"
     if item["type"] == "literal_error":
         known = re.findall(r"'([^']*)'", str(item["ctx"]["expected"]))
-        return f"'{item['input']}' is none of its values{did_you_mean(str(item['input']), known)}"
+        return f"'{item['input']}' is not an allowed value{did_you_mean(str(item['input']), known)}"
     if item["type"] in _EXPECTED:
         given = item["input"]
         shown = json.dumps(given, default=str, ensure_ascii=False)

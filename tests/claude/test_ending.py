@@ -137,8 +137,8 @@ ENDINGS: dict[str, tuple[LastWords, EngineOutcome]] = {
             "model_not_found",
         ),
         api_error(
-            "There's an issue with the selected model (x). (not there, or not yours: start with --model ID, or "
-            "change .swarm/flows/policy/models.yaml)",
+            "There's an issue with the selected model (x). (no such model, or no access: start with --model ID, or "
+            "edit .swarm/flows/policy/models.yaml)",
             404,
         ),
     ),
@@ -282,7 +282,7 @@ UNTIL = Handoff(
     status=Status.PARTIAL,
     summary="The provider's usage limit is reached, which resets at 2026-11-21 22:44 UTC. "
     "What was done so far is kept.",
-    blockers=("a usage limit, which resets at 2026-11-21 22:44 UTC; go on after that with: git swarm resume",),
+    blockers=("a usage limit, which resets at 2026-11-21 22:44 UTC; after that: git swarm resume",),
 )
 NOTHING_GIVEN = "the session gave no structured output, also when it was asked again"
 EARLY = "the session ended early (max_turns): 2 turns"
@@ -338,7 +338,7 @@ HANDED_OVER = {
         ),
         None,
     ),
-    "one that is no object": (
+    "one that is not an object": (
         Phase(OK),
         Phase(OK, structured=[]),
         EngineOutcome(

@@ -270,7 +270,7 @@ def test_a_usage_limit_keeps_what_is_done(
     assert (told.result.status, told.result.error) == (Result.SUCCEEDED, None)
     assert told.handoff is not None
     assert told.handoff.status.value == "PARTIAL"
-    assert told.handoff.blockers[0].endswith("go on after that with: git swarm resume")
+    assert told.handoff.blockers[0].endswith("after that: git swarm resume")
     assert told.files == ({"a.txt": "hi\n"} if requests > 1 else {})
     assert len(told.asked) == requests
 

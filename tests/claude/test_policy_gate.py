@@ -147,7 +147,7 @@ def test_somebody_else_at_the_socket_allows_nothing(stage: Stage) -> None:
             impostor.kill()
             impostor.communicate()
     assert told.files == {"first.txt": "x\n"}
-    assert "somebody else listens" in str(told.calls[1].blocked_reason)
+    assert "another process listens" in str(told.calls[1].blocked_reason)
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,12 @@ def fake(folder: Path, script: str) -> Path:
     ("script", "problem"),
     [
         ("echo '2.0.1 (Claude Code)'", "is claude 2.0.1, and 2.1.295 or newer is needed: claude update"),
-        ("echo hello; echo world", f"does not tell its version (exit code 0, 'hello world'): {OTHERWISE}"),
-        ("echo node v20.20.2 >&2; exit 1", f"does not tell its version (exit code 1, 'node v20.20.2'): {OTHERWISE}"),
-        ("echo 2.1.999; exit 1", f"does not tell its version (exit code 1, '2.1.999'): {OTHERWISE}"),
-        ("kill -9 $$", f"does not tell its version (exit code -9, ''): {OTHERWISE}"),
-        ("sleep 60", f"does not tell its version (timed out after 0.3 s): {OTHERWISE}"),
-        ("yes", f"does not tell its version (timed out after 0.3 s): {OTHERWISE}"),
+        ("echo hello; echo world", f"does not print its version (exit code 0, 'hello world'): {OTHERWISE}"),
+        ("echo node v20.20.2 >&2; exit 1", f"does not print its version (exit code 1, 'node v20.20.2'): {OTHERWISE}"),
+        ("echo 2.1.999; exit 1", f"does not print its version (exit code 1, '2.1.999'): {OTHERWISE}"),
+        ("kill -9 $$", f"does not print its version (exit code -9, ''): {OTHERWISE}"),
+        ("sleep 60", f"does not print its version (timed out after 0.3 s): {OTHERWISE}"),
+        ("yes", f"does not print its version (timed out after 0.3 s): {OTHERWISE}"),
     ],
     ids=["old", "garbage", "fails", "fails-with-version", "killed", "hangs", "endless"],
 )
@@ -69,7 +69,7 @@ def test_a_program_that_is_not_there_and_one_that_is_nowhere(tmp_path: Path, mon
     assert find_program(said, {}, bundled_first=True).told == told
     monkeypatch.setattr(program, "_bundled", lambda: None)
     nowhere = find_program(EngineAccess(), {"PATH": str(tmp_path)}, bundled_first=True)
-    assert nowhere.told.startswith("there is no claude on this machine: npm install -g")
+    assert nowhere.told.startswith("claude is not installed: npm install -g")
 
 
 UNTIL_ENDED = "no end after 1 s: it was ended"

@@ -182,7 +182,7 @@ def test_variables_are_called_after_the_engine() -> None:
         ("raise RuntimeError('no luck')", "RuntimeError: no luck"),
         ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
         ("raise SystemExit(3)", "SystemExit: 3"),
-        ("ADAPTER = object()", "bad:ADAPTER is no EngineAdapter"),
+        ("ADAPTER = object()", "bad:ADAPTER is not an EngineAdapter"),
         ("", "AttributeError: module 'bad' has no attribute 'ADAPTER'"),
         (WORKING.replace("NAME", "bolt"), "its entry point is not called 'bolt'"),
         (WORKING.replace("NAME", "bad").replace("    def open", "    def close"), "TypeError: Can't instantiate"),
@@ -212,8 +212,8 @@ def test_a_broken_one_is_named_with_who_brought_it(site: Path, module: str, why:
     [
         ({"claude": "bad:ADAPTER"}, "the engine 'claude' of bad 1.0 is broken: git-swarm has an engine of that name"),
         ({"bolt": "bad:ADAPTER"}, "is broken: lightning 1.0 brings an engine of that name too"),
-        ({"flows": "bad:ADAPTER"}, "'flows' is no name for an engine"),
-        ({"../up": "bad:ADAPTER"}, "'../up' is no name for an engine"),
+        ({"flows": "bad:ADAPTER"}, "'flows' is not a name for an engine"),
+        ({"../up": "bad:ADAPTER"}, "'../up' is not a name for an engine"),
     ],
 )
 def test_a_name_is_taken_once(site: Path, entries: dict[str, str], told: str) -> None:

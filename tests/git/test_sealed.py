@@ -95,7 +95,7 @@ def test_a_folder_in_a_tree_is_replaced_as_if_it_was_written(
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [("blob", "is no tree but a blob"), ("commit", "is no tree but a commit"), ("none", "is missing")],
+    [("blob", "is not a tree but a blob"), ("commit", "is not a tree but a commit"), ("none", "is missing")],
 )
 def test_what_is_no_tree_is_said(project: Project, kind: str, why: str) -> None:
     found = {"blob": "HEAD:README.md", "commit": "HEAD"}.get(kind)

@@ -91,13 +91,13 @@ def test_a_limit_is_reached_when_nothing_is_left(used: Total, expected: str | No
 
 
 def test_another_reason_has_no_option() -> None:
-    assert option_in("paused; go on with: git swarm resume --max-cost 3") == ""
+    assert option_in("paused; continue with: git swarm resume --max-cost 3") == ""
 
 
 def test_a_limit_of_a_flow_names_what_the_run_needs() -> None:
     found = reached(BudgetLimits(cost_usd=1), Total(1.5), "the flow build", whole=Total(4.0))
     assert found is not None
-    assert found.reason == "budget: the flow build spent $1.50 of $1.00; go on with: git swarm resume --max-cost 5"
+    assert found.reason == "budget: the flow build spent $1.50 of $1.00; continue with: git swarm resume --max-cost 5"
 
 
 def test_limits_are_combined_and_shared() -> None:

@@ -140,7 +140,7 @@ def test_git_swarms_own_steps_are_not_executed_beside_others() -> None:
             "{id: d, station: fixer, routing: {kind: join, join_from: [b, c]}}",
         )
     )
-    assert problems == ["5: 'c' is git-swarm's own step: it cannot be executed beside others"]
+    assert problems == ["5: 'c' is git-swarm's own step: it cannot be executed in parallel"]
 
 
 def test_git_swarm_can_carry_out_every_operation() -> None:

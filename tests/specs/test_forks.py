@@ -48,13 +48,13 @@ def test_a_fork_with_its_join_is_sound() -> None:
     [
         (0, "right]", "rihgt]", ["3: fork_targets: no step 'rihgt' in this flow (did you mean 'right'?)"]),
         (3, "[right", "[rihgt", ["6: join_from: no step 'rihgt' in this flow (did you mean 'right'?)"]),
-        (0, "[left, right]", "[left, left]", ["3: fork_targets: 'left' stands there twice"]),
+        (0, "[left, right]", "[left, left]", ["3: fork_targets: 'left' is listed twice"]),
         (0, "[left,", "[begin, left,", ["3: fork_targets: 'begin' does not come after 'begin'"]),
         (
             1,
             "fixer}",
             "fixer, routing: {kind: linear, next: both}}",
-            ["4: 'left' is executed beside others: it leads to their join, and cannot have a routing of its own"],
+            ["4: 'left' is executed in parallel: it leads to the join, and cannot have a routing of its own"],
         ),
         (
             3,

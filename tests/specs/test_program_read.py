@@ -61,9 +61,9 @@ REFUSED: list[tuple[type[Record], dict[str, Any], str]] = [
     (DeployDecision, {**DEPLOYED, "decision": "INVESTIGATE", "landed": COMMIT}, "'open' says what"),
     (Learnings, {"learnings": [{**LEARNING, "lesson": "l" * 501}]}, "at most 500 characters"),
     (Learnings, {"learnings": [{**LEARNING, "id": f"LN-{n:03}"} for n in range(13)]}, "at most 12 items"),
-    (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "../x", "new": "n"}]}]}, "no path inside"),
-    (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "/x", "new": "n"}]}]}, "no path inside"),
-    (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": ".git/config", "new": "n"}]}]}, "no path inside"),
+    (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "../x", "new": "n"}]}]}, "not a path inside"),
+    (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "/x", "new": "n"}]}]}, "not a path inside"),
+    (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": ".git/config", "new": "n"}]}]}, "not a path inside"),
     (Proposals, {"proposals": [{**PROPOSAL, "edits": [{"path": "x", "old": "n", "new": "n"}]}]}, "changes nothing"),
     (Proposals, {"proposals": [{**PROPOSAL, "edits": []}]}, "at least 1 item"),
 ]

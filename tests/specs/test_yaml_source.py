@@ -85,8 +85,8 @@ def test_text_that_is_not_yaml_is_one_problem_with_its_line(text: str, problem: 
 @table(
     ("text", "problem"),
     [
-        ("id: a\nid: b", "hello.yaml:2: the key 'id' stands here a second time"),
-        ("id: a\nsteps:\n  - id: b\n    id: c", "hello.yaml:4: the key 'id' stands here a second time"),
+        ("id: a\nid: b", "hello.yaml:2: the key 'id' is here twice"),
+        ("id: a\nsteps:\n  - id: b\n    id: c", "hello.yaml:4: the key 'id' is here twice"),
     ],
 )
 def test_a_key_that_stands_twice_is_a_problem(text: str, problem: str) -> None:

@@ -73,7 +73,7 @@ FORGED: dict[str, tuple[Callable[[Run], None], list[str]]] = {
             f"{LEFT} trailers fan/receipts/left-maker.json: commit_before is ID, the step started from ID",
             f"{LEFT} events fan/events/left@1.jsonl: Swarm-Fork says ID, the decision that led there ID",
             f"{LEFT} events fan/events/left@1.jsonl: the decision that led there is not the one in the routing note",
-            f"{LEFT} forks Swarm-Fork names ID, which is no earlier commit of the run",
+            f"{LEFT} forks Swarm-Fork names ID, which is not an earlier commit of the run",
             f"{LEFT} forks Swarm-Fork is not as in its own commit ID",
         ],
     ),

@@ -60,7 +60,7 @@ NOTES: dict[str, tuple[Callable[[Run], None], list[str]]] = {
     ),
     "a decision cut off": (
         edit_note("routing", WRITE, lambda note: note[:-20]),
-        ["small/write@1 notes in its routing note stands what is no decision", CHANGED],
+        ["small/write@1 notes its routing note has a line that is not a decision", CHANGED],
     ),
     "a decision before the first": (
         edit_note("routing", WRITE, lambda note: note + note),
@@ -68,15 +68,15 @@ NOTES: dict[str, tuple[Callable[[Run], None], list[str]]] = {
     ),
     "what is no decision": (
         edit_note("routing", WRITE, lambda note: note + b'2. x\n  {"seq": 2}\n'),
-        ["small/write@1 notes in its routing note stands what is no decision"],
+        ["small/write@1 notes its routing note has a line that is not a decision"],
     ),
     "a list nested too deeply": (
         edit_note("routing", WRITE, lambda note: note + b"2. x\n  " + b"[" * 100_000 + b"\n"),
-        ["small/write@1 notes in its routing note stands what is no decision"],
+        ["small/write@1 notes its routing note has a line that is not a decision"],
     ),
     "a remark below": (
         edit_note("routing", WRITE, lambda note: note + b"I was here\n"),
-        ["small/write@1 notes (warning) its routing note holds more than its decisions: a remark of somebody"],
+        ["small/write@1 notes (warning) its routing note has more than its decisions: somebody added to it"],
     ),
     "decisions of two steps swapped": (
         swap_notes("routing"),
@@ -183,7 +183,7 @@ def test_what_a_remote_had_and_the_branch_has_not_any_more_is_found(run: Run) ->
     run.project.git("update-ref", f"refs/remotes/hub/shadow/{run.run}", f"{run.tip}~1")
     assert (run.found(), run.verified().trusted) == ([], run.project.git("rev-parse", f"{run.tip}~1"))
     run.project.git("update-ref", f"refs/remotes/hub/shadow/{run.run}", "main")
-    message = "a remote had the run's branch here; it is not on the branch any more, and nothing was set aside"
+    message = "a remote had the run's branch here; it is no longer on the branch, and nothing was set aside"
     assert run.found() == [f"- chain {message}"]
 
 

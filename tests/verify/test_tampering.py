@@ -156,8 +156,8 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "evidence: a file less": (
         changed(EVIDENCE, '"path": "a.txt"', '"path": "b.txt"'),
         [
-            "small/write@1 paths a.txt: the evidence does not tell that it changed",
-            "small/write@1 paths b.txt: the evidence tells a change",
+            "small/write@1 paths a.txt: the evidence does not say that it changed",
+            "small/write@1 paths b.txt: the evidence says that it changed",
         ],
     ),
     "evidence: a line more": (
@@ -181,7 +181,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "transcript: torn": (
         put(TRANSCRIPT, b'{"timestamp": "x", "role": "user", "content": "x"}'),
         [
-            f"small/write@1 schemas {TRANSCRIPT}: its last line is torn",
+            f"small/write@1 schemas {TRANSCRIPT}: its last line is incomplete",
         ],
     ),
     "transcript: removed": (
@@ -281,7 +281,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         changed("spec.json", '"small"', '"smell"', "run"),
         [
             "run schemas specs: no frozen flow smell",
-            "run events events/run.jsonl: run_created tells of other flows, or of another initiator, than spec.json",
+            "run events events/run.jsonl: run_created has other flows, or another initiator, than spec.json",
         ],
     ),
     "spec: garbled": (
@@ -293,7 +293,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "frozen flow: another station": (
         changed("specs/flows/small.json", '"station": "code-implementer"', '"station": "code-critic"', "run"),
         [
-            "small/write@1 paths small/impl_changes_summary.md: is no file of this step",
+            "small/write@1 paths small/impl_changes_summary.md: is not a file of this step",
             f"small/write@1 trailers {RECEIPT}: the flow has code-critic for this step, not code-implementer",
             f"small/write@2 trailers {RECEIPT}: the flow has code-critic for this step, not code-implementer",
         ],
@@ -302,7 +302,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
         changed("specs/stations/code-critic.json", '"category"', '"kategory"', "run"),
         [
             "run schemas specs/stations/code-critic.json: category: Field required",
-            "small/critique@1 paths small/code_critique.md: is no file of this step",
+            "small/critique@1 paths small/code_critique.md: is not a file of this step",
         ],
     ),
     "attributes": (
@@ -361,7 +361,7 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
             "end@3 schemas events/end@3.jsonl: is missing",
             "end@3 events events/end@3.jsonl: Swarm-Seq says 3, the file has 0 lines",
             "end@3 notes events/end@3.jsonl: the events note is not the file in the tree",
-            "end@3 paths events/end@1.jsonl: is no file of this step",
+            "end@3 paths events/end@1.jsonl: is not a file of this step",
             "end@3 numbers it is the end number 1 of the run",
         ],
     ),
@@ -374,33 +374,33 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "a file of another step": (
         put("small/receipts/critique-code-critic.json", b"{}"),
         [
-            "small/write@1 paths small/receipts/critique-code-critic.json: is no file of this step",
+            "small/write@1 paths small/receipts/critique-code-critic.json: is not a file of this step",
         ],
     ),
     "a file that nobody declared": (
         put("small/other.md", b"x"),
         [
-            "small/write@1 paths small/other.md: is no file of this step",
+            "small/write@1 paths small/other.md: is not a file of this step",
         ],
     ),
     "a report of the base's tests, of a step that ran none": (
         put("small/base/write.json", b"{}"),
         [
-            "small/write@1 paths small/base/write.json: is no file of this step",
+            "small/write@1 paths small/base/write.json: is not a file of this step",
         ],
     ),
     "a file of the run as a whole": (
         put("spec.json", b"{}"),
         [
-            "small/write@1 paths spec.json: is no file of this step",
-            "small/critique@1 paths spec.json: is no file of this step",
+            "small/write@1 paths spec.json: is not a file of this step",
+            "small/critique@1 paths spec.json: is not a file of this step",
         ],
     ),
     "an old events file removed": (
         put("small/events/write@1.jsonl", None, "small/write@2"),
         [
             f"small/write@2 paths {EVENTS}: was removed",
-            f"small/critique@2 paths {EVENTS}: is no file of this step",
+            f"small/critique@2 paths {EVENTS}: is not a file of this step",
         ],
     ),
     "another run's file": (
@@ -412,8 +412,8 @@ CONTRADICTIONS: dict[str, tuple[Edit, list[str]]] = {
     "a declared file, later": (
         put("small/notes.md", b"x", CRITIQUE),
         [
-            "small/critique@1 paths small/notes.md: is no file of this step",
-            "end@1 paths small/notes.md: is no file of this step",
+            "small/critique@1 paths small/notes.md: is not a file of this step",
+            "end@1 paths small/notes.md: is not a file of this step",
         ],
     ),
     "trailer: Model": (

@@ -23,12 +23,12 @@ def main() -> int:
             os.chdir(folder)  # the address of a socket has room for about 100 characters
             door.connect(name)
             if _listener(door) not in (owner, None):
-                return _no("somebody else listens at the socket of git-swarm")
+                return _no("another process listens on the socket of git-swarm")
             door.sendall(question)
             door.shutdown(socket.SHUT_WR)
             answer = b"".join(iter(lambda: door.recv(65536), b""))
     except Exception as error:  # noqa: BLE001 - fails closed
-        return _no(f"git-swarm cannot be asked: {error}")
+        return _no(f"git-swarm cannot be reached: {error}")
     if not answer.endswith(b"\n"):  # the owner went away before it had said everything
         return _no("git-swarm gave no answer")
     sys.stdout.buffer.write(answer)

@@ -149,7 +149,7 @@ class Conversation(Struct):
         if not said.success and said.id in self._refused:
             return Deny("claude", cut(self._refused[said.id], _REASON_CHARS), "")
         if verdict is None and not said.success and said.output.startswith(_HOOK_FAILED):
-            return Deny("policy", cut(said.output, _REASON_CHARS), "go on without this call")
+            return Deny("policy", cut(said.output, _REASON_CHARS), "continue without this call")
         if not isinstance(verdict, Rewrite):
             return None
         executed = encodable_input(verdict.input)

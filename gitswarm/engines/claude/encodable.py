@@ -28,7 +28,7 @@ def encodable_input(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def as_input(value: object) -> Mapping[str, JsonValue]:
-    """The input of a tool call as a model gave it; what is no object stands under `input`."""
+    """The input of a tool call as a model gave it; what is not an object stands under `input`."""
     found: Any = value if isinstance(value, dict) else {"input": value}
     return dict(found)
 

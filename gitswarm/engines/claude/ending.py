@@ -156,7 +156,7 @@ _ADVICE: Mapping[str, str] = {
         "engines.claude.setting_sources: [user]"
     ),
     "billing_error": "add credit, or set another ANTHROPIC_API_KEY",
-    "model_not_found": "not there, or not yours: start with --model ID, or change .swarm/flows/policy/models.yaml",
+    "model_not_found": "no such model, or no access: start with --model ID, or edit .swarm/flows/policy/models.yaml",
     "max_output_tokens": "CLAUDE_CODE_MAX_OUTPUT_TOKENS changes it, also in engines.claude.env",
 }
 """The next thing to do, by the CLI's word for what failed."""

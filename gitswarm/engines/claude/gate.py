@@ -68,7 +68,7 @@ def _checked(verdict: object) -> Verdict:
 
 
 def _failed(why: str) -> Deny:
-    return Deny("policy", f"the policy could not decide ({why})", "go on without this call")
+    return Deny("policy", f"the policy could not decide ({why})", "continue without this call")
 
 
 def _hook_answer(verdict: Verdict) -> Answer:

@@ -91,7 +91,7 @@ def _limited(outcome: EngineOutcome) -> Handoff:
     return Handoff(
         status=Status.PARTIAL,
         summary=f"The provider's usage limit is reached, which {until}. What was done so far is kept.",
-        blockers=(f"a usage limit, which {until}; go on after that with: git swarm resume",),
+        blockers=(f"a usage limit, which {until}; after that: git swarm resume",),
     )
 
 

@@ -128,7 +128,7 @@ class ClaudeProfile(Struct, frozen=True):
         if self.environment(env).get("ANTHROPIC_BASE_URL"):
             return None
         return (
-            "provider anthropic_compat: nobody says where it is",
+            "provider anthropic_compat has no address",
             "export ANTHROPIC_BASE_URL=https://…, or engines.claude.env in .swarm/config.yaml",
         )
 

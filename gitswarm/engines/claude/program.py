@@ -37,7 +37,7 @@ def find_program(access: EngineAccess, env: Mapping[str, str], *, bundled_first:
         return _checked(path, env)
     path_found = located(env, bundled_first=bundled_first)
     if path_found is None:
-        return Program(None, problem="there is no claude on this machine", advice=_INSTALL)
+        return Program(None, problem="claude is not installed", advice=_INSTALL)
     return _checked(path_found, env)
 
 
@@ -75,12 +75,12 @@ def _checked(path: Path, env: Mapping[str, str]) -> Program:
     limits = CommandLimits(_VERSION_S, output_bytes=4_000)
     asked = run_shell(f"exec {shlex.quote(str(path))} --version", cwd=path.parent, env=env, limits=limits)
     if asked.ending is not Ending.EXITED:
-        return Program(None, problem=f"{path} does not tell its version ({asked.error})", advice=_OTHERWISE)
+        return Program(None, problem=f"{path} does not print its version ({asked.error})", advice=_OTHERWISE)
     found = _VERSION.search(asked.output)
     if found is None or asked.exit_code != 0:
         told = " ".join(asked.output.split())[:80]
         how = f"exit code {asked.exit_code}, {told!r}"
-        return Program(None, problem=f"{path} does not tell its version ({how})", advice=_OTHERWISE)
+        return Program(None, problem=f"{path} does not print its version ({how})", advice=_OTHERWISE)
     version = ".".join(found.groups())
     if tuple(int(part) for part in found.groups()) < MINIMUM:
         needed = ".".join(map(str, MINIMUM))

@@ -81,7 +81,7 @@ def _run(events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
         events[0].payload.get("flows"),
         events[0].payload.get("initiator"),
     ):
-        yield "run_created tells of other flows, or of another initiator, than spec.json"
+        yield "run_created has other flows, or another initiator, than spec.json"
     if spec is not None and {event.ts for event in events} != {spec.created_at}:
         yield "run_created has another time than spec.json"
 
@@ -93,7 +93,7 @@ def _end(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
     elif last.kind is EventKind.RUN_COMPLETED and last.payload.get("status") != _COMPLETED.get(str(result), result):
         yield f"run_completed says {last.payload.get('status')}, Swarm-Result says {result}"
     if any(event.kind in _RUN_EVENTS for event in events[:-1]):
-        yield "an end stands before the last line"
+        yield "an end comes before the last line"
     for event in events:
         if event.kind in ANNOUNCED and last.kind is not ANNOUNCED[event.kind]:
             yield f"{event.kind} is followed by {last.kind}"

@@ -21,7 +21,7 @@ def check_start(link: Link, earlier: Container[str]) -> Iterator[Mismatch]:
     """
     start = link.said.get("Swarm-Fork")
     if start is not None and start not in earlier:
-        yield link.finding("forks", f"Swarm-Fork names {start}, which is no earlier commit of the run")
+        yield link.finding("forks", f"Swarm-Fork names {start}, which is not an earlier commit of the run")
     if link.beside and start != link.parent:
         yield link.finding("forks", f"its parent is not the fork {start}")
 

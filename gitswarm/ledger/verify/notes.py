@@ -66,11 +66,11 @@ def _events(link: Link, noted: Mapping[str, str]) -> Iterator[Mismatch]:
 
 def _routing(link: Link, note: bytes) -> Iterator[Mismatch]:
     if is_garbled(note):
-        yield link.finding("notes", "in its routing note stands what is no decision")
+        yield link.finding("notes", "its routing note has a line that is not a decision")
     elif any(entry.seq != number for number, entry in enumerate(parse(note), start=1)):
         yield link.finding("notes", "the decisions in its routing note do not count from 1 without gaps")
     elif not is_ours(note):
-        yield link.warning("notes", "its routing note holds more than its decisions: a remark of somebody")
+        yield link.warning("notes", "its routing note has more than its decisions: somebody added to it")
 
 
 def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Mismatch]:

@@ -38,9 +38,9 @@ def check_paths(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch
             if link.execution is None or not _is_expired(link.execution, change.path):
                 yield link.finding("paths", "was removed", path)
         elif not _is_own(link, change.path, declared):
-            yield link.finding("paths", "is no file of this step", path)
+            yield link.finding("paths", "is not a file of this step", path)
         elif change.after.mode != FILE:
-            yield link.finding("paths", f"is no plain file (mode {change.after.mode:o})", path)
+            yield link.finding("paths", f"is not a plain file (mode {change.after.mode:o})", path)
     yield from _agent(link, papers, frozen)
     yield from _code(link, papers)
 
@@ -107,7 +107,11 @@ def _code(link: Link, papers: Papers) -> Iterator[Mismatch]:
     elif papers.evidence is not None and not link.replays:
         told = _told(papers.evidence.diff)
         for path in sorted(changed ^ told):
-            what = "the evidence does not tell that it changed" if path in changed else "the evidence tells a change"
+            what = (
+                "the evidence does not say that it changed"
+                if path in changed
+                else "the evidence says that it changed"
+            )
             yield link.finding("paths", what, path)
 
 

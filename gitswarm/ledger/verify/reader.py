@@ -31,7 +31,7 @@ class LinkReader(Struct):
             execution = reading.execution() if kind is Kind.STEP else None
             events = events_path(layout, message.trailers)
         except (KeyError, ValueError) as error:
-            reading.add("trailers", f"its trailers do not say which commit it is: {error}")
+            reading.add("trailers", f"its trailers do not identify the commit: {error}")
             return None
         parent_tree = reading.parent_tree()
         changes = reading.changes(parent_tree)

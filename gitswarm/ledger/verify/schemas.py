@@ -139,7 +139,7 @@ class PaperReader:
             return ()
         lines = content.split(b"\n")
         if lines.pop() != b"":
-            self._add(path, "its last line is torn")
+            self._add(path, "its last line is incomplete")
         elif needed and not lines:
             self._add(path, "is empty")
         found: list[T] = []

@@ -36,8 +36,6 @@ def check_trust(witnesses: Witnesses, chain: Sequence[str], kept: Callable[[], I
         )
     for commit in witnesses.hubs:
         if commit not in chain and commit not in kept():
-            message = (
-                "a remote had the run's branch here; it is not on the branch any more, and nothing was set aside"
-            )
+            message = "a remote had the run's branch here; it is no longer on the branch, and nothing was set aside"
             findings.append(Mismatch(commit=commit, check="chain", message=message))
     return findings

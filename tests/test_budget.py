@@ -164,7 +164,7 @@ def test_a_request_in_flight_at_a_kill_is_reserved(three: Project) -> None:
     with stuck(three, "f", "two", two={"cost_usd": None, "tokens": {"prompt": 1}, "run": ["sleep 1000"]}):
         pass
     three.swarm("resume", "--max-cost", "5", code=5)
-    assert reason(three).startswith("budget: the run spent $0.00 of $5.00, and the cost of f/two@1 nobody knows")
+    assert reason(three).startswith("budget: the run spent $0.00 of $5.00, and the cost of f/two@1 is not known")
 
 
 def test_what_a_session_told_before_a_kill_is_not_all(three: Project) -> None:

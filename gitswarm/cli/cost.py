@@ -53,7 +53,7 @@ def cost(
     paid = list(_of_all(repository) if every else _of_one(repository, run))
     wide = len(_headings(by)) if as_json else _columns()
     lines = _summed(paid, lambda each: _BY[by](each)[:wide])
-    whole = total("all", (bill for _run, bill in paid))
+    whole = total("total", (bill for _run, bill in paid))
     if as_json:
         told = [{**dict(zip(_headings(by), name, strict=True)), **_plain(line)} for name, line in lines]
         out_json({"by": by, "lines": [*told], "total": _plain(whole)})
@@ -63,7 +63,7 @@ def cost(
         return
     headings = _headings(by)[:wide]
     rows = [(*name, *_cells(line)) for name, line in lines]
-    rows.append(("all", *("" for _ in headings[1:]), *_cells(whole)))
+    rows.append(("total", *("" for _ in headings[1:]), *_cells(whole)))
     table((*headings, "times", "time", "tokens", "cost"), rows, stretch=0)
 
 

@@ -117,7 +117,7 @@ def _show_line(repository: RepositoryReader, path: str, origin: Origin, reasons:
     if origin.step is None and origin.run is not None:
         _show_missing(repository, origin.run)
     elif origin.run is not None and _is_discarded(repository, origin.run):
-        out_lines(field("discarded", "the run is in the trash, with what this answered, its tests and evidence"))
+        out_lines(field("discarded", "in the trash, with what this answered, its tests and evidence"))
         out_lines(next_lines(f"  {'restore':<9} ", f"git swarm discard --restore {origin.run}"))
 
 

@@ -110,7 +110,7 @@ def test_with_the_socket_gone_every_call_is_denied(stage: Stage) -> None:
     told = stage.run("cli", working(*TWO), decide=decide, profile=quick(setting_sources=("user",)))
     assert told.files == {"first.txt": "x\n"}
     assert [call.blocked for call in told.calls] == [False, True]
-    assert "cannot be asked" in str(told.calls[1].blocked_reason)
+    assert "cannot be reached" in str(told.calls[1].blocked_reason)
 
 
 IMPOSTOR = """

@@ -99,7 +99,7 @@ def test_why_names_the_run_that_changed_a_file_and_the_one_that_was_discarded(tm
     project.swarm("discard", run)
     gone = project.swarm("why", "src/app.py:1").stdout
     assert gone.splitlines()[-2:] == [
-        "  discarded the run is in the trash, with what this answered, its tests and evidence",
+        "  discarded in the trash, with what this answered, its tests and evidence",
         f"  restore   git swarm discard --restore {run}",
     ]
     project.swarm("discard", "--restore", run)

@@ -138,7 +138,7 @@ def test_a_missing_object_is_named_and_the_next_question_is_answered(project: Pr
             one.objects.file(tree, "README.md")
         with pytest.raises(GarbledError, match=f"object {'1' * 40} is missing or damaged"):
             one.objects.commit("1" * 40)
-        with pytest.raises(GarbledError, match="is no commit"):
+        with pytest.raises(GarbledError, match="is not a commit"):
             one.objects.commit(tree)
         assert one.objects.file(tree, "big.bin") is not None
 

@@ -189,7 +189,7 @@ def test_edits_that_no_step_committed_are_not_approved(project: Project) -> None
     before = run.tip
     reason, files, hint = refusal(run.approve(code=1))
     assert (reason, files) == (
-        f"{folder} holds edits that no step committed: they are not part of the run",
+        f"{folder} has uncommitted edits: they are not part of the run",
         ["src/mine.py"],
     )
     assert hint == f"git swarm resume {run.id} --adopt"

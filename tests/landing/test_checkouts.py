@@ -227,7 +227,7 @@ def test_edits_in_the_runs_worktree_are_not_swept_away(project: Project, *, conf
     before, tip = run.world(), run.tip
     reason, paths, _hint = refusal(run.land(code=1))
     assert (reason, paths) == (
-        f"{folder} holds edits that no step committed: they are not part of the run",
+        f"{folder} has uncommitted edits: they are not part of the run",
         ["src/mine.py"],
     )
     assert (run.world(), run.tip, (folder / "src/mine.py").exists()) == (before, tip, True)

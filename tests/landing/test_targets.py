@@ -341,4 +341,4 @@ def test_an_interrupted_run_does_not_land(project: Project) -> None:
     project.git("update-ref", f"refs/heads/shadow/{run.id}", f"shadow/{run.id}~1")
     project.git("update-ref", "-d", f"refs/notes/swarm/{run.id}/events")
     reason, _files, hint = refusal(run.land(code=1))
-    assert (reason, hint) == (f"{run.id} was interrupted: it has not come to an end", f"git swarm resume {run.id}")
+    assert (reason, hint) == (f"{run.id} was interrupted: it is not complete", f"git swarm resume {run.id}")

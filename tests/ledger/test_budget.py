@@ -57,7 +57,7 @@ def test_a_cost_that_nothing_bounds_leaves_nothing() -> None:
     found = reached(BudgetLimits(cost_usd=100), used, "the run")
     assert found is not None
     assert found.option == "--max-cost none"
-    assert "the cost of f/a@1 nobody knows" in found.reason
+    assert "the cost of f/a@1 is not known" in found.reason
     assert left(BudgetLimits(cost_usd=100, tokens=50), used) == BudgetLimits(cost_usd=0.0, tokens=40)
 
 

@@ -83,7 +83,7 @@ def test_a_merge_that_nothing_contradicts_is_landed(project: Project) -> None:
     ("verdict", "options", "why"),
     [
         pytest.param("MERGE", (), "is a rehearsal", id="played, without --allow-stub"),
-        pytest.param("MERGE", ("--allow-stub",), "nobody has approved", id="a blocking concern is open"),
+        pytest.param("MERGE", ("--allow-stub",), "is not approved", id="a blocking concern is open"),
     ],
 )
 def test_a_merge_that_something_contradicts_is_not(

@@ -189,7 +189,7 @@ def test_what_a_forced_push_dropped_is_no_history_of_the_run_any_more(diverged: 
     assert dropped not in project.git("rev-list", f"shadow/{run}").split()
     assert "src/dropped.py" not in project.tree(f"shadow/{run}")
     # The user's own branch still has what was dropped; a landing goes onto it as it is, and the report says so.
-    assert "have gone apart" in found["reason"]
+    assert "have diverged" in found["reason"]
     lands(diverged, run)
     assert {"src/dropped.py", "src/instead.py", "src/new.py"} <= project.tree("main").keys()
 

@@ -236,7 +236,7 @@ def _costs(report: RunReport) -> Section:
     costs = report.costs
     verdict = report.verdict
     executions = sum(line.executions for line in costs.flows)
-    total = CostLine("all", executions, verdict.duration_ms, verdict.tokens, verdict.cost_usd)
+    total = CostLine("total", executions, verdict.duration_ms, verdict.tokens, verdict.cost_usd)
     rows = tuple(
         (
             strong(line.name) if line is total else prose(line.name),

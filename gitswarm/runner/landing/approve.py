@@ -119,7 +119,7 @@ def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
     clean = session.repository.objects.with_subtree(state.tip_tree, RUNS_FOLDER, None)
     paths = tuple(delta.path for delta in session.repository.diffs.between(clean, left.code))
     hint = f"git swarm resume {run} --adopt   (makes them a step of yours)"
-    return Refused(f"{shadow.path} holds edits that no step committed: they are not part of the run", hint, paths)
+    return Refused(f"{shadow.path} has uncommitted edits: they are not part of the run", hint, paths)
 
 
 def _try_signing(session: Session, state: RunState) -> Refused | None:

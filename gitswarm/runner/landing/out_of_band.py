@@ -56,7 +56,7 @@ def settled(session: Session, state: RunState) -> RunState:
     newest = state.steps[-1] if state.steps else None
     if newest is None or not newest.by_command or newest.commit != state.tip:
         run = session.layout.run_id
-        raise SwarmError(f"{run} was interrupted: it has not come to an end", hint=f"git swarm resume {run}")
+        raise SwarmError(f"{run} was interrupted: it is not complete", hint=f"git swarm resume {run}")
     return _end_again(session, take_place(session, state), state, newest.parent)
 
 

@@ -115,7 +115,7 @@ DELETING = {"tool_name": "Bash", "input": {"command": "rm -f old.txt"}}
 
 REAL_RUNS = [
     pytest.param((flow, mode), id=f"{flow}-{mode}", marks=() if usual == mode else pytest.mark.soak)
-    for flow, usual in (("line", "cli"), ("fan", "sdk"))
+    for flow, usual in (("line", "cli"), ("fan", ""))
     for mode in TRANSPORTS
 ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from http import HTTPStatus
+from urllib.parse import unquote
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -97,12 +98,15 @@ class Admission:
             )
         if not _is_own(request, f"http://{host}"):
             return _refusal(HTTPStatus.FORBIDDEN, "the request comes from another site")
+        if "\0" in request.url.path + unquote(request.url.query):
+            return _refusal(HTTPStatus.BAD_REQUEST, "an address has no NUL in it")
         return None
 
     def _logged_in(self, request: Request) -> Response:
         """The same address without the token."""
         clean = request.url.remove_query_params("token")
-        answer = RedirectResponse(f"{clean.path}?{clean.query}" if clean.query else clean.path, HTTPStatus.SEE_OTHER)
+        path = f"/{clean.path.lstrip('/')}"  # two slashes would begin with the name of another host
+        answer = RedirectResponse(f"{path}?{clean.query}" if clean.query else path, HTTPStatus.SEE_OTHER)
         answer.set_cookie(self._keys.cookie, self._keys.session, httponly=True, samesite="strict")
         return answer
 

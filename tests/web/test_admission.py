@@ -40,6 +40,16 @@ def test_the_address_lets_one_browser_in_and_is_used_up(empty: Project) -> None:
     assert keys.address != used
 
 
+def test_a_login_leads_to_no_other_site(empty: Project) -> None:
+    answer = visitor(empty).get(f"{HOST}//evil.example/?token=x&q=x")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/evil.example/?q=x")
+
+
+@pytest.mark.parametrize("address", ["/runs/%00", "/?q=%00", "/runs/x?step=%00"])
+def test_an_address_with_nul_is_refused(empty: Project, address: str) -> None:
+    assert visitor(empty).get(address).status_code == 400
+
+
 @pytest.mark.parametrize("address", ["/", "/static/page.js", "/stream", "/runs.json"])
 def test_without_the_cookie_nothing_is_served(empty: Project, address: str) -> None:
     client, _keys = stranger(empty)

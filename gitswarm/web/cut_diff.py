@@ -58,9 +58,18 @@ def whole_file(repository: RepositoryReader, old: str, new: str, number: int) ->
 
 def _cut(number: int, content: bytes, most: int) -> FileDiff:
     lines = content.decode(errors="replace").split("\n")
-    name = lines[0].removeprefix("diff --git ").split(" b/")[-1].rstrip('"')
+    name = _name(lines)
     text = "\n".join(lines[:most])
     if most == MOST_LINES and len(text) > MOST_LETTERS:
         text = text[:MOST_LETTERS]
         most = text.count("\n")
     return FileDiff(number, name, text, max(len(lines) - 1 - most, 0))
+
+
+def _name(lines: list[str]) -> str:
+    """The new one. The first line has both, and " b/" may be in either; without a rename both are as long."""
+    renamed = next((line for line in lines if line.startswith(("rename to ", "copy to ", "@@"))), "")
+    if renamed.startswith(("rename", "copy")):
+        return renamed.partition(" to ")[2].strip('"')
+    both = lines[0].removeprefix("diff --git ")
+    return both[len(both) // 2 + 1 :].strip('"').removeprefix("b/")

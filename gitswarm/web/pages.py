@@ -39,6 +39,7 @@ from gitswarm.web.run_list import Filter, run_list
 from gitswarm.web.run_page import TABS, first_shown, run_page, step_detail
 from gitswarm.web.site import CommandAnswer, Site, word
 from gitswarm.web.stream import Cursor, list_messages, list_stamp, run_messages
+from gitswarm.web.visible import visible
 
 _HERE = Path(__file__).parent
 _STATUS: Mapping[type[Exception], HTTPStatus] = {
@@ -91,6 +92,7 @@ def _environment() -> Environment:
     found = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,  # whatever an agent wrote is text
+        finalize=visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -13,6 +13,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
 
+from gitswarm.cli.console import harmless
 from gitswarm.cli.live_events import Stamp, place, stamp
 from gitswarm.cli.spoken import line_of, retry_in_words
 from gitswarm.git.owners import live_owners
@@ -98,7 +99,7 @@ def _live_line(event: LoggedEvent) -> LiveLine | None:
     else:
         kind = " ".join(str(each) for each in (said.get("role") or said.get("type"), said.get("tool")) if each)
         body = _text(said.get("content") or said.get("output") or said.get("input"))
-    return LiveLine(f"line-{name}-{event.seq}", name, event.ts[11:19], kind, body[:_MOST_SHOWN])
+    return LiveLine(f"line-{name}-{event.seq}", name, event.ts[11:19], kind, harmless(body[:_MOST_SHOWN]))
 
 
 def _text(body: JsonValue) -> str:

@@ -18,6 +18,8 @@ from tests.web.browsing import uiids, visitor
 
 FLOW = "id: two\nsteps: [{id: s1, station: code-implementer}, {id: s2, station: code-implementer}]\n"
 MARKUP = "<img src=x onerror=alert(1)>"
+HIDING = "odd b/README\u202e.md"
+HIDDEN = "x = 1\rimport os  # \u202e\r\n"
 SCRIPT = {
     "s1": {
         "write": {
@@ -66,7 +68,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     asks = yaml.safe_dump({"steps": {"s1": {"status": "BLOCKED", "blockers": [QUESTION]}}})
     paused = project.start(asks, flow="two", code=5)
     claim = {"status": "VERIFIED", "summary": "done", "file_changes": [{"path": "nowhere.txt", "change": "added"}]}
-    lies = yaml.safe_dump({"steps": {"s1": {"write": {"c.txt": "z\n"}, "envelope": claim}}})
+    lies = yaml.safe_dump({"steps": {"s1": {"write": {"c.txt": "z\n", HIDING: HIDDEN}, "envelope": claim}}})
     liar = project.start(lies, flow="two", code=5)
     return Shown(project, landed, fork, paused, liar, visitor(project))
 
@@ -100,6 +102,14 @@ def test_what_an_agent_wrote_is_text_in_every_tab(shown: Shown, tab: str) -> Non
     assert "<script>" not in page
     assert html.escape(MARKUP) in page
     assert f'aria-current="page" data-uiid="flow_studio.inspector.tab:{tab}"' in page
+
+
+def test_what_hides_text_from_a_reviewer_is_visible(shown: Shown) -> None:
+    """A browser takes a lone CR for the end of a line, and diff2html leaves out lines that begin with no sign."""
+    page = shown.get(f"/runs/{shown.liar}?step=1&tab=diff")
+    assert "\n+x = 1�import os  # �\n" in page
+    assert "<summary>odd b/README�.md</summary>" in page
+    assert not {"\r", "\u202e"} & set(page + shown.get("/"))
 
 
 def test_what_an_agent_asks_is_text(shown: Shown) -> None:

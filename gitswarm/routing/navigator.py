@@ -88,7 +88,7 @@ def _understood(answer: JsonValue, situation: Situation, transitions: Transition
         text = answer
         try:
             answer = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter: a thousand brackets
             return NavigatorAnswer(None, problem=f"the answer is not JSON: {text[:60]!r}")
     try:
         signal = RoutingSignal.model_validate(answer)

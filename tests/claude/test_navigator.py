@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +132,7 @@ def case(name: str, expected: Said, *replies: Reply) -> Any:
     return pytest.param(Case(replies, expected), id=name)
 
 
+ECHO = Reply((Text(f"no key {KEY} {'x' * 500}"),), status=400)
 STOPPED_IN_TIME = structs.replace(chooses("repeat:a"), hang_s=1.5)
 CASES = [
     case("the flow's own way", taken("advance:b"), chooses("advance:b")),
@@ -161,6 +166,7 @@ CASES = [
         chooses("repeat:a", land=True),
     ),
     case("prose", rejected("the answer is not JSON: 'Again, I should say.'"), say("Again, I should say.")),
+    case("brackets", rejected(f"the answer is not JSON: {'[' * 60!r}"), say("[" * 100_000)),
     case("nothing", rejected("the answer is not JSON: ''"), Reply((), "end_turn")),
     case("a list", rejected(f"the answer does not keep its schema: answer: {AN_OBJECT}"), say("[]")),
     case("a refusal", rejected("the model refused to answer"), Reply((Text("I cannot."),), "refusal")),
@@ -174,7 +180,19 @@ CASES = [
     case("401", rejected("no answer: HTTP 401: no", 0, 0.0), failing(401)),
     case("404, no such model", rejected("no answer: HTTP 404: no", 0, 0.0), failing(404)),
     case("400", rejected("no answer: HTTP 400: no", 0, 0.0), failing(400)),
+    case("an echo", rejected("no answer: HTTP 400: no key *** " + "x" * 189, 0, 0.0), ECHO),
     case("too late", rejected("no answer within 1 s", 0, None), STOPPED_IN_TIME),
+]
+
+
+NONE = "no answer: it is none of the API"
+JSON = "application/json"
+ODD = [
+    pytest.param(b" ", 0.1, JSON, "no answer within 1 s", id="it drips"),
+    pytest.param(b" " * 1_000_000, 0.0, JSON, "no answer: more than 1000000 bytes", id="it is endless"),
+    pytest.param(b"<html>", 9.0, JSON, NONE, id="no JSON"),
+    pytest.param(b"<html>", 9.0, "text/html", NONE, id="a page"),
+    pytest.param(b"{}", 9.0, JSON, NONE, id="an empty object"),
 ]
 
 
@@ -214,6 +232,46 @@ def test_a_question_is_one_request_with_its_schema(server: Loopback, tmp_path: P
     assert asked.system.startswith("You are the navigator of a run")
     schema = asked.body["output_config"]["format"]["schema"]
     assert set(schema["properties"]) == set(RoutingSignal.model_fields)
+
+
+def test_the_key_follows_no_redirect(server: Loopback, tmp_path: Path) -> None:
+    other = server.play("other", lambda _asked: chooses("repeat:a")).replace("127.0.0.1", "localhost")
+    moved = Reply((Text("moved"),), status=307, headers={"Location": f"{other}/v1/messages"})
+    url = server.play("moving", lambda _asked: moved)
+    choice = decide(asking(asked_by(engine(ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=url), tmp_path)))
+    assert noted(choice) == rejected("no answer: HTTP 307: moved", 0, 0.0)
+    assert server.of("other") == []
+
+
+@pytest.mark.parametrize(("part", "pause_s", "kind", "problem"), ODD)
+def test_what_is_no_answer_of_the_api_is_a_problem(
+    tmp_path: Path, part: bytes, pause_s: float, kind: str, problem: str
+) -> None:
+    class Dripping(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            end = time.monotonic() + 4 * (pause_s < 1)
+            self.wfile.write(part)
+            with suppress(ConnectionError):
+                while time.monotonic() < end:
+                    self.wfile.write(part)
+                    time.sleep(pause_s)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as served:
+        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        url = f"http://127.0.0.1:{served.server_address[1]}"
+        begin = time.monotonic()
+        choice = decide(asking(asked_by(engine(ANTHROPIC_API_KEY=KEY, ANTHROPIC_BASE_URL=url), tmp_path)))
+        assert time.monotonic() - begin < 3
+        assert noted(choice) == rejected(problem, 0, None)
+        served.shutdown()
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,26 @@ class Projection:
         """Makes the file from nothing, beside it first: whatever happens, there is the old one or the new one.
 
         :param path: another place for it.
+        :raises UsageError: something else is there.
         :raises SwarmError: a run stored something that cannot be read; the disk is full.
         """
+        if path is not None and path.exists() and not self._is_projection(path):
+            raise UsageError(f"{path} is no projection", hint="git swarm db rebuild --out FILE   (a new one)")
         with self._writing():
             self._make(path or self.path)
+
+    def _is_projection(self, path: Path) -> bool:
+        try:
+            connection = self._connect(path, read_only=True)
+        except self._duckdb.Error:
+            return False
+        try:
+            connection.execute("select format from source")
+        except self._duckdb.Error:
+            return False
+        finally:
+            connection.close()
+        return True
 
     def refresh(self) -> None:
         """Brings the file up to date; makes it where there is none.
@@ -136,6 +152,7 @@ class Projection:
                 self._from_memory(str(error))
                 break
         connection = self._connect(":memory:")
+        connection.execute("set temp_directory = ''")  # by itself it would be in the checkout
         self._fill(connection)
         return connection
 

@@ -263,9 +263,11 @@ def test_while_another_process_has_the_file_memory_answers(copy: Project, monkey
         assert holder.stdout is not None
         holder.stdout.readline()
         done = ask(copy, "db", "query", "select count(*) from events", "--json")
+        spilled = ask(copy, "db", "query", "select current_setting('temp_directory') as place", "--json")
         refused = ask(copy, "db", "refresh")
         holder.communicate(b"\n")
     assert (done.code, str(count[0][0]) in done.stdout) == (0, True)
+    assert json.loads(spilled.stdout) == [{"place": ""}], "DuckDB's own choice is the checkout"
     assert done.stderr.startswith(f"answered from memory, not from {path}: another process has it open")
     assert (refused.code, refused.stderr.splitlines()[0]) == (1, f"git-swarm: another process has {path} open")
 
@@ -361,6 +363,21 @@ def test_a_ref_that_is_not_utf_8_stops_no_answer(copy: Project) -> None:
     folder = copy.root / ".git/refs/swarm" / runs(copy)[0]
     (folder / os.fsdecode(b"x\xff")).write_text(f"{tip}\n", encoding="utf-8")
     assert answer(copy, "select count(*) from runs") == [[2]]
+
+
+def test_a_file_of_somebody_else_is_not_replaced(made: Project, tmp_path: Path) -> None:
+    notes, other = tmp_path / "notes.txt", tmp_path / "runs.duckdb"
+    notes.write_text("mine\n")
+    assert ask(made, "db", "rebuild", "--out", str(notes)).stderr == (
+        f"git-swarm: {notes} is no projection\nhint: git swarm db rebuild --out FILE   (a new one)\n"
+    )
+    assert notes.read_text() == "mine\n"
+    duckdb.connect(str(other)).close()
+    assert ask(made, "db", "rebuild", "--out", str(other)).code == 2
+    other.unlink()
+    for _twice in range(2):
+        made.swarm("db", "rebuild", "--out", str(other))
+    assert stored(other)["runs"]
 
 
 def test_where_nothing_can_be_written_another_file_is_proposed(made: Project) -> None:

@@ -33,8 +33,8 @@ _COLUMNS = {
     "evidence": """
         run_id VARCHAR NOT NULL; commit VARCHAR NOT NULL; recommendation VARCHAR; score DOUBLE;
         findings STRUCT(flag VARCHAR, claim VARCHAR, fact VARCHAR, severity VARCHAR)[]; about VARCHAR[];
-        passed BOOLEAN; exit_code INTEGER; command VARCHAR; tests_total INTEGER; tests_failed INTEGER;
-        coverage_percent DOUBLE; files_changed INTEGER; insertions INTEGER; deletions INTEGER;
+        passed BOOLEAN; exit_code INTEGER; command VARCHAR; tests_total BIGINT; tests_failed BIGINT;
+        coverage_percent DOUBLE; files_changed INTEGER; insertions BIGINT; deletions BIGINT;
         concerns_opened VARCHAR[]; concerns_closed VARCHAR[]""",
     "extra_costs": """
         run_id VARCHAR NOT NULL; kind VARCHAR NOT NULL; committed BOOLEAN NOT NULL; flow VARCHAR; step VARCHAR;

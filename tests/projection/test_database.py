@@ -407,3 +407,14 @@ def test_without_duckdb_the_error_says_what_to_install(made: Project, monkeypatc
         1,
         "git-swarm: this needs DuckDB, which is not installed\nhint: pip install 'git-swarm[analytics]'\n",
     )
+
+
+def test_counts_that_an_agent_made_up_stop_no_answer(project: Project) -> None:
+    """Each has at most nine digits; their sum needs more than 32 bits."""
+    most = 999_999_999
+    line = f"===== {most} failed, {most} passed, {most} skipped in 1.00s ====="
+    flow = "id: many\nsteps: [{id: check, engine: command, command: test}]\n"
+    told = {"check.sh": f"echo '{line}'; exit 1\n", ".swarm/config.yaml": "commands: {test: sh check.sh}\n"}
+    project.commit({".swarm/flows/many.yaml": flow, **told})
+    ask(project, "start", "many", "--allow-stub")
+    assert answer(project, "select tests_total, tests_failed from evidence") == [[3 * most, most]]

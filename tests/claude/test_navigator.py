@@ -234,7 +234,7 @@ def test_a_question_is_one_request_with_its_schema(server: Loopback, tmp_path: P
     assert set(schema["properties"]) == set(RoutingSignal.model_fields)
 
 
-def test_the_key_follows_no_redirect(server: Loopback, tmp_path: Path) -> None:
+def test_no_redirect_is_followed(server: Loopback, tmp_path: Path) -> None:
     other = server.play("other", lambda _asked: chooses("repeat:a")).replace("127.0.0.1", "localhost")
     moved = Reply((Text("moved"),), status=307, headers={"Location": f"{other}/v1/messages"})
     url = server.play("moving", lambda _asked: moved)

@@ -70,7 +70,7 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
                 base_url=access.base_url,
                 max_retries=0,
                 http_client=anthropic.DefaultHttpxClient(
-                    follow_redirects=False,  # the key is for this host
+                    follow_redirects=False,  # the question is for this host, and so is the answer
                     event_hooks={"response": [partial(_read, end=end)]},
                 ),
                 _strict_response_validation=True,

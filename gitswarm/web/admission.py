@@ -64,7 +64,7 @@ class Admission:
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
         self._app = app
         self._keys = keys
-        self._hosts = (f"127.0.0.1:{keys.port}", f"localhost:{keys.port}")
+        self._host = f"127.0.0.1:{keys.port}"  # not localhost: somebody else may listen on that port of [::1]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,8 +86,8 @@ class Admission:
     def _answer(self, request: Request) -> Response | None:
         """None: it may pass."""
         host = request.headers.get("host", "")
-        if host not in self._hosts:
-            return _refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this is no page of {host}")
+        if host != self._host:
+            return _refusal(HTTPStatus.MISDIRECTED_REQUEST, f"this page is at http://{self._host}/")
         known = self._keys.is_known(request.cookies.get(self._keys.cookie, ""))
         token = request.query_params.get("token") if request.method == "GET" else None
         if token is not None and (known or self._keys.take(token)):

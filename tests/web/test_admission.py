@@ -57,7 +57,9 @@ def test_without_the_cookie_nothing_is_served(empty: Project, address: str) -> N
     assert client.get(address, headers={"Cookie": "git-swarm-8765=guess"}).status_code == 401
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:80", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost:8765", "evil.example:8765", "127.0.0.1", "127.0.0.1:80", ""]
+)
 @pytest.mark.parametrize("address", ["/", "/static/page.js", "/stream"])
 def test_a_name_that_was_bound_to_loopback_is_no_name_of_the_page(empty: Project, host: str, address: str) -> None:
     client = visitor(empty)

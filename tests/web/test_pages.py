@@ -125,7 +125,7 @@ def test_a_claim_that_git_does_not_bear_out_is_marked(shown: Shown) -> None:
     assert "<div>added nowhere.txt</div>" in row
     assert "nowhere.txt: said, and not in the diff" in row
     assert "c.txt: changed, and not said" in row
-    assert "blocking <b>file_changes_mismatch@two/s1</b>: nowhere.txt is claimed and exists nowhere" in page
+    assert "blocking <b>file_changes_mismatch@two/s1</b>: nowhere.txt is claimed, but does not exist" in page
     assert '<tr class=""><th scope="row">files' in shown.get(f"/runs/{shown.landed}?step=s2")
 
 

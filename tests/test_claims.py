@@ -197,8 +197,8 @@ def test_show_tells_what_contradicts_the_claims(project: Project) -> None:
         "  report    2 passed, 1 failed, 2 skipped (tap)\n"
         "  failing   wrong\n"
         "  verdict   REJECT about work/work, score 0.4\n"
-        '            claimed_pass_but_failed: claimed "All tests pass.", but 1 of\n'
-        "            5 tests failed: wrong\n"
+        '            claimed_pass_but_failed: claimed "All tests pass.", but 1 of 5 tests\n'
+        "            failed: wrong\n"
     ) in ask(project, "show", "after").stdout
     assert "verdict" not in ask(project, "show", "work").stdout
 

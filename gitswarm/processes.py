@@ -236,8 +236,7 @@ class _Child(Struct, frozen=True):
         try:
             if self._terminate(group):
                 deadline = time.monotonic() + _GRACE_S
-                if self.process.poll() is None:  # a full pipe must not keep it from ending
-                    self._follow(deadline, take)
+                self._follow(deadline, take)  # a full pipe must not keep it from ending; it may have ended already
                 _await_group(group, deadline)
         finally:
             if _signal_group(group, signal.SIGKILL):

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from gitswarm.process_table import end_processes_with
-from gitswarm.processes import CommandLimits, CommandOutcome, Ending, project_environment, run_shell
+from gitswarm.processes import CommandLimits, CommandOutcome, Ending, _Child, project_environment, run_shell
 
 LIMITS = CommandLimits(timeout_s=20)
 ENV = {"PATH": os.environ["PATH"]}
@@ -179,6 +179,21 @@ def test_what_a_command_says_when_it_is_ended_is_kept(tmp_path: Path) -> None:
     assert (outcome.ending, outcome.exit_code) == (Ending.TIMED_OUT, None)
     # dash says "Terminated" before it runs the trap
     assert outcome.output.removeprefix("Terminated\n") == "\0" * 100_000 + "bye\n"
+
+
+def test_what_a_command_says_that_ends_at_once_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminate = _Child._terminate
+
+    def slowly(child: _Child, group: int) -> bool:
+        done = terminate(child, group)
+        child.process.wait(10)
+        return done
+
+    monkeypatch.setattr(_Child, "_terminate", slowly)
+    command = "trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done"
+    assert run(command, tmp_path, CommandLimits(timeout_s=1)).output.endswith("bye\n")
 
 
 def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) -> None:

@@ -181,9 +181,7 @@ def test_what_a_command_says_when_it_is_ended_is_kept(tmp_path: Path) -> None:
     assert outcome.output.removeprefix("Terminated\n") == "\0" * 100_000 + "bye\n"
 
 
-def test_what_a_command_says_that_ends_at_once_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_command_says_that_ends_at_once_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminate = _Child._terminate
 
     def slowly(child: _Child, group: int) -> bool:

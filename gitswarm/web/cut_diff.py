@@ -13,7 +13,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 MOST_LINES = 2_000
 """Of one file; 5,000 make 1.6 MB of HTML."""
 
-MOST_LETTERS = 500_000
+MAX_CHARS = 500_000
 """Of one file, for what has few lines, and long ones."""
 
 MOST_FILES = 100
@@ -60,8 +60,8 @@ def _cut(number: int, content: bytes, most: int) -> FileDiff:
     lines = content.decode(errors="replace").split("\n")
     name = _name(lines)
     text = "\n".join(lines[:most])
-    if most == MOST_LINES and len(text) > MOST_LETTERS:
-        text = text[:MOST_LETTERS]
+    if most == MOST_LINES and len(text) > MAX_CHARS:
+        text = text[:MAX_CHARS]
         most = text.count("\n")
     return FileDiff(number, name, text, max(len(lines) - 1 - most, 0))
 

@@ -42,7 +42,7 @@ TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
 _MOST_LIVE = 200
 _MOST_SAID = 400
 """Lines of a transcript; the others are behind a link."""
-_MOST_LETTERS = 20_000
+_MAX_CHARS = 20_000
 """Of one of them."""
 
 
@@ -235,7 +235,7 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
         case "transcript":
             lines = all_lines(opened, record)
             kept = lines if everything else lines[:_MOST_SAID]
-            spoken = [_spoken(line, None if everything else _MOST_LETTERS) for line in kept]
+            spoken = [_spoken(line, None if everything else _MAX_CHARS) for line in kept]
             detail = replace(detail, lines=spoken, more_lines=len(lines) - len(kept))
         case "receipt":
             detail = replace(detail, text=json.dumps(whole["receipt"], indent=2, ensure_ascii=False))
@@ -252,5 +252,5 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
 def _spoken(line: Line, most: int | None) -> tuple[str, str]:
     """Who spoke, and what."""
     title, _end, body = in_words(line).partition("\n")
-    cut = f"\n… {len(body) - most} more letters" if most is not None and len(body) > most else ""
+    cut = f"\n… {len(body) - most} more characters" if most is not None and len(body) > most else ""
     return title.removeprefix("── "), body[:most] + cut

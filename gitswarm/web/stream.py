@@ -27,7 +27,7 @@ from gitswarm.records.event import EventKind, LoggedEvent
 POLL_S = 0.2
 _KEEP_ALIVE_S = 15.0
 _MOST_SHOWN = 2_000
-"""Letters of one line."""
+"""Characters of one line."""
 
 
 class Cursor(Struct, frozen=True):

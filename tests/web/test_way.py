@@ -8,7 +8,7 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
-from gitswarm.web.cut_diff import MOST_LETTERS
+from gitswarm.web.cut_diff import MAX_CHARS
 from tests.projects import new_project
 from tests.routed import Case, drive, fires_after, flow, quest
 from tests.web.browsing import visitor
@@ -19,7 +19,7 @@ STEPS = {
             "status": "PARTIAL",
             "cost_usd": 0.25,
             "tokens": {"prompt": 30, "completion": 12},
-            "write": {"long.txt": "x" * (MOST_LETTERS + 9)},
+            "write": {"long.txt": "x" * (MAX_CHARS + 9)},
         },
         {"status": "VERIFIED"},
     ],
@@ -68,6 +68,6 @@ def test_the_ticker_has_what_was_spent(page: str) -> None:
 def test_a_line_that_is_too_long_is_cut(waiting: tuple[TestClient, str]) -> None:
     client, address = waiting
     page = client.get(f"{address}?step=s1&tab=diff").text
-    assert page.count("x" * 1000) < MOST_LETTERS / 1000
+    assert page.count("x" * 1000) < MAX_CHARS / 1000
     (link,) = re.findall(r'href="(\S+)">the rest', page)
-    assert "x" * (MOST_LETTERS + 9) in client.get(link).text
+    assert "x" * (MAX_CHARS + 9) in client.get(link).text

@@ -23,7 +23,7 @@ MAX_TOKENS = 4_096
 _ATTEMPTS = 3
 _LONGEST_WAIT_S = 5.0
 _MOST_BYTES = 1_000_000
-_MOST_LETTERS = 200
+_MAX_CHARS = 200
 """Of what the API says of an error."""
 _NOT_STARTED = frozenset({301, 302, 303, 307, 308, 400, 401, 403, 404, 413, 422, 429, 529})
 """Refusals of the API before a model answers: they cost nothing."""
@@ -91,7 +91,7 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
         raise TimeoutError from error
     except anthropic.APIStatusError as error:
         cost = 0.0 if error.status_code in _NOT_STARTED else None
-        reason = _reason(error.body).replace(access.key, "***")[:_MOST_LETTERS]
+        reason = _reason(error.body).replace(access.key, "***")[:_MAX_CHARS]
         return RouteAnswer(cost_usd=cost, problem=f"no answer: HTTP {error.status_code}: {reason}")
     except (anthropic.APIResponseValidationError, ValueError):
         return RouteAnswer(cost_usd=None, problem="no answer: it is none of the API")

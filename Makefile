@@ -12,7 +12,8 @@ FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fet
 
 # Tests make and flush 100,000s of small files: in memory, where 8 GB of it are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 2>/dev/null && echo /dev/shm)
-PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY) )$(BIN)/python -m pytest
+# Rewritten asserts are kept for the next run, also where the caller's environment keeps no bytecode.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(if $(MEMORY),TMPDIR=$(MEMORY) )$(BIN)/python -m pytest
 SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # Folders with unit tests, as in tests/selection.py: so that the others need not be read.
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)

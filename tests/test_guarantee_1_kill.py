@@ -25,9 +25,9 @@ from tests.unseen import unseen
 from tests.waiting import ends_within
 
 SEED = 2
-SAMPLED_POINTS = 12
+SAMPLED_POINTS = 8
 SAMPLED_STUMBLES = 2
-SAMPLED_MOMENTS = 6
+SAMPLED_MOMENTS = 4
 ALL_MOMENTS = 200
 SHARDS = 64
 """Parts that the points are cut into for the soak, so that several processes can share them."""

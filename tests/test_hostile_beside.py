@@ -35,6 +35,8 @@ LOOPS = {
     "everything": "git gc -q --prune=now; git pack-refs --all; (cd ../repo.swarm/* && git status); git repack -adq",
 }
 
+ALONE = [name for name in LOOPS if name != "everything"]
+
 
 @contextmanager
 def looping(project: Project, command: str, done: Path) -> Iterator[None]:
@@ -50,7 +52,7 @@ def looping(project: Project, command: str, done: Path) -> Iterator[None]:
             os.killpg(shell.pid, 9)
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", ["everything", *(pytest.param(each, marks=pytest.mark.soak) for each in ALONE)])
 def test_a_run_does_not_mind_other_git_commands(project: Project, tmp_path: Path, name: str) -> None:
     project.commit({".swarm/flows/long.yaml": LONG})
     project.git("clone", "-q", "--bare", str(project.root), str(tmp_path / "upstream"))

@@ -334,7 +334,7 @@ SAMPLE = [Phase.explicit, Phase.generate]  # making a story smaller costs minute
 ALL = [*SAMPLE, Phase.shrink]
 
 
-@settings(max_examples=25, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=15, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
 @given(story=stories())
 def test_a_sample_of_stories_ends_in_its_graph_and_is_told_alike(template: Project, story: Story) -> None:
     with staged(template, story) as stage:
@@ -415,7 +415,7 @@ ABANDONED = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableException
 
 
 @ABANDONED
-@settings(max_examples=12, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=8, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
 @given(story=stories(), count=st.integers(4, 60))
 def test_a_sample_of_stories_that_are_cut_off_go_the_same_way(template: Project, story: Story, count: int) -> None:
     check_killed(template, story, count)

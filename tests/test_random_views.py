@@ -52,7 +52,7 @@ def drawn(stage: Stage, state: RunState) -> list[str]:
     return lines
 
 
-@settings(max_examples=12, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
+@settings(max_examples=6, deadline=None, phases=SAMPLE, suppress_health_check=SLOW, derandomize=True)
 @given(story=stories())
 def test_any_run_can_be_shown_in_80_columns(template: Project, story: Story) -> None:
     with staged(template, story) as stage:

@@ -116,6 +116,7 @@ ROWS = (
     Row("shallow clone", arrange=cloned("--depth", "1"), **CHANGES),
     Row(
         "thousands of files",
+        long=True,
         first=MANY.format(count=5000),
         second="rm many/f000*; for f in many/f04*; do echo 2 > $f; done; mkdir more; mv many/f0399* more",
         dirt="rm -r more; echo dirt > many/f00000",

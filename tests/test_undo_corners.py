@@ -135,7 +135,7 @@ def test_an_undo_that_is_killed_again_and_again_can_be_asked_for_until_it_is_don
     with Server(tmp_path) as server:
         codes = [
             server.execute(point, ("rollback", "--undo"), three.root, three.env).returncode
-            for point in range(3, 300, 9)
+            for point in range(3, 300, 18)
         ]
 
     assert (codes[0], codes[-1]) == (-signal.SIGKILL, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 import yaml
 from msgspec.structs import replace
 
@@ -56,6 +57,7 @@ def test_what_was_in_flight_at_a_kill_is_reserved(project: Project, loopback: Lo
     assert asked(reached, "status")["state"] == "succeeded"
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_a_step_that_the_runs_limit_cut_short_is_executed_again(
     project: Project, loopback: Loopback, mode: str

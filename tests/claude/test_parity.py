@@ -16,7 +16,7 @@ from gitswarm.records.envelope import Envelope
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.receipt import Receipt
 from tests.claude.runs import STUB, Played, setting, without
-from tests.claude.stage import TRANSPORTS, by
+from tests.claude.stage import TRANSPORTS
 from tests.loopback.server import Loopback
 from tests.projects import ask
 
@@ -113,11 +113,8 @@ TRANSPORT_NAMES = {STUB: "stub", "sdk": "claude-sdk", "cli": "claude-cli"}
 DELETING = {"tool_name": "Bash", "input": {"command": "rm -f old.txt"}}
 """Claude has no tool that deletes; the stub's is called Delete."""
 
-REAL_RUNS = [
-    pytest.param((flow, mode), id=f"{flow}-{mode}", marks=() if usual == mode else pytest.mark.soak)
-    for flow, usual in (("line", "cli"), ("fan", ""))
-    for mode in TRANSPORTS
-]
+pytestmark = pytest.mark.soak
+REAL_RUNS = [pytest.param((flow, mode), id=f"{flow}-{mode}") for flow in ("line", "fan") for mode in TRANSPORTS]
 
 
 @dataclass
@@ -203,7 +200,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, **told, **(DELETING if call["tool_name"] == "Delete" else {})}
 
 
-@by("cli")
+@pytest.mark.parametrize("mode", TRANSPORTS)
 def test_what_is_not_compared_in_receipts_says_which_mode_it_was(runs: Runs, mode: str) -> None:
     for each in (STUB, mode):
         receipt = runs("line", each).papers("receipts")["line/write@1"]

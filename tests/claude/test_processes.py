@@ -176,6 +176,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
         assert said, "it ended without a word"
 
 
+@pytest.mark.soak
 @run_by("cli")
 def test_the_first_interrupt_lets_the_step_end(product: Product) -> None:
     with product.standing() as process:
@@ -217,6 +218,7 @@ def test_another_process_ends_it_at_once(product: Product, wish: str, state: str
     product.check_nothing_left()
 
 
+@pytest.mark.soak
 @run_by("cli")
 def test_a_terminal_that_closes_pauses_the_run(product: Product) -> None:
     with product.standing() as process:

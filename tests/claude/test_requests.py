@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from gitswarm.engines.base import RouteTerms
@@ -150,6 +151,7 @@ def test_with_a_login_the_address_of_the_account_is_added_and_no_more(stage: Sta
         assert [word for word in WORDS if word in told] == []
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_no_phase_of_a_run_is_told_what_surrounds_it(project: Project, loopback: Loopback, mode: str) -> None:
     """Claude Code remembers work under the folder of the checkout, for all worktrees. What the project

@@ -90,6 +90,7 @@ def test_a_session_that_is_stopped_keeps_what_it_used(project: Project, loopback
     assert " 240 0.001200" in kept
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_a_session_that_is_killed_keeps_what_it_used(project: Project, loopback: Loopback, mode: str) -> None:
     with stuck(project, loopback, mode) as (reached, _process):
@@ -101,6 +102,7 @@ def test_a_session_that_is_killed_keeps_what_it_used(project: Project, loopback:
     assert spent(reached) == (6 * ONE, round(6 * COST, 6))
 
 
+@pytest.mark.soak
 @by("cli")
 def test_without_a_price_what_was_cut_off_is_unknown(project: Project, loopback: Loopback, mode: str) -> None:
     with stuck(project, loopback, mode, "--model", "claude-of-tomorrow") as (reached, process):
@@ -160,6 +162,7 @@ def usage(events: Any) -> list[tuple[Any, Any]]:
     ]
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_a_navigator_is_in_the_totals_of_its_run(project: Project, loopback: Loopback, mode: str) -> None:
     routed = flow("one", step("half", "maker"), step("close", "maker"))

@@ -109,6 +109,7 @@ def test_the_whole_way(mode: str, project: Project, loopback: Loopback) -> None:
     assert missed == [], "inputs that an earlier step had to leave, or nobody leaves"
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_a_slice_of_the_newer_flows(mode: str, project: Project, loopback: Loopback) -> None:
     files = {}

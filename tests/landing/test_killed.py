@@ -23,7 +23,7 @@ from tests.projects import ask, new_project
 from tests.unseen import unseen_line
 
 SEED = 6
-SAMPLED = 4
+SAMPLED = 2
 """Points of each story that are always tried, besides those around what cannot be taken back."""
 
 DECISIVE = ("git merge", "the user's git", "Refs.swap branch", "Refs.swap approval")

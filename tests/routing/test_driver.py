@@ -469,7 +469,7 @@ def test_loops_that_overlap_do_not_begin_each_other_anew() -> None:
     assert " ".join(executed) == "s0 s1 s0 s1 s2 s1 s0 s1 s2"
 
 
-@settings(deadline=None, max_examples=100, phases=PHASES, suppress_health_check=SLOW)
+@settings(deadline=None, max_examples=60, phases=PHASES, suppress_health_check=SLOW)
 @given(flow=flows(), outcomes=st.data())
 def test_every_sound_flow_ends_and_never_leaves_its_graph(flow: Flow, outcomes: st.DataObject) -> None:
     said = st.tuples(st.sampled_from(STATUSES), st.booleans(), st.sampled_from([None, "yes", "no"]))

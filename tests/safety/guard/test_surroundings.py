@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,12 @@ ENVIRONMENTS: tuple[Mapping[str, str], ...] = (
 )
 
 
+def alone_or_together(settings: Sequence[str]) -> list[Any]:
+    """Eight at once in every run; each by itself in the soak."""
+    together = [pytest.param(settings[at::4], id=f"a quarter, {at}") for at in range(4)]
+    return [*together, *(pytest.param([each], id=each, marks=pytest.mark.soak) for each in settings)]
+
+
 def both_answers(world: World) -> None:
     """What is blocked stays blocked; what was landed, with evidence and by merge, passes."""
     assert is_blocked(world)
@@ -97,12 +104,12 @@ def test_the_answer_is_the_same_in_every_shell(world: World, shell: tuple[str, .
     both_answers(world)
 
 
-@pytest.mark.parametrize("setting", CONFIG)
-def test_configuration_does_not_change_the_answer(world: World, setting: str) -> None:
+@pytest.mark.parametrize("settings", alone_or_together(CONFIG))
+def test_configuration_does_not_change_the_answer(world: World, settings: Sequence[str]) -> None:
     guard_pushes(world)
-    name, _equals, value = setting.partition("=")
     world.land("squash")
-    world.git("config", name, value)
+    for name, _equals, value in (setting.partition("=") for setting in settings):
+        world.git("config", name, value)
     assert is_blocked(world)
     done = world.push("origin", "main:refs/heads/landed")
     assert done.returncode == 0, done.stderr

@@ -67,6 +67,7 @@ def test_a_login_is_brought_in_without_what_renews_it(confined: Project, loopbac
     assert sorted(path.name for path in config.iterdir()) == [".credentials.json", "settings.json"]
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_an_interrupt_reaches_the_session_and_leaves_nothing(
     confined: Project, loopback: Loopback, mode: str

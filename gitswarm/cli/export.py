@@ -37,11 +37,20 @@ def export(
     trace: Annotated[
         bool, Option("--trace", help="Steps and tool calls as a Chrome trace, in the file DIR: for ui.perfetto.dev.")
     ] = False,
+    script: Annotated[
+        bool,
+        Option("--script", help="What each step left and said, as a script in the file DIR: for start --script."),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow."""
+    if trace and script:
+        raise UsageError("--trace and --script are two files", hint=f"git swarm export {run} FILE --script")
     if trace:
         _write_trace(run, Path(folder), as_json=as_json)
+        return
+    if script:
+        _write_script(run, Path(folder), as_json=as_json)
         return
     target = Path(os.path.abspath(folder))  # noqa: PTH100 - a link at its end is refused, not followed
     if target.is_file() or target.is_symlink() or (target.is_dir() and any(target.iterdir())):
@@ -73,21 +82,41 @@ def export(
 
 
 def _write_trace(run: str, file: Path, *, as_json: bool) -> None:
+    opened = open_run(run)
+    told = trace_events(events_so_far(opened))
+    _write_file(file, json.dumps({"traceEvents": told, "displayTimeUnit": "ms"}), f"{run} NEW_FILE --trace")
+    _say_written(opened.layout.run_id, file, "event", len(told), as_json=as_json)
+
+
+def _write_script(run: str, file: Path, *, as_json: bool) -> None:
+    from gitswarm.cli.here import repository_here  # noqa: PLC0415 - other exports read with git alone
+    from gitswarm.runner.recorded_script import recorded_script, to_yaml  # noqa: PLC0415
+
+    opened = open_run(run)
+    recorded = recorded_script(repository_here(), opened.state)
+    _write_file(file, to_yaml(recorded.script), f"{run} NEW_FILE --script")
+    for line in recorded.left_out:
+        err(f"left out   {line}")
+    steps = sum(map(len, recorded.script.steps.values()))
+    _say_written(opened.layout.run_id, file, "step", steps, as_json=as_json)
+
+
+def _write_file(file: Path, text: str, again: str) -> None:
     """
     :raises UsageError: the file is there already, or cannot be written.
     """
-    opened = open_run(run)
-    told = trace_events(events_so_far(opened))
     try:
         with file.open("x", encoding="utf-8") as target:
-            json.dump({"traceEvents": told, "displayTimeUnit": "ms"}, target)
+            target.write(text)
     except OSError as error:
-        hint = f"git swarm export {run} NEW_FILE --trace"
-        raise UsageError(f"{file}: {error.strerror}", hint=hint) from error
+        raise UsageError(f"{file}: {error.strerror}", hint=f"git swarm export {again}") from error
+
+
+def _say_written(run: str, file: Path, what: str, count: int, *, as_json: bool) -> None:
     if as_json:
-        out_json({"run_id": opened.layout.run_id, "file": str(file), "events": len(told)})
+        out_json({"run_id": run, "file": str(file), f"{what}s": count})
     else:
-        out(f"{opened.layout.run_id}: {plural(len(told), 'event')} in {file}")
+        out(f"{run}: {plural(count, what)} in {file}")
 
 
 def _write(opened: Opened, folder: Path) -> tuple[int, list[str]]:

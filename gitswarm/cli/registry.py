@@ -181,6 +181,12 @@ ROOT = Group(
             words="run",
             is_long=True,
         ),
+        "replay": Command(
+            "replay:replay",
+            "Play a recorded run once more, without a model, and compare code, status and route of each step.",
+            "--json",
+            words="run",
+        ),
         "status": Command(
             "status:status",
             "The state of a run, and the next command to type.",
@@ -214,7 +220,7 @@ ROOT = Group(
         "export": Command(
             "export:export",
             "Write a run as plain files: meta.json, spec.json, events.jsonl, and a folder for each flow.",
-            "--trace --json",
+            "--trace --script --json",
             words="run",
         ),
         "engines": Command(

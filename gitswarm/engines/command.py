@@ -17,6 +17,7 @@ from gitswarm.engines.base import (
     capped,
 )
 from gitswarm.engines.detect import no_tests_ran
+from gitswarm.engines.left_files import leave
 from gitswarm.engines.recorder import Recorder
 from gitswarm.engines.shell_line import LineEnd, out_of_time, run_line, time_left, wait_as_told
 from gitswarm.processes import Ending
@@ -63,6 +64,7 @@ class CommandEngine(WithoutModel):
                 first = len(recorder.outputs)
                 check, error = _carry_out(lines, order.timeout_s, request, recorder)
             check = check.model_copy(update={"command": " && ".join(lines)})
+        leave(entry.files, request, recorder)
         missed = _missed(request.withheld, recorder.outputs) + _refused(request.containment.refused)
         handoff = _handoff(check, order.name, missed)
         recorder.say(error or handoff.summary)

@@ -19,6 +19,7 @@ from gitswarm.engines.base import (
     WithoutModel,
     capped,
 )
+from gitswarm.engines.left_files import leave, placed
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.engines.shell_line import run_line, time_left, wait_as_told
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
@@ -109,7 +110,7 @@ class StubEngine(WithoutModel):
             tool_calls=recorder.tool_calls,
             tokens=tokens,
             cost_usd=entry.cost_usd,
-            outcome=_outcome(error, problem),
+            outcome=_outcome(error, problem) if error or entry.outcome is None else entry.outcome,
             placeholders=placeholders,
         )
 
@@ -143,13 +144,14 @@ def _act(entry: ScriptEntry, request: StepRequest, recorder: Recorder) -> str | 
         recorder.call("Delete", {"file_path": name}, partial(_delete, request))
     for line in entry.run:
         run_line(line, request, recorder, time_left(request, RUN_LINE_TIMEOUT_S))
+    leave(entry.files, request, recorder)
     return entry.fail
 
 
 def _fill_in(entry: ScriptEntry, request: StepRequest) -> tuple[str, ...]:
     """Writes what the station promises and the script leaves to us; returns the paths. What is there from before
     still holds."""
-    written = {request.worktree / name for name in entry.write}
+    written = {request.worktree / name for name in entry.write} | {placed(name, request) for name in entry.files}
     left_out = {path.removeprefix("RUN_BASE/") for path in entry.leaves_out}
     filled = []
     for path in request.promised:

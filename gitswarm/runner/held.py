@@ -58,6 +58,7 @@ def hold_run(
     repository.refuse_old_git()
     first = _first_look(repository, layout)
     specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
+    specs = replace(specs, script=around.script or specs.script)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
     with session.locks.own_run(layout.run_id, timestamp(around.clock())):
         _refuse_foreign_checkout(session)

@@ -61,6 +61,8 @@ class Surroundings(Struct, frozen=True):
     access: Mapping[str, EngineAccess] = field(default_factory=dict)
     until: str | None = None
     """`step` or `flow/step`: the run stops in good order behind it."""
+    script: Script | None = None
+    """Played in place of the one that the run froze, which has no secrets, not even such as may be committed."""
 
 
 class FrozenSpecs(Struct, frozen=True):

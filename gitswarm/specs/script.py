@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import base64
+import binascii
+from pathlib import PurePosixPath
+from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_validator
 
 from gitswarm.records.base import Record
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import YesNo
 from gitswarm.records.outcome import Status
 from gitswarm.records.routing import RoutingSignal
@@ -17,10 +21,47 @@ class ScriptTokens(Record):
     completion: int = Field(default=0, ge=0)
 
 
+class LeftFile(Record):
+    """A file as a step left it: a text, other content, or the target of a symbolic link."""
+
+    text: str | None = None
+    base64: str | None = None
+    link: str | None = None
+    executable: bool = False
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> Self:
+        if sum(each is not None for each in (self.text, self.base64, self.link)) != 1:
+            raise ValueError("give one of text, base64 and link")
+        try:
+            base64.b64decode(self.base64 or "", validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"base64: {error}") from error
+        return self
+
+    @property
+    def content(self) -> bytes:
+        """Of a file that is no link."""
+        return self.text.encode() if self.text is not None else base64.b64decode(self.base64 or "")
+
+
+def _in_worktree(path: str) -> str:
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or any(part.lower() == ".git" for part in parts):
+        raise ValueError("not a path in the worktree")
+    return path
+
+
+def _as_file(value: object) -> object:
+    return {"text": value} if isinstance(value, str) else value
+
+
 class ScriptEntry(Record):
     """What one execution of a step does.
 
-    Order of effects: `delay_ms`, `hang`, `write`, `delete`, `run`, then `fail` or the handoff.
+    Order of effects: `delay_ms`, `hang`, `write`, `delete`, `run`, `files`, then `fail` or the handoff.
+    `files`: how the step leaves these paths, as a recorded step did (null: not there). The policy is not asked, as it
+    was when that was recorded. `outcome`: how the session ended, where that is not by itself.
     `tokens` and `cost_usd` are used from the begin; a cost that is null is unknown.
     What the step's station promises and the entry does not write is filled in, but for what it `leaves_out`.
     `route` is a navigator's answer after the step, given `route_delay_ms` late; `routing` the agent's own wish.
@@ -36,6 +77,11 @@ class ScriptEntry(Record):
     delete: tuple[str, ...] = ()
     leaves_out: tuple[str, ...] = ()
     run: tuple[str, ...] = ()
+    files: dict[
+        Annotated[str, AfterValidator(_in_worktree)],
+        Annotated[LeftFile | None, BeforeValidator(_as_file, str | LeftFile | None)],
+    ] = {}
+    outcome: EngineOutcome | None = None
     delay_ms: int = Field(default=0, ge=0)
     hang: bool = False
     fail: str | None = None

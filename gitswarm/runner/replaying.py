@@ -1,0 +1,259 @@
+"""A recorded run played once more, step by step, and compared with what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gitswarm.engines.left_files import put_files
+from gitswarm.engines.names import DEFAULT, STUB, id_of
+from gitswarm.engines.registry import adapter_of, is_known
+from gitswarm.errors import SwarmError
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.approval import code_tree
+from gitswarm.ledger.events import read_lines
+from gitswarm.ledger.finding import newest_run
+from gitswarm.ledger.layout import KERNEL, RunLayout
+from gitswarm.ledger.message import Kind, parse_message
+from gitswarm.ledger.overview import is_played
+from gitswarm.ledger.reading import decisions, routing_entries, run_spec
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.records.base import timestamp
+from gitswarm.records.event import EventKind
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import Decision, Superseded
+from gitswarm.records.run_id import new_run_id
+from gitswarm.records.run_spec import EngineChoice, RunSpec
+from gitswarm.runner.begin import NewRun, start_run
+from gitswarm.runner.human import ADOPT, ResumeOptions
+from gitswarm.runner.recorded_script import left_files, recorded_script
+from gitswarm.runner.resume import resume_run
+from gitswarm.runner.session import FrozenSpecs, Surroundings
+from gitswarm.runner.specs import read_frozen
+from gitswarm.specs.flow import Operation
+from gitswarm.specs.sidequest import NODE_PREFIX
+from gitswarm.worktree.shadow import find_shadow
+
+_WITHIN: frozenset[Operation] = frozenset({"verify", "scan_secrets", "record_not_deployed"})
+_ON_A_FORGE: frozenset[Operation] = frozenset({"publish", "harvest", "watch_ci"})
+_SKIPPED = "skipped by hand: "
+
+
+class Recording(Struct, frozen=True):
+    """A run that is to be played. `stops`: after how many of its own steps it had ended, each time, the last one
+    included; `until`: how many are played; `ends_at`: why no more are, empty: all are. `left_out`: what no script can
+    say."""
+
+    state: RunState
+    spec: RunSpec
+    new: NewRun
+    stops: frozenset[int]
+    until: int
+    ends_at: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[StepRecord, ...]:
+        return self.state.own_steps[: self.until]
+
+
+class StepFacts(Struct, frozen=True):
+    """What of a step is compared. `route`: the decision after it."""
+
+    step: str
+    tree: str
+    status: str
+    route: str
+
+
+class ComparedStep(Struct, frozen=True):
+    """The n-th step of both; None: there is none."""
+
+    n: int
+    recorded: StepFacts | None
+    replayed: StepFacts | None
+
+    @property
+    def equal(self) -> bool:
+        return self.recorded == self.replayed
+
+
+def plan_replay(repository: Repository, state: RunState, moment: datetime, entropy: bytes) -> Recording:
+    """The same flows, base and settings, with the stub in the place of every engine.
+
+    :raises SwarmError: nothing of the run can be played.
+    """
+    run, spec = state.layout.run_id, run_spec(repository, state)
+    if any(record.rebased_from for record in state.steps):
+        raise SwarmError(
+            f"{run} was moved onto another base by a reset: its steps no longer follow on each other",
+            hint=f"git swarm log {run}",
+        )
+    tree = repository.objects.commit(state.run_commit).tree
+    specs, recorded = read_frozen(repository, state.layout, tree), recorded_script(repository, state)
+    settings = spec.settings
+    stubs = {
+        "default_engine": _stub_of(settings.default_engine),
+        "flow_engines": {name: _stub_of(choice) for name, choice in settings.flow_engines.items()},
+        "step_engines": {name: _stub_of(choice) for name, choice in settings.step_engines.items()},
+    }
+    new = spec.model_copy(
+        update={
+            "run_id": new_run_id(moment, entropy, newest_run(repository)),
+            "created_at": timestamp(moment),
+            "settings": settings.model_copy(update=stubs),
+            "scripted": True,
+            "initiator": f"replay of {run}",
+        }
+    )
+    outside = [_outside(spec, specs, state, record) for record in state.own_steps]
+    until = next((number for number, why in enumerate(outside) if why), len(outside))
+    if not until:
+        raise SwarmError(f"{run} has no step that can be played", hint=f"git swarm log {run}")
+    return Recording(
+        state=state,
+        spec=spec,
+        new=NewRun(
+            new,
+            replace(specs, script=recorded.script),
+            first_step=_first_step(repository, state, specs),
+            forked_at=state.steps[state.shared - 1] if state.shared else None,
+        ),
+        stops=frozenset({*_stops(repository, state), until}),
+        until=until,
+        ends_at=outside[until] if until < len(outside) else "",
+        left_out=recorded.left_out,
+    )
+
+
+def _stub_of(choice: EngineChoice) -> EngineChoice:
+    """The same engine without its model; of one that is not here, the default one."""
+    name = choice.engine if is_known(choice.engine) else id_of(DEFAULT)
+    return EngineChoice(engine=name, mode=STUB, provider=choice.provider, model=adapter_of(name).stub_model)
+
+
+def _outside(spec: RunSpec, specs: FrozenSpecs, state: RunState, record: StepRecord) -> str:
+    """Why a step is not played: it acts on what is not the run's, or a person typed it. Empty: it is."""
+    name = f"{record.flow}/{record.step}"
+    if record.by_command:
+        return "" if record.step == "accept" else f"{name} was typed by hand"
+    if record.engine != KERNEL or record.by_human:
+        return ""
+    operation = specs.flows[record.flow].step(record.step).operation
+    if operation in _WITHIN or (operation in _ON_A_FORGE and spec.settings.review.forge == "none"):
+        return ""
+    if operation == "approve" and (spec.scripted or is_played(state)):
+        return ""
+    return f"{name} ({operation}) acts outside of the run"
+
+
+def _first_step(repository: Repository, state: RunState, specs: FrozenSpecs) -> str | None:
+    """The step that a person had the first flow begin at; None: the flow's first one."""
+    taken = decisions(repository, state.layout, state.run_commit)
+    first = taken[0] if taken and not state.shared else None
+    flow = specs.flows.get(first.next_flow) if first is not None else None
+    if first is None or flow is None or not flow.has_step(first.to_step or "") or first.to_step == flow.steps[0].id:
+        return None
+    return first.to_step
+
+
+def _stops(repository: Repository, state: RunState) -> set[int]:
+    """After how many own steps the run had ended."""
+    found, left, cursor = set[int](), list(state.own_steps), state.tip
+    while cursor != state.run_commit:
+        commit = repository.objects.commit(cursor)
+        message = parse_message(commit.message)
+        if left and left[-1].commit == cursor:
+            left.pop()
+        elif message is not None and message.trailers.get("Swarm-Kind") == Kind.END:
+            found.add(len(left))
+        cursor = commit.parents[0]
+    return found
+
+
+def play(repository: Repository, recording: Recording, around: Surroundings) -> RunState:
+    """Executes the new run as far as the recorded one goes, or up to the first step that is another one; a person's
+    part in it is repeated where it was."""
+    layout, passed = RunLayout(recording.new.spec.run_id), set[int]()
+
+    def is_enough() -> bool:
+        done = replay(repository, layout).own_steps
+        return around.stop_requested() or len(done) in recording.stops - passed or _has_parted(recording, done)
+
+    watched = replace(around, stop_requested=is_enough, script=recording.new.specs.script)
+    state = start_run(repository, recording.new, watched)
+    while not around.stop_requested():
+        done = len(state.own_steps)
+        if done >= recording.until or done not in recording.stops or _has_parted(recording, state.own_steps):
+            break
+        passed.add(done)
+        try:
+            state = resume_run(repository, layout, watched, _persons_part(repository, recording, layout, done)).state
+        except SwarmError as error:
+            around.observer.notice(f"not continued after step {done}: {error.message}")
+            break
+        if len(state.own_steps) == done:
+            break
+    return state
+
+
+def _has_parted(recording: Recording, done: Sequence[StepRecord]) -> bool:
+    """Whether another step was executed than in the recorded run, or one more."""
+    pairs = zip(done, recording.steps, strict=False)
+    return len(done) > recording.until or any((a.flow, a.step) != (b.flow, b.step) for a, b in pairs)
+
+
+def _persons_part(repository: Repository, recording: Recording, layout: RunLayout, done: int) -> ResumeOptions:
+    """What a person added when the recorded run was resumed after so many steps."""
+    following, objects = recording.steps[done], repository.objects
+    if following.by_command:
+        evidence = Evidence.from_json(objects.file(following.tree, following.execution.evidence) or b"")
+        return ResumeOptions(accept={each.id: each.why for each in evidence.accepted})
+    if following.by_human and following.result is Result.SKIPPED:
+        why = following.summary.removeprefix(_SKIPPED) if following.summary.startswith(_SKIPPED) else ""
+        return ResumeOptions(why, skip=following.execution.name)
+    if following.step == ADOPT and following.by_human:
+        shadow = find_shadow(repository, layout.branch)
+        if shadow is not None:
+            put_files(shadow.path, dict(left_files(repository, following, [])))
+        return ResumeOptions(adopt=True)
+    events = read_lines(objects.file(following.tree, following.execution.events) or b"")
+    answers = (str(event.payload.get("answer") or "") for event in events if event.kind == EventKind.RUN_RESUMED)
+    return ResumeOptions(next(answers, ""), approve=following.step.startswith(NODE_PREFIX))
+
+
+def compare_steps(repository: Repository, recording: Recording, played: RunState) -> list[ComparedStep]:
+    recorded = [_facts(repository, recording.state, record) for record in recording.steps]
+    replayed = [_facts(repository, played, record) for record in played.own_steps]
+    return [
+        ComparedStep(number, one, other)
+        for number, (one, other) in enumerate(zip_longest(recorded, replayed), start=1)
+    ]
+
+
+def _facts(repository: Repository, state: RunState, record: StepRecord) -> StepFacts:
+    status = record.status.value if record.result is Result.SUCCEEDED else record.result.value
+    route = _decided(repository, state.layout, record)
+    return StepFacts(
+        step=record.execution.name,
+        tree=code_tree(repository, state, record.tree),
+        status=status,
+        route=route.candidate_id if route is not None else "",
+    )
+
+
+def _decided(repository: Repository, layout: RunLayout, record: StepRecord) -> Decision | None:
+    """What the run itself decided after the step: not what a person, a budget or a rollback made of that later."""
+    found = None
+    for entry in routing_entries(repository, layout, record.commit):
+        if isinstance(entry, Superseded):
+            found = None
+        elif found is None:
+            found = entry
+    return found

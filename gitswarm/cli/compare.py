@@ -10,14 +10,16 @@ from msgspec import Struct, to_builtins
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.console import advise, duration, money, out, out_json, out_lines, plural, table
 from gitswarm.cli.lines import hanging
-from gitswarm.cli.opened import JsonFlag, Opened, reader_here, step_name
+from gitswarm.cli.opened import JsonFlag, Opened, plain_step, reader_here, step_name, step_outcome, understood
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.model import RunReport
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import UsageError
+from gitswarm.ledger.changed_files import changed_files
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.stored_json import timing
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
@@ -55,6 +57,25 @@ class Parting(Struct, frozen=True):
     last: StepRecord
 
 
+class SameStep(Struct, frozen=True):
+    """The step after the common history, as one of two runs executed it. Milliseconds."""
+
+    record: StepRecord
+    files: int
+    insertions: int
+    deletions: int
+    duration_ms: int
+
+
+STEP_ROWS: tuple[tuple[str, Callable[[SameStep], str]], ...] = (
+    ("engine", lambda step: f"{step.record.engine}/{step.record.mode}"),
+    ("model", lambda step: step.record.model),
+    ("status", lambda step: step_outcome(step.record)),
+    ("code", lambda step: _changed(step.files, step.insertions, step.deletions)),
+    ("time", lambda step: duration(step.duration_ms)),
+    ("tokens", lambda step: str(step.record.tokens)),
+    ("cost", lambda step: money(step.record.cost_usd)),
+)
 ROWS: tuple[tuple[str, Callable[[Compared], str]], ...] = (
     ("state", lambda run: run.report.verdict.state),
     ("task", lambda run: next(iter(run.report.task.splitlines()), "-")),
@@ -85,13 +106,22 @@ def compare(
         raise UsageError("compare needs two runs", hint="git swarm list   (then: git swarm compare RUN RUN)")
     opened = [Opened(repository, layout, replay(repository, layout)) for layout in layouts]
     found = [Compared(each, report_of(each)) for each in opened]
-    parted = _partings(opened)
+    parted, same = _partings(opened), _same_step(opened)
     if as_json:
-        out_json({"runs": [_plain(each) for each in found], "parted": [_parting(each) for each in parted]})
+        plain: dict[str, JsonValue] = {
+            "runs": [_plain(each) for each in found],
+            "parted": [_parting(each) for each in parted],
+        }
+        out_json({**plain, **({"step": [_plain_step(each) for each in same]} if same else {})})
         return
     rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
     shown = [row for row in rows if row[0] not in _ONLY_WHERE_DIFFERENT or len(set(row[1])) > 1]
     _show([run.report.name for run in found], shown)
+    if same:
+        _show(
+            [step_name(each.record) for each in same],
+            [(name, [cell(each) for each in same]) for name, cell in STEP_ROWS],
+        )
     for each in parted:
         where = f"{each.run} and {each.other} parted after {step_name(each.last)} (#{each.last.number})"
         out_lines(hanging("", where))
@@ -113,9 +143,11 @@ def _show(names: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> No
 
 def _code(report: RunReport) -> str:
     changes = report.changes
-    if not changes.files:
-        return "no changes"
-    return f"{plural(len(changes.files), 'file')}, +{changes.insertions} -{changes.deletions}"
+    return _changed(len(changes.files), changes.insertions, changes.deletions)
+
+
+def _changed(files: int, insertions: int, deletions: int) -> str:
+    return f"{plural(files, 'file')}, +{insertions} -{deletions}" if files else "no changes"
 
 
 def _partings(runs: Sequence[Opened]) -> list[Parting]:
@@ -134,6 +166,31 @@ def _shared(run: Opened, other: Opened) -> int:
     pairs = enumerate(zip(run.state.steps, other.state.steps, strict=False))
     shortest = min(len(run.state.steps), len(other.state.steps))
     return next((number for number, (one, two) in pairs if one.commit != two.commit), shortest)
+
+
+def _same_step(runs: Sequence[Opened]) -> list[SameStep]:
+    """What two runs have otherwise first, where it is the same step of both; else nothing."""
+    if len(runs) != 2 or runs[0].state.base != runs[1].state.base:
+        return []
+    shared = _shared(*runs)
+    records = [run.state.steps[shared] for run in runs if len(run.state.steps) > shared]
+    if len({record.execution.name for record in records}) != 1 or len(records) != 2:
+        return []
+    return [_as_executed(run, record) for run, record in zip(runs, records, strict=True)]
+
+
+def _as_executed(run: Opened, record: StepRecord) -> SameStep:
+    files = changed_files(run.repository, record.parent, record.commit)
+    took = understood(run, record, record.execution.receipt, timing)
+    added, deleted = (sum(getattr(file, name) or 0 for file in files) for name in ("insertions", "deletions"))
+    return SameStep(record, len(files), added, deleted, took.duration_ms)
+
+
+def _plain_step(step: SameStep) -> dict[str, JsonValue]:
+    counts: dict[str, JsonValue] = to_builtins(step)
+    del counts["record"]
+    record = step.record
+    return {**plain_step(record), **counts, "tokens": record.tokens, "cost_usd": record.cost_usd}
 
 
 def _plain(run: Compared) -> dict[str, JsonValue]:

@@ -72,7 +72,7 @@ ROOT = Group(
         "fork": Command(
             "undo:fork",
             "A new run with the same history up to a step; the old one stays as it is.",
-            "--run= --engine= --until= --json",
+            "--run= --again --engine= --mode= --until= --json",
             words="step",
         ),
         "stop": Command(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _DIFFERS = 1
+_FIELDS = ("step", "code tree", "status", "route")
 
 
 def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
@@ -84,7 +85,9 @@ def _differences(step: ComparedStep) -> list[str]:
         return ["   not executed by the replay"]
     if step.recorded is None:
         return ["   only executed by the replay"]
-    pairs = zip(("step", "code tree", "status", "route"), astuple(step.recorded), astuple(step.replayed), strict=True)
+    if step.replayed.step != step.recorded.step:
+        return [f"   {step.replayed.step} in the replay"]
+    pairs = zip(_FIELDS, astuple(step.recorded), astuple(step.replayed), strict=True)
     return [f"   {name:<9} {now[:60]} in the replay" for name, before, now in pairs if before != now]
 
 

@@ -20,6 +20,7 @@ from gitswarm.ledger.approval import LandedAs, newest_landing
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import overview
+from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus
@@ -80,7 +81,9 @@ def rollback(
 def fork(
     step: Annotated[str, Argument(metavar="STEP", help="The last step that the new run shares.")],
     run: RunOption = None,
+    again: Annotated[bool, Option("--again", help="STEP itself is executed once more, and not shared.")] = False,
     engine: Annotated[str | None, Option(help="Another engine for the new run.")] = None,
+    mode: Annotated[str | None, Option(help="stub, or a mode of the engine.")] = None,
     until: Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")] = None,
     as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
@@ -88,16 +91,21 @@ def fork(
     repository = repository_here()
     layout = find_run(repository, run)
     state = replay(repository, layout)
-    at = find_step(repository, state, step)
+    at: StepRecord | None = find_step(repository, state, step)
+    if again and at is not None:
+        at = state.steps[at.number - 2] if at.number > 1 else None
     engines = None
-    if engine is not None:
+    if engine is not None or mode is not None:
         config = config_of_run(repository, layout)
-        engines = freeze_settings(config, os.environ, CommandLine(engine=engine), scripted=False)
+        same = run_spec(repository, state).settings.default_engine.engine
+        engines = freeze_settings(config, os.environ, CommandLine(engine=engine or same, mode=mode), scripted=False)
     new = plan_fork(repository, state, at, ForkOptions(engines, now(), os.urandom(2)))
     around = quiet_surroundings(repository, layout)
     with create_run(repository, new, around) as (_session, created):
         fresh = created.layout
-    err(f"{fresh.run_id} forked after {step_name(at)} of {layout.run_id}")
+    where = f"after {step_name(at)}" if at is not None else "at the base"
+    err(f"{fresh.run_id} forked {where} of {layout.run_id}")
+    err(f"side by side: git swarm compare {layout.run_id} {fresh.run_id}")
     continue_run(repository, fresh, ResumeOptions(), until=until, as_json=as_json)
 
 

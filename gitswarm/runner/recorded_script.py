@@ -79,7 +79,8 @@ def _entry(run: _Run, stored: StepFiles) -> ScriptEntry:
     again = {"run": played.run} if played is not None and played.run and record.engine == "command" else {}
     receipt = Receipt.model_validate(stored.receipt)
     if record.result is Result.FAILED:
-        return ScriptEntry.model_validate({**again, "fail": receipt.error or record.summary})
+        error, route = receipt.error or record.summary, _answer(run.repository, record)
+        return ScriptEntry.model_validate({**again, "fail": error, **({"route": route} if route else {})})
     files = dict(left_files(run.repository, record, run.left_out))
     if record.engine == "command":
         return ScriptEntry.model_validate({**again, **({"files": files} if files else {})})

@@ -16,26 +16,23 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
 from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.overview import is_played
-from gitswarm.ledger.reading import decisions, routing_entries, run_spec
+from gitswarm.ledger.reading import routing_entries, run_spec
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.base import timestamp
 from gitswarm.records.event import EventKind
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Result
-from gitswarm.records.routing import Decision, Superseded
-from gitswarm.records.run_id import new_run_id
+from gitswarm.records.routing import Action, Decision, Superseded
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.begin import NewRun, start_run
 from gitswarm.runner.human import ADOPT, ResumeOptions
 from gitswarm.runner.recorded_script import left_files, recorded_script
 from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import FrozenSpecs, Surroundings
-from gitswarm.runner.specs import read_frozen
+from gitswarm.runner.undo.fork import ForkOptions, plan_fork
 from gitswarm.specs.flow import Operation
 from gitswarm.specs.sidequest import NODE_PREFIX
 from gitswarm.worktree.shadow import find_shadow
@@ -95,36 +92,32 @@ def plan_replay(repository: Repository, state: RunState, moment: datetime, entro
             f"{run} was moved onto another base by a reset: its steps no longer follow on each other",
             hint=f"git swarm log {run}",
         )
-    tree = repository.objects.commit(state.run_commit).tree
-    specs, recorded = read_frozen(repository, state.layout, tree), recorded_script(repository, state)
+    at = state.steps[state.shared - 1] if state.shared else None
+    fork, recorded = (
+        plan_fork(repository, state, at, ForkOptions(None, moment, entropy)),
+        recorded_script(repository, state),
+    )
     settings = spec.settings
     stubs = {
         "default_engine": _stub_of(settings.default_engine),
         "flow_engines": {name: _stub_of(choice) for name, choice in settings.flow_engines.items()},
         "step_engines": {name: _stub_of(choice) for name, choice in settings.step_engines.items()},
     }
-    new = spec.model_copy(
+    new = fork.spec.model_copy(
         update={
-            "run_id": new_run_id(moment, entropy, newest_run(repository)),
-            "created_at": timestamp(moment),
-            "settings": settings.model_copy(update=stubs),
+            "settings": fork.spec.settings.model_copy(update=stubs),
             "scripted": True,
             "initiator": f"replay of {run}",
         }
     )
-    outside = [_outside(spec, specs, state, record) for record in state.own_steps]
+    outside = [_outside(spec, fork.specs, state, record) for record in state.own_steps]
     until = next((number for number, why in enumerate(outside) if why), len(outside))
     if not until:
         raise SwarmError(f"{run} has no step that can be played", hint=f"git swarm log {run}")
     return Recording(
         state=state,
         spec=spec,
-        new=NewRun(
-            new,
-            replace(specs, script=recorded.script),
-            first_step=_first_step(repository, state, specs),
-            forked_at=state.steps[state.shared - 1] if state.shared else None,
-        ),
+        new=replace(fork, spec=new, specs=replace(fork.specs, script=recorded.script)),
         stops=frozenset({*_stops(repository, state), until}),
         until=until,
         ends_at=outside[until] if until < len(outside) else "",
@@ -151,16 +144,6 @@ def _outside(spec: RunSpec, specs: FrozenSpecs, state: RunState, record: StepRec
     if operation == "approve" and (spec.scripted or is_played(state)):
         return ""
     return f"{name} ({operation}) acts outside of the run"
-
-
-def _first_step(repository: Repository, state: RunState, specs: FrozenSpecs) -> str | None:
-    """The step that a person had the first flow begin at; None: the flow's first one."""
-    taken = decisions(repository, state.layout, state.run_commit)
-    first = taken[0] if taken and not state.shared else None
-    flow = specs.flows.get(first.next_flow) if first is not None else None
-    if first is None or flow is None or not flow.has_step(first.to_step or "") or first.to_step == flow.steps[0].id:
-        return None
-    return first.to_step
 
 
 def _stops(repository: Repository, state: RunState) -> set[int]:
@@ -225,7 +208,9 @@ def _persons_part(repository: Repository, recording: Recording, layout: RunLayou
         return ResumeOptions(adopt=True)
     events = read_lines(objects.file(following.tree, following.execution.events) or b"")
     answers = (str(event.payload.get("answer") or "") for event in events if event.kind == EventKind.RUN_RESUMED)
-    return ResumeOptions(next(answers, ""), approve=following.step.startswith(NODE_PREFIX))
+    waited = _decided(repository, recording.state.layout, recording.steps[done - 1]) if done else None
+    proposed = waited is not None and waited.proposal is not None and waited.decision is Action.PAUSE
+    return ResumeOptions(next(answers, ""), approve=proposed and following.step.startswith(NODE_PREFIX))
 
 
 def compare_steps(repository: Repository, recording: Recording, played: RunState) -> list[ComparedStep]:

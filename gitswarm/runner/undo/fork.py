@@ -10,7 +10,7 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.budget import said_limits
 from gitswarm.ledger.finding import newest_run
-from gitswarm.ledger.reading import run_spec
+from gitswarm.ledger.reading import decisions, run_spec
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
@@ -18,6 +18,7 @@ from gitswarm.records.limits import BudgetRules
 from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.begin import NewRun
+from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen
 
 
@@ -30,22 +31,27 @@ class ForkOptions(Struct, frozen=True):
     entropy: bytes
 
 
-def plan_fork(repository: Repository, state: RunState, at: StepRecord, options: ForkOptions) -> NewRun:
-    """The fork that would be made: same flows, settings and script, another id and, if asked, another engine."""
-    if at.result == "failed":
+def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, options: ForkOptions) -> NewRun:
+    """The fork that would be made: same flows, settings and script, another id and, if asked, another engine.
+
+    :param at: the last step that it shares; None: it shares none, but the base.
+    """
+    if at is not None and at.result == "failed":
         raise SwarmError(
             f"{at.flow}/{at.step} failed: there is nothing to build on",
             hint=f"fork at the step before it: git swarm log {state.layout.run_id}",
         )
     spec = run_spec(repository, state)
-    settings = spec.settings
-    if options.engines is not None:
+    settings, asked = spec.settings, options.engines
+    if asked is not None:
+        is_other = asked.default_engine.engine != settings.default_engine.engine
         settings = settings.model_copy(
             update={
-                "default_engine": options.engines.default_engine,
+                "default_engine": asked.default_engine,
                 "flow_engines": {},
                 "step_engines": {},
-                "engines": {**settings.engines, **options.engines.engines},
+                "engines": {**settings.engines, **asked.engines},
+                "model": None if is_other else settings.model,
             }
         )
     limits = settings.budget.limits.over(said_limits(repository, state.layout))
@@ -59,4 +65,14 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord, options: 
             "initiator": f"fork of {state.layout.run_id}",
         }
     )
-    return NewRun(new, specs, forked_at=at)
+    first = _first_step(repository, state, specs) if at is None else None
+    return NewRun(new, specs, first_step=first, forked_at=at)
+
+
+def _first_step(repository: Repository, state: RunState, specs: FrozenSpecs) -> str | None:
+    """The step that a person had the first flow begin at; None: the flow's first one."""
+    taken = decisions(repository, state.layout, state.run_commit)
+    if state.shared or not taken:
+        return None
+    flow, first = specs.flows[taken[0].next_flow], taken[0].to_step or ""
+    return first if flow.has_step(first) and first != flow.steps[0].id else None

@@ -1,0 +1,266 @@
+"""`replay` and `export --script`: a recorded run gives the same code, status and route without what made it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.conftest import Project
+from tests.forking import STATIONS, WRITERS
+from tests.projects import ask
+from tests.routed import MAKER, quest
+
+FLOW = """\
+id: f
+steps:
+  - {id: a, station: maker}
+  - id: b
+    station: reader
+    routing: {kind: microloop, loop_target: a, max_iterations: 3}
+  - {id: c, station: maker}
+"""
+TESTED = """\
+id: f
+steps:
+  - {id: a, station: maker}
+  - id: t
+    engine: command
+    command: {run: "sh check"}
+    routing: {kind: branch, when: [{if: "evidence.tests.passed", next: c}], default: a, max_iterations: 3}
+  - {id: c, station: maker}
+"""
+BASE: Mapping[str, str | bytes] = {
+    "old.txt": "old\n",
+    "both.txt": "one\r\ntwo\r\n",
+    "folder/in.txt": "in\n",
+    "tool": "#!/bin/sh\n",
+    ".gitignore": "*.log\n",
+    ".gitattributes": "*.crlf text eol=crlf\n",
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A run to be recorded: its script, what a person types then, and the code that it ends with."""
+
+    script: str
+    left: Mapping[str, str]
+    flow: str = FLOW
+    then: Sequence[Sequence[str]] = ()
+    by_hand: Mapping[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()
+
+
+CASES = {
+    "a loop, edits, deletes": Recorded(
+        r"""
+        a:
+          - {write: {old.txt: "new\n", x/y/z.txt: "z"}, delete: [both.txt]}
+          - {run: ["rm -r folder", "printf more >> x/y/z.txt"]}
+        b:
+          - {status: UNVERIFIED, can_further_iteration_help: "yes", concerns: [folder is still there]}
+          - {status: VERIFIED}
+        """,
+        {"old.txt": "new\n", "x/y/z.txt": "zmore", "both.txt": "", "folder/in.txt": ""},
+    ),
+    "names and contents of all kinds": Recorded(
+        r"""
+        a:
+          run:
+            - 'printf "größe\n" > "naïve ☃ 文.txt"; printf x > "-q \"\\ *"; printf x > "$(printf "e\314\201")"'
+            - "printf '\\000\\377\\001' > bin.dat; printf 'a\\r\\nb\\033[0m' > odd.txt; : > empty"
+            - "printf 'one\\r\\ntwo\\r\\n' > lines.crlf; echo noise > build.log"
+        """,
+        {"naïve ☃ 文.txt": "größe\n", "empty": "", "build.log": ""},
+    ),
+    "links, modes, kinds that change": Recorded(
+        r"""
+        a: {run: ["ln -s nowhere dangling; ln -s folder way; chmod +x tool; rm old.txt; ln -s tool old.txt"]}
+        c: {run: ["rm -r folder way; echo f > folder; mkdir way; echo x > way/x; chmod -x tool; rm old.txt"]}
+        """,
+        {"folder": "f\n", "way/x": "x\n", "old.txt": ""},
+    ),
+    "what no command gives twice": Recorded(
+        r"""
+        a: {run: ["head -c 9000 /dev/urandom > random", "date +%s%N > stamp", "false", "git push origin HEAD"]}
+        c: {run: ["rm -f stamp", "head -c 20 /dev/urandom | base64 > text"]}
+        """,
+        {"stamp": ""},
+    ),
+    "a failing command, mended": Recorded(
+        r"""
+        a:
+          - {write: {check: "exit 3\n"}}
+          - {write: {check: "echo made > report.txt\n"}}
+        """,
+        {"check": "echo made > report.txt\n", "report.txt": "made\n"},
+        flow=TESTED,
+    ),
+    "a question, an answer, edits by hand, a skip": Recorded(
+        r"""
+        a:
+          - {status: BLOCKED, blockers: ["which colour?"], write: {half.txt: "half\n"}}
+          - {write: {colour.txt: "blue\n"}, delete: [half.txt]}
+        c: {status: BLOCKED, blockers: [stuck]}
+        """,
+        {"colour.txt": "blue\n", "mine.txt": "mine\n", "half.txt": ""},
+        then=[("resume", "-m", "blue"), ("resume", "--adopt"), ("skip", "c")],
+        by_hand={"mine.txt": "mine\n"},
+    ),
+    "a fork": Recorded(
+        r"""
+        left: {run: ["date +%N > left.txt"]}
+        right: {write: {right/r.txt: "r\n"}}
+        both: {write: {both.txt: "joined\n"}}
+        """,
+        {"right/r.txt": "r\n", "both.txt": "joined\n"},
+        flow=WRITERS.replace("id: fan", "id: f"),
+    ),
+    "a detour that a navigator chose": Recorded(
+        r"""
+        a: {status: PARTIAL, route: {chosen_candidate_id: "detour:look", reasoning: look, why_now:
+            {trigger: "the map is old", relevance_to_charter: "the goal needs it"}}}
+        sq-look-look: {write: {map.txt: "new\n"}}
+        """,
+        {"map.txt": "new\n"},
+        options=("--routing", "authoritative"),
+    ),
+    "a failure, and the same step again": Recorded(
+        r"""
+        a: [{write: {half.txt: half}, fail: overloaded}, {write: {whole.txt: whole}}]
+        """,
+        {"whole.txt": "whole", "half.txt": ""},
+        then=[("resume",)],
+    ),
+    "stopped, taken back, and continued": Recorded(
+        r"""
+        a: {write: {a.txt: a}}
+        c: {write: {c.txt: c}}
+        """,
+        {"a.txt": "a", "c.txt": "c"},
+        then=[("rollback", "a"), ("resume",)],
+        options=("--until", "b"),
+    ),
+}
+
+
+def record(project: Project, case: Recorded) -> str:
+    stations = {f".swarm/flows/stations/{key}.yaml": text for key, text in STATIONS.items()}
+    look = quest("look", {"kind": "condition", "if": "false"}, steps=[{"id": "look", "station": "maker"}])
+    files = {".swarm/flows/f.yaml": case.flow, ".swarm/sidequests/look.yaml": json.dumps(look)}
+    project.commit({**MAKER, **BASE, **stations, **files})
+    lines = "".join(f"  {line}\n" for line in case.script.splitlines())
+    answer = ask(project, "start", "f", "--script", project.script(f"steps:\n{lines}"), *case.options)
+    assert answer.code in (0, 4, 5), answer.stderr
+    run = str(project.json("list")[0]["run_id"])
+    for words in case.then:
+        if "--adopt" in words:
+            for name, text in case.by_hand.items():
+                (project.worktree(run) / name).write_text(text, encoding="utf-8")
+        answer = ask(project, *words, *((run,) if words[0] == "resume" else ("--run", run)))
+        assert answer.code in (0, 4, 5), answer.stderr
+    return run
+
+
+def trees(project: Project, run: str) -> list[tuple[Any, ...]]:
+    """Of every step: its name, how it ended, where it led, and all its code, as git lists it."""
+    names = ("flow", "step", "result", "status")
+    return [
+        (
+            *(entry[name] for name in names),
+            entry["routing"] and entry["routing"]["decision"],
+            project.tree(entry["commit"]),
+        )
+        for entry in project.json("log", run)
+    ]
+
+
+def check_left(project: Project, run: str, left: Mapping[str, str]) -> None:
+    """The recorded run did what the row is about."""
+    listed = project.tree(f"shadow/{run}")
+    for name, text in left.items():
+        if name in listed:
+            assert project.git("cat-file", "-p", listed[name].split()[2]) == text.rstrip("\n"), name
+        else:
+            assert text == "", name
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_recorded_run_is_replayed(project: Project, case: Recorded) -> None:
+    run = record(project, case)
+    check_left(project, run, case.left)
+    said = ask(project, "replay", run, "--json")
+    assert said.code == 0, said.stdout + said.stderr
+    told = json.loads(said.stdout)
+    assert trees(project, told["replay"]) == trees(project, run)
+    assert [step["recorded"] for step in told["steps"]] == [step["replayed"] for step in told["steps"]]
+
+
+def test_an_exported_script_plays_the_same_in_another_clone(project: Project) -> None:
+    case = CASES["names and contents of all kinds"]
+    run, file = record(project, case), project.root.parent / "exported.yaml"
+    said = project.swarm("export", run, str(file), "--script").stdout
+    assert said == f"{run}: 3 steps in {file}\n"
+    project.git("clone", "-q", str(project.root), "../other")
+    other = Project(project.root.parent / "other", project.env)
+    other.swarm("start", "f", "--script", str(file))
+    assert other.tree(f"shadow/{other.json('list')[0]['run_id']}") == project.tree(f"shadow/{run}")
+    assert ask(project, "export", run, str(file), "--script").code == 2  # it is there
+
+
+def test_a_difference_is_shown_and_is_the_exit_code(project: Project) -> None:
+    outside = project.root.parent / "home" / "words"
+    outside.write_text("one", encoding="utf-8")
+    run = record(project, Recorded(f"a: {{write: {{check: 'grep -q one {outside}'}}}}", {}, flow=TESTED))
+    outside.write_text("two", encoding="utf-8")
+    answer = ask(project, "replay", run)
+    new = project.json("list")[0]["run_id"]
+    assert (answer.code, answer.stdout.splitlines()) == (
+        1,
+        [
+            "#  step  code tree   status    replay   route",
+            f"1  f/a   {code(project, run, 0)}  VERIFIED  equal    advance:t",
+            f"2  f/t   {code(project, run, 1)}  VERIFIED  differs  branch:c",
+            "   status    UNVERIFIED in the replay",
+            "   route     branch:a in the replay",
+            f"3  f/c   {code(project, run, 2)}  VERIFIED  differs  terminate",
+            "   f/a in the replay",
+            f"{run} replayed as {new}: 2 steps of 3 differ",
+        ],
+    )
+    project.swarm("discard", new, "--force")
+
+
+def code(project: Project, run: str, step: int) -> str:
+    """Ten digits of the tree of all code after a step."""
+    commit = project.json("log", run)[step]["commit"]
+    project.git("read-tree", commit)
+    project.git("rm", "-rq", "--cached", ".swarm/runs")
+    tree = project.git("write-tree")
+    project.git("read-tree", "HEAD")
+    return tree[:10]
+
+
+def test_what_acts_outside_of_a_run_is_not_played(project: Project) -> None:
+    project.swarm("start", "gate", "deploy", "-m", "x", "--allow-stub", "--autopilot")
+    run = project.json("list")[0]["run_id"]
+    told = project.json("replay", run)
+    assert (told["equal"], told["not_replayed"]) == (True, 4)
+    assert told["ends_at"] == "deploy/execute_merge (land) acts outside of the run"
+    assert [step["recorded"]["step"] for step in told["steps"]][-1] == "deploy/read_gate"
+
+
+def test_a_step_is_executed_again_by_another_engine(project: Project) -> None:
+    run = record(project, CASES["a loop, edits, deletes"])
+    project.swarm("fork", "a@1", "--run", run, "--again", "--engine", "gemini", "--mode", "stub", "--until", "a")
+    fork = project.json("list")[0]["run_id"]
+    told = project.json("compare", run, fork)["step"]
+    names = ("step", "iteration", "engine", "mode", "status", "files", "tokens", "cost_usd")
+    assert [[each[name] for name in names] for each in told] == [
+        ["a", 1, "claude-step", "stub", "VERIFIED", 3, 0, 0.0],
+        ["a", 1, "gemini-step", "stub", "VERIFIED", 3, 0, 0.0],
+    ]

@@ -19,7 +19,7 @@ from gitswarm.ledger.changed_files import changed_files
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.stored_json import timing
+from gitswarm.ledger.stored_json import spec_fields, timing
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
@@ -169,14 +169,21 @@ def _shared(run: Opened, other: Opened) -> int:
 
 
 def _same_step(runs: Sequence[Opened]) -> list[SameStep]:
-    """What two runs have otherwise first, where it is the same step of both; else nothing."""
-    if len(runs) != 2 or runs[0].state.base != runs[1].state.base:
+    """The step after the common history of two runs, where it is the same one; else nothing."""
+    if len(runs) != 2:
         return []
     shared = _shared(*runs)
+    if not shared and not any(_is_made_of(*pair) for pair in (runs, runs[::-1])):
+        return []
     records = [run.state.steps[shared] for run in runs if len(run.state.steps) > shared]
     if len({record.execution.name for record in records}) != 1 or len(records) != 2:
         return []
     return [_as_executed(run, record) for run, record in zip(runs, records, strict=True)]
+
+
+def _is_made_of(run: Opened, other: Opened) -> bool:
+    """Whether a run is a fork of another one at its base, or its replay."""
+    return spec_fields(run.repository, run.state).initiator.endswith(f" of {other.layout.run_id}")
 
 
 def _as_executed(run: Opened, record: StepRecord) -> SameStep:

@@ -39,6 +39,7 @@ class SpecFields(Struct, frozen=True):
     target: str | None = None
     engine: str = ""
     test_command: str | None = None
+    initiator: str = ""
 
 
 class Timing(Struct, frozen=True):
@@ -122,6 +123,7 @@ def _spec(content: bytes) -> SpecFields:
                 str(target) if target else None,
                 str(engine.get("engine", "")) if isinstance(engine, dict) else "",
                 str(test) if test else None,
+                str(said.get("initiator", "")),
             )
     raise ValueError("no spec of a run")
 

@@ -70,6 +70,7 @@ WRITING = [
     "init",
     "schemas FOLDER",
     "export RUN EXPORT",
+    "replay RUN",
 ]
 """In this order, one after the other."""
 

@@ -39,7 +39,7 @@ def export(
     ] = False,
     script: Annotated[
         bool,
-        Option("--script", help="What each step left and said, as a script in the file DIR: for start --script."),
+        Option("--script", help="What each step left and claimed, as a script in the file DIR: for start --script."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:

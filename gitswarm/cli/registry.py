@@ -183,7 +183,7 @@ ROOT = Group(
         ),
         "replay": Command(
             "replay:replay",
-            "Play a recorded run once more, without a model, and compare code, status and route of each step.",
+            "Execute a recorded run once more without a model, and compare code, status and route of each step.",
             "--json",
             words="run",
         ),

@@ -34,7 +34,7 @@ _FIELDS = ("step", "code tree", "status", "route")
 
 
 def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
-    """Play a recorded run once more, without a model, and compare code, status and route of each step."""
+    """Execute a recorded run once more without a model, and compare code, status and route of each step."""
     repository = repository_here()
     refuse_agent(os.environ, "replay", repository.common_dir)
     layout = find_run(repository, run)

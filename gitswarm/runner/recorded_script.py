@@ -84,8 +84,8 @@ def _entry(run: _Run, stored: StepFiles) -> ScriptEntry:
     files = dict(left_files(run.repository, record, run.left_out))
     if record.engine == "command":
         return ScriptEntry.model_validate({**again, **({"files": files} if files else {})})
-    papers, promised = _artifacts(run, record, receipt)
-    files |= papers
+    artifacts, promised = _artifacts(run, record, receipt)
+    files |= artifacts
     said: dict[str, object] = {"envelope": _claimed(stored), "files": files, "output": _last_words(run, record)}
     said["leaves_out"] = tuple(
         name for name in promised if f"{_RUN_BASE}{name}" not in files and name not in (receipt.placeholders or ())

@@ -233,17 +233,16 @@ class RunStore:
         tree = self.with_run_files(staged.code_tree, parent_tree, staged.files)
         clean = staged.message.scrubbed(self._scrubber)
         before = self._prev_notes(parent)
-        trailers = {"Swarm-Format": self._format(clean, parent), **clean.trailers, "Swarm-Prev-Notes": before}
+        trailers = {"Swarm-Format": self._format(parent), **clean.trailers, "Swarm-Prev-Notes": before}
         message = CommitMessage(clean.subject, clean.body, trailers).render()
         author = agent_identity(staged.author)
         new = NewCommit(tree, (parent,), message, author, self._committer, self._clock())
         return staged.make(new) if staged.make is not None else self._objects.write_commit(new)
 
-    def _format(self, message: CommitMessage, parent: str) -> str:
-        """A run's own, which a fork takes over from the run that it comes from."""
+    def _format(self, parent: str) -> str:
+        """A run's own, as the commit before has it; its first one says it itself."""
         said = parse_message(self._objects.commit(parent).message)
-        begins = message.trailers.get("Swarm-Kind") == Kind.RUN and "Swarm-Forked-From" not in message.trailers
-        return str(FORMAT) if begins or said is None else said.trailers["Swarm-Format"]
+        return said.trailers.get("Swarm-Format", "") if said is not None else str(FORMAT)
 
     def _prev_notes(self, parent: str) -> str:
         """Blob ids of the parent's notes as they are now; a changed note betrays itself later."""

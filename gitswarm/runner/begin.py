@@ -13,7 +13,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.inbox import Inbox
 from gitswarm.ledger.layout import STORED_AS_THEY_ARE, RunLayout
-from gitswarm.ledger.message import CommitMessage, Kind
+from gitswarm.ledger.message import FORMAT, CommitMessage, Kind
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.store import RunStore
@@ -36,12 +36,14 @@ from gitswarm.safety.redact.redactor import Redactor
 
 
 class NewRun(Struct, frozen=True):
-    """A run that was asked for and checked, but of which nothing exists yet."""
+    """A run that was asked for and checked, but of which nothing exists yet. `format`: by which rules it is
+    judged."""
 
     spec: RunSpec
     specs: FrozenSpecs
     first_step: str | None = None
     forked_at: StepRecord | None = None
+    format: int = FORMAT
 
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
@@ -107,7 +109,7 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
     session = open_session(repository, new, around)
     refuse_run(repository, new, around)
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
-        state, events = _create(session, new.forked_at)
+        state, events = _create(session, new)
         for event in events:
             session.around.observer.event(event)
         if new.first_step is not None:
@@ -117,8 +119,8 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
         yield session, state
 
 
-def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, list[LoggedEvent]]:
-    spec, layout = session.spec, session.layout
+def _create(session: Session, new: NewRun) -> tuple[RunState, list[LoggedEvent]]:
+    spec, layout, forked_at = session.spec, session.layout, new.forked_at
     objects = session.repository.objects
     events = _first_events(session)
     files = {
@@ -130,6 +132,7 @@ def _create(session: Session, forked_at: StepRecord | None) -> tuple[RunState, l
     flows = ", ".join(spec.flows)
     task = f": {shorten(session.redactor.scrub(spec.task), 60)}" if spec.task else ""
     trailers = {"Swarm-Kind": Kind.RUN, "Swarm-Run": layout.run_id, "Swarm-Seq": str(len(events))}
+    trailers["Swarm-Format"] = str(new.format)
     subject = f"run {flows}{task}"
     if forked_at is not None:
         origin = forked_at.execution.run_id

@@ -216,9 +216,12 @@ def _persons_part(repository: Repository, recording: Recording, layout: RunLayou
 def compare_steps(repository: Repository, recording: Recording, played: RunState) -> list[ComparedStep]:
     recorded = [_facts(repository, recording.state, record) for record in recording.steps]
     replayed = [_facts(repository, played, record) for record in played.own_steps]
+    if recorded and not recorded[-1].route:  # it was cut off before it decided
+        last = len(recorded) - 1
+        replayed[last:] = [replace(each, route="") for each in replayed[last:]]
     return [
         ComparedStep(number, one, other)
-        for number, (one, other) in enumerate(zip_longest(recorded, replayed), start=1)
+        for number, (one, other) in enumerate(zip_longest(recorded, replayed), start=recording.state.shared + 1)
     ]
 
 

@@ -66,7 +66,7 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
         }
     )
     first = _first_step(repository, state, specs) if at is None else None
-    return NewRun(new, specs, first_step=first, forked_at=at)
+    return NewRun(new, specs, first_step=first, forked_at=at, format=state.format)
 
 
 def _first_step(repository: Repository, state: RunState, specs: FrozenSpecs) -> str | None:

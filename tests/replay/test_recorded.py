@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitswarm.engines.left_files import put_files
+from gitswarm.specs.script import LeftFile
 from tests.conftest import Project
 from tests.forking import STATIONS, WRITERS
 from tests.projects import ask
@@ -33,11 +36,15 @@ steps:
     routing: {kind: branch, when: [{if: "evidence.tests.passed", next: c}], default: a, max_iterations: 3}
   - {id: c, station: maker}
 """
+KNOWN = "token = ghp_" + "a1B2c3D4e" * 4 + "\n"
+"""A secret that is in the project already: it may be committed, and stands in no stored script."""
+
 BASE: Mapping[str, str | bytes] = {
     "old.txt": "old\n",
     "both.txt": "one\r\ntwo\r\n",
     "folder/in.txt": "in\n",
     "tool": "#!/bin/sh\n",
+    "known": KNOWN,
     ".gitignore": "*.log\n",
     ".gitattributes": "*.crlf text eol=crlf\n",
 }
@@ -95,9 +102,9 @@ CASES = {
         r"""
         a:
           - {write: {check: "exit 3\n"}}
-          - {write: {check: "echo made > report.txt\n"}}
+          - {write: {check: "date +%N > stamp\n"}}
         """,
-        {"check": "echo made > report.txt\n", "report.txt": "made\n"},
+        {"check": "date +%N > stamp\n"},
         flow=TESTED,
     ),
     "a question, an answer, edits by hand, a skip": Recorded(
@@ -113,11 +120,11 @@ CASES = {
     ),
     "a fork": Recorded(
         r"""
-        left: {run: ["date +%N > left.txt"]}
-        right: {write: {right/r.txt: "r\n"}}
+        left: {run: ["date +%N > left.txt"], write: {same.txt: "l\n"}}
+        right: {write: {same.txt: "r\n"}}
         both: {write: {both.txt: "joined\n"}}
         """,
-        {"right/r.txt": "r\n", "both.txt": "joined\n"},
+        {"same.txt": "l\n", "both.txt": "joined\n"},
         flow=WRITERS.replace("id: fan", "id: f"),
     ),
     "a detour that a navigator chose": Recorded(
@@ -131,9 +138,9 @@ CASES = {
     ),
     "a failure, and the same step again": Recorded(
         r"""
-        a: [{write: {half.txt: half}, fail: overloaded}, {write: {whole.txt: whole}}]
+        a: [{write: {half.txt: half}, fail: overloaded}, {write: {whole.txt: whole}, run: ["cp known copied"]}]
         """,
-        {"whole.txt": "whole", "half.txt": ""},
+        {"copied": KNOWN, "whole.txt": "whole", "half.txt": ""},
         then=[("resume",)],
     ),
     "stopped, taken back, and continued": Recorded(
@@ -252,6 +259,17 @@ def test_what_acts_outside_of_a_run_is_not_played(project: Project) -> None:
     assert (told["equal"], told["not_replayed"]) == (True, 4)
     assert told["ends_at"] == "deploy/execute_merge (land) acts outside of the run"
     assert [step["recorded"]["step"] for step in told["steps"]][-1] == "deploy/read_gate"
+    receipt = project.json("show", "decide_merge", "--receipt", "--run", told["replay"])
+    assert "placeholders" not in receipt  # what was recorded is none
+
+
+def test_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "worktree").mkdir()
+    (tmp_path / "worktree" / "ignored").symlink_to(tmp_path / "outside")
+    put_files(tmp_path / "worktree", {"ignored/x": LeftFile(text="x"), "ignored/gone": None})
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert (tmp_path / "worktree" / "ignored" / "x").read_text(encoding="utf-8") == "x"
 
 
 def test_a_step_is_executed_again_by_another_engine(project: Project) -> None:

@@ -19,6 +19,7 @@ from gitswarm.evidence.observed_command import EDITING_TOOLS
 from gitswarm.git.commits import EMPTY_TREE
 from gitswarm.git.object_reader import DIRECTORY, GITLINK
 from gitswarm.git.repository import Repository
+from gitswarm.git.worktree_form import in_worktree_form
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.state import RunState
@@ -105,13 +106,16 @@ def left_files(
     """
     objects, commit = repository.objects, record.sibling or record.commit  # not as a join merged it
     before = objects.commit(objects.commit(commit).parents[0]).tree
-    for path, new in _changed(repository, before, objects.commit(commit).tree):
+    changed = list(_changed(repository, before, objects.commit(commit).tree))
+    files = [path for path, new in changed if new is not None and new[1] != GITLINK]
+    converted = in_worktree_form(repository.git, commit, files)
+    for path, new in changed:
         shown = path.encode(errors="replace").decode()
         if shown != path or (new is not None and new[1] == GITLINK):
             what = "a submodule" if shown == path else "its name is not UTF-8"
             left_out.append(f"{record.execution.name}: {shown}: {what}")
             continue
-        yield path, _file(repository, new) if new is not None else None
+        yield path, _file(repository, new, converted.get(path)) if new is not None else None
 
 
 def _changed(
@@ -132,8 +136,8 @@ def _changed(
             yield path, None
 
 
-def _file(repository: Repository, entry: tuple[str, int]) -> LeftFile:
-    content, mode = repository.objects.read_blob(entry[0]), entry[1]
+def _file(repository: Repository, entry: tuple[str, int], converted: bytes | None = None) -> LeftFile:
+    content, mode = converted or repository.objects.read_blob(entry[0]), entry[1]
     if mode == _LINK:
         return LeftFile(link=content.decode(errors="replace"))
     try:

@@ -81,6 +81,7 @@ CASES = {
             - 'printf "größe\n" > "naïve ☃ 文.txt"; printf x > "-q \"\\ *"; printf x > "$(printf "e\314\201")"'
             - "printf '\\000\\377\\001' > bin.dat; printf 'a\\r\\nb\\033[0m' > odd.txt; : > empty"
             - "printf 'one\\r\\ntwo\\r\\n' > lines.crlf; echo noise > build.log"
+            - "echo '*.u16 working-tree-encoding=UTF-16' >> .gitattributes; printf '\\376\\377\\000a' > wide.u16"
         """,
         {"naïve ☃ 文.txt": "größe\n", "empty": "", "build.log": ""},
     ),

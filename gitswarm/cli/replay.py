@@ -63,15 +63,15 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
 def _show(recording: Recording, found: Sequence[ComparedStep]) -> None:
     """What was recorded, and below it what of it the replay has otherwise."""
     rows, below = [], {}
-    for index, step in enumerate(found):
+    for index, step in enumerate(step for step in found if step.replayed is not None):
         one = step.recorded or step.replayed
-        if one is None:
-            continue
-        mark = "equal" if step.equal else "differs"
-        rows.append((str(step.n), one.step, one.tree[:10], one.status, mark, one.route))
-        if not step.equal:
+        if one is not None:
+            mark = "equal" if step.equal else "differs"
+            rows.append((str(step.n), one.step, one.tree[:10], one.status, mark, one.route))
             below[index] = _differences(step)
     table(("#", "step", "code tree", "status", "replay", "route"), rows, below=below)
+    if len(rows) < len(found):
+        out(f"{plural(len(found) - len(rows), 'step')} not executed by the replay")
     run, fresh = recording.state.layout.run_id, recording.new.spec.run_id
     differ = sum(1 for step in found if not step.equal)
     word = f"{plural(differ, 'step')} of {len(found)} differ" if differ else f"{plural(len(found), 'step')} equal"
@@ -81,8 +81,8 @@ def _show(recording: Recording, found: Sequence[ComparedStep]) -> None:
 
 
 def _differences(step: ComparedStep) -> list[str]:
-    if step.replayed is None:
-        return ["   not executed by the replay"]
+    if step.equal or step.replayed is None:
+        return []
     if step.recorded is None:
         return ["   only executed by the replay"]
     if step.replayed.step != step.recorded.step:

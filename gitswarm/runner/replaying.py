@@ -103,9 +103,11 @@ def plan_replay(repository: Repository, state: RunState, moment: datetime, entro
         "flow_engines": {name: _stub_of(choice) for name, choice in settings.flow_engines.items()},
         "step_engines": {name: _stub_of(choice) for name, choice in settings.step_engines.items()},
     }
+    deploy = settings.deploy.model_copy(update={"target": None})
     new = fork.spec.model_copy(
         update={
-            "settings": fork.spec.settings.model_copy(update=stubs),
+            "settings": fork.spec.settings.model_copy(update={**stubs, "deploy": deploy}),
+            "base_ref": None,  # it lands nowhere, and where the target is by now is none of its business
             "scripted": True,
             "initiator": f"replay of {run}",
         }

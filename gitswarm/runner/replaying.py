@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.left_files import put_files
-from gitswarm.engines.names import DEFAULT, STUB, id_of
-from gitswarm.engines.registry import adapter_of, is_known
+from gitswarm.engines.names import DEFAULT, STUB
+from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
@@ -129,8 +129,11 @@ def plan_replay(repository: Repository, state: RunState, moment: datetime, entro
 
 def _stub_of(choice: EngineChoice) -> EngineChoice:
     """The same engine without its model; of one that is not here, the default one."""
-    name = choice.engine if is_known(choice.engine) else id_of(DEFAULT)
-    return EngineChoice(engine=name, mode=STUB, provider=choice.provider, model=adapter_of(name).stub_model)
+    try:
+        adapter = adapter_of(choice.engine)
+    except SwarmError:
+        adapter = adapter_of(DEFAULT)
+    return EngineChoice(engine=adapter.engine_id, mode=STUB, provider=choice.provider, model=adapter.stub_model)
 
 
 def _outside(spec: RunSpec, specs: FrozenSpecs, state: RunState, record: StepRecord) -> str:

@@ -254,10 +254,11 @@ def code(project: Project, run: str, step: int) -> str:
 
 
 def test_what_acts_outside_of_a_run_is_not_played(project: Project) -> None:
-    project.swarm("start", "gate", "deploy", "-m", "x", "--allow-stub", "--autopilot")
-    run = project.json("list")[0]["run_id"]
+    case = Recorded("a: {write: {old.txt: new}}", {}, options=("gate", "deploy", "--allow-stub", "--autopilot"))
+    run = record(project, case)
+    project.commit({"old.txt": "another\n"}, "the target moves: that would call for a reset")
     told = project.json("replay", run)
-    assert (told["equal"], told["not_replayed"]) == (True, 4)
+    assert (told["equal"], told["not_replayed"]) == (True, 7)
     assert told["ends_at"] == "deploy/execute_merge (land) acts outside of the run"
     assert [step["recorded"]["step"] for step in told["steps"]][-1] == "deploy/read_gate"
     receipt = project.json("show", "decide_merge", "--receipt", "--run", told["replay"])

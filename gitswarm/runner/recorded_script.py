@@ -38,6 +38,8 @@ from gitswarm.specs.script import LeftFile, Script, ScriptEntry
 
 _LINK, _EXECUTABLE = 0o120000, 0o100755
 _RUN_BASE = "RUN_BASE/"
+_BREAKS = frozenset("\r\x85\u2028\u2029\ufeff")
+"""What one reader of YAML takes for the end of a line, and another one does not."""
 
 
 class RecordedScript(Struct, frozen=True):
@@ -228,7 +230,8 @@ class _Blocks(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    style = '"' if _BREAKS.intersection(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Blocks.add_representer(str, _text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from itertools import zip_longest
 
@@ -20,15 +19,16 @@ from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.reading import routing_entries, run_spec
-from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.event import EventKind
+from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import Evidence
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision, Superseded
 from gitswarm.records.run_spec import EngineChoice, RunSpec
 from gitswarm.runner.begin import NewRun, start_run
 from gitswarm.runner.human import ADOPT, ResumeOptions
+from gitswarm.runner.observer import Observer, SilentObserver
 from gitswarm.runner.recorded_script import left_files, recorded_script
 from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import FrozenSpecs, Surroundings
@@ -152,8 +152,9 @@ def _outside(spec: RunSpec, specs: FrozenSpecs, state: RunState, record: StepRec
 
 
 def _stops(repository: Repository, state: RunState) -> set[int]:
-    """After how many own steps the run had ended."""
-    found, left, cursor = set[int](), list(state.own_steps), state.tip
+    """After how many own steps the run had ended, or a person did the next one."""
+    found = {number for number, record in enumerate(state.own_steps) if record.by_human or record.by_command}
+    left, cursor = list(state.own_steps), state.tip
     while cursor != state.run_commit:
         commit = repository.objects.commit(cursor)
         message = parse_message(commit.message)
@@ -165,22 +166,60 @@ def _stops(repository: Repository, state: RunState) -> set[int]:
     return found
 
 
+class _Follower(SilentObserver):
+    """Tells another observer everything, and knows where the replay stands."""
+
+    def __init__(self, told: Observer, recording: Recording) -> None:
+        self._told = told
+        self._recording = recording
+        self._next: Decision | None = None
+        self.done: tuple[StepRecord, ...] = ()
+        self.passed: set[int] = set()
+
+    def opened(self, state: RunState, worktree: str) -> None:
+        self.done = state.own_steps
+        self._told.opened(state, worktree)
+
+    def event(self, event: LoggedEvent) -> None:
+        self._told.event(event)
+
+    def committed(self, state: RunState) -> None:
+        self.done = state.own_steps
+        self._told.committed(state)
+
+    def decided(self, decision: Decision) -> None:
+        self._next = decision
+        self._told.decided(decision)
+
+    def notice(self, text: str) -> None:
+        self._told.notice(text)
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the recorded run had ended here, or went another way: no step is executed that it does not have."""
+        count = len(self.done)
+        if count in self._recording.stops - self.passed or count >= self._recording.until or self._next is None:
+            return True
+        following, taken = self._recording.steps[count], self._next
+        targets = taken.fork.pending if taken.fork is not None else (taken.to_step,)
+        return taken.next_flow != following.flow or following.step not in targets
+
+
 def play(repository: Repository, recording: Recording, around: Surroundings) -> RunState:
-    """Executes the new run as far as the recorded one goes, or up to the first step that is another one; a person's
-    part in it is repeated where it was."""
-    layout, passed = RunLayout(recording.new.spec.run_id), set[int]()
+    """Executes the new run as far as the recorded one goes, or up to the first step that would be another one; a
+    person's part in it is repeated where it was."""
+    layout, follower = RunLayout(recording.new.spec.run_id), _Follower(around.observer, recording)
 
     def is_enough() -> bool:
-        done = replay(repository, layout).own_steps
-        return around.stop_requested() or len(done) in recording.stops - passed or _has_parted(recording, done)
+        return around.stop_requested() or follower.is_at_end
 
-    watched = replace(around, stop_requested=is_enough, script=recording.new.specs.script)
+    watched = replace(around, observer=follower, stop_requested=is_enough, script=recording.new.specs.script)
     state = start_run(repository, recording.new, watched)
     while not around.stop_requested():
         done = len(state.own_steps)
-        if done >= recording.until or done not in recording.stops or _has_parted(recording, state.own_steps):
+        if done >= recording.until or done not in recording.stops:
             break
-        passed.add(done)
+        follower.passed.add(done)
         try:
             state = resume_run(repository, layout, watched, _persons_part(repository, recording, layout, done)).state
         except SwarmError as error:
@@ -189,12 +228,6 @@ def play(repository: Repository, recording: Recording, around: Surroundings) -> 
         if len(state.own_steps) == done:
             break
     return state
-
-
-def _has_parted(recording: Recording, done: Sequence[StepRecord]) -> bool:
-    """Whether another step was executed than in the recorded run, or one more."""
-    pairs = zip(done, recording.steps, strict=False)
-    return len(done) > recording.until or any((a.flow, a.step) != (b.flow, b.step) for a, b in pairs)
 
 
 def _persons_part(repository: Repository, recording: Recording, layout: RunLayout, done: int) -> ResumeOptions:

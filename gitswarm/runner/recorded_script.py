@@ -63,8 +63,6 @@ def recorded_script(repository: Repository, state: RunState) -> RecordedScript:
     for stored in step_files(repository, state):
         record = stored.record
         is_skip = record.by_human and record.result is Result.SKIPPED
-        if record.by_human:
-            run.left_out.append(f"{stored.name}: a person's step")
         if record.by_command or (record.engine == KERNEL and not is_skip):
             continue
         name = record.execution.name

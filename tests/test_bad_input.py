@@ -510,3 +510,9 @@ def test_an_unknown_flow_in_flows_show(project: Project) -> None:
     assert refused(project, "flows", "show", "bulid") == said(
         "unknown flow 'bulid' (did you mean 'build'?)", "git swarm flows list"
     )
+
+
+def test_a_handoff_without_a_summary_ends_a_run_as_any_other(project: Project) -> None:
+    script = project.script("steps: {load_context: {envelope: {status: BLOCKED}}}\n")
+    project.swarm("start", "build", "--script", script, code=5)
+    assert "undone     build/load_context:" in project.swarm("rollback", "0").stdout

@@ -237,7 +237,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
     last = state.last_step
     if last is not None and status in (RunStatus.FAILED, RunStatus.PAUSED, RunStatus.INTERRUPTED):
         why = parse_message(repository.objects.commit(state.tip).message)
-        out_lines(fact("last step", f"{last.flow}/{last.step}: {last.summary.splitlines()[0]}"))
+        out_lines(fact("last step", f"{last.flow}/{last.step}: {next(iter(last.summary.splitlines()), '')}"))
         out_lines(fact("because", why.body) if why and why.body else ())
     for command in _next_commands(found):
         out_lines(next_lines(f"{'next':<11}", command))

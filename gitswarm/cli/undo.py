@@ -135,7 +135,7 @@ def _target(repository: Repository, state: RunState, step: str | None) -> StepRe
 def _tell(plan: RollbackPlan, layout: RunLayout, *, dry_run: bool) -> None:
     out(f"{layout.run_id} {'would be' if dry_run else 'is'} rolled back to {plan.target_name}")
     for record in plan.undone:
-        out_lines(hanging(f"{'undone':<10} ", f"{step_name(record)}: {record.summary.splitlines()[0]}"))
+        out_lines(hanging(f"{'undone':<10} ", f"{step_name(record)}: {next(iter(record.summary.splitlines()), '')}"))
     for name in plan.files:
         out(f"{'changes':<10} {name}")
     for name in plan.dirty:

@@ -173,7 +173,7 @@ def _same_step(runs: Sequence[Opened]) -> list[SameStep]:
     if len(runs) != 2:
         return []
     shared = _shared(*runs)
-    if not shared and not any(_is_made_of(*pair) for pair in (runs, runs[::-1])):
+    if not shared and not any(_is_fork_of(*pair) for pair in (runs, runs[::-1])):
         return []
     records = [run.state.steps[shared] for run in runs if len(run.state.steps) > shared]
     if len({record.execution.name for record in records}) != 1 or len(records) != 2:
@@ -181,9 +181,9 @@ def _same_step(runs: Sequence[Opened]) -> list[SameStep]:
     return [_as_executed(run, record) for run, record in zip(runs, records, strict=True)]
 
 
-def _is_made_of(run: Opened, other: Opened) -> bool:
-    """Whether a run is a fork of another one at its base, or its replay."""
-    return spec_fields(run.repository, run.state).initiator.endswith(f" of {other.layout.run_id}")
+def _is_fork_of(run: Opened, other: Opened) -> bool:
+    """Whether a run is a fork of another one, at its base."""
+    return spec_fields(run.repository, run.state).initiator == f"fork of {other.layout.run_id}"
 
 
 def _as_executed(run: Opened, record: StepRecord) -> SameStep:

@@ -12,7 +12,6 @@ from msgspec.structs import astuple, replace
 from gitswarm.cli.console import advise, err, out, out_json, plural, table
 from gitswarm.cli.executing import (
     INTERRUPTED,
-    NoticeObserver,
     apply_durability,
     config_of_run,
     stop_signals,
@@ -22,7 +21,6 @@ from gitswarm.cli.here import now, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay as read_run
-from gitswarm.runner.begin import refuse_run
 from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.replaying import ComparedStep, Recording, compare_steps, plan_replay, play
 
@@ -41,7 +39,6 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     recording = plan_replay(repository, read_run(repository, layout), now(), os.urandom(2))
-    refuse_run(repository, recording.new, surroundings(config, NoticeObserver()))
     for line in recording.left_out:
         err(f"left out   {line}")
     with watching(repository, as_json=False) as observer, stop_signals(observer) as stop:

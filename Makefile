@@ -8,7 +8,7 @@ CLAUDE := $(VENV)/.claude-installed
 # One more than processors: tests wait for processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
 # What tests need beside Python packages; the only part of the test run that needs a network.
-FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched)
+FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched chromium/.fetched)
 
 # Tests make and flush 100,000s of small files: in memory, where 8 GB of it are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 2>/dev/null && echo /dev/shm)
@@ -76,6 +76,13 @@ $(VENV)/bubblewrap/.fetched: tests/fetch_bubblewrap.sh $(STAMP)
 	sh tests/fetch_bubblewrap.sh $(VENV)/bubblewrap
 	touch $@
 
+# Playwright, 165 MB with its driver, is of use only where a browser is.
+$(VENV)/chromium/.fetched: tests/fetch_chromium.sh $(STAMP)
+	sh tests/fetch_chromium.sh $(VENV)/chromium
+	test ! -x $(VENV)/chromium/bin/chromium || $(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2' \
+		|| echo "no playwright: the tests in a browser will be skipped" >&2
+	touch $@
+
 ifdef T
 test: $(CLAUDE) $(FETCHED)  ## T=PATH: the tests of a file or a folder, nothing else
 	$(PYTEST) -m 'not soak' $(T)
@@ -136,8 +143,7 @@ $(VENV)/.docs-installed: pyproject.toml $(STAMP)
 picture: $(STAMP)  ## the terminal in README.md anew, from a run of the demo
 	$(BIN)/python -m docs.picture docs/images/session.svg
 
-web-pictures: $(STAMP)  ## the pages of docs/web.md anew; needs Chromium
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2'
+web-pictures: $(VENV)/chromium/.fetched  ## the pages of docs/web.md anew
 	$(BIN)/python -m docs.web_pictures docs/images
 
 schemas: $(STAMP)  ## docs/schemas anew

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = Path("/usr/bin/chromium")
-_QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
+CHROMIUM = Path(sys.prefix) / "chromium" / "bin" / "chromium"
+"""`tests/fetch_chromium.sh` puts it there."""
+
+_QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+_QUIET += " --disable-component-update --disable-sync"
 _SHOWN = (
     ("web-run", "/runs/{run}?step=build/fix@1", 1200, "light"),
     ("web-diff", "/runs/{run}?step=build/implement@2&tab=diff", 1200, "dark"),
@@ -22,22 +25,27 @@ _SHOWN = (
 
 
 @contextmanager
-def browsing(folder: Path, env: Mapping[str, str]) -> Iterator[tuple[Any, str]]:
-    """A browser that has logged in to the page of a repository, and the page's address."""
+def chromium() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - not in every environment
 
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_QUIET.split())
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def visiting(browser: Any, folder: Path, env: Mapping[str, str]) -> Iterator[tuple[Any, str]]:
+    """Windows of a browser that has logged in to the page of a repository, and the page's address."""
     argv = [sys.executable, "-m", "gitswarm", "web"]
     with subprocess.Popen(argv, cwd=folder, env=dict(env), stdout=subprocess.PIPE, text=True) as served:
         try:
             address = (served.stdout.readline() if served.stdout else "").split()[1]
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(_QUIET))
-                context = browser.new_context(viewport={"width": 1200, "height": 900})
+            with browser.new_context(viewport={"width": 1200, "height": 900}) as context:
                 page = context.new_page()
                 page.goto(address)
                 page.close()
                 yield context, address.partition("/?")[0]
-                browser.close()
         finally:
             served.terminate()
 
@@ -49,7 +57,7 @@ def main(target: Path) -> None:
         env = {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         env |= {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(Path(__file__).parent.parent)}
         subprocess.run(["git", "swarm", "demo", "--all", str(project)], env=env, check=True, capture_output=True)
-        with browsing(project, env) as (context, address):
+        with chromium() as browser, visiting(browser, project, env) as (context, address):
             page = context.new_page()
             page.goto(f"{address}/")
             run = page.locator("[data-uiid^='flow_studio.runs.run:']").first.get_attribute("data-uiid").split(":")[1]

@@ -25,6 +25,16 @@ def _reject(site: Site, run: str, form: Form) -> CommandAnswer:
     return site.carry_out("approve", run, "--reject", *_option(form, "message"))
 
 
+def _land(site: Site, run: str, form: Form) -> CommandAnswer:
+    words = (
+        *_option(form, "message"),
+        *_option(form, "strategy"),
+        *_flag(form, "trust-hooks"),
+        *_flag(form, "dry-run"),
+    )
+    return site.carry_out("land", run, *words)
+
+
 def _resume(site: Site, run: str, form: Form) -> CommandAnswer:
     """Also the answer to a question."""
     words = (*_option(form, "message"), *_accepted(form), *_flag(form, "approve"), *_flag(form, "adopt"))
@@ -47,6 +57,7 @@ ACTIONS: Mapping[str, Callable[[Site, str, Form], CommandAnswer]] = {
     "stop": _stop,
     "approve": _approve,
     "reject": _reject,
+    "land": _land,
     "resume": _resume,
     "rollback": _rollback,
     "fork": _fork,

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
+from typing import get_args
 from urllib.parse import parse_qs
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -32,6 +33,7 @@ from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus
+from gitswarm.records.run_spec import LandStrategy
 from gitswarm.web.actions import ACTIONS, start_run
 from gitswarm.web.admission import Admission, Keys
 from gitswarm.web.cut_diff import MOST_FILES, file_diffs, git_diff, whole_file
@@ -98,7 +100,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     words = (age, duration, mark, money, open_question, state_word, step_outcome, task_title, tests_cell, tests_word)
-    found.globals.update({each.__name__: each for each in words})
+    found.globals.update({each.__name__: each for each in (*words, RunStatus)}, strategies=get_args(LandStrategy))
     return found
 
 
@@ -245,7 +247,7 @@ class Pages(Struct, frozen=True):
         return self._page("answer.html" if alone else "answered.html", status, said=said)
 
     def _page(self, template: str, status: int = HTTPStatus.OK, **about: object) -> Response:
-        return HTMLResponse(self.templates.get_template(template).render(RunStatus=RunStatus, **about), status)
+        return HTMLResponse(self.templates.get_template(template).render(**about), status)
 
 
 def _position(record: StepRecord) -> str:

@@ -78,8 +78,12 @@ def test_pause_of_a_run_that_ended_says_how_it_stands(project: Project, run: str
 def test_a_rejection_and_an_approval(project: Project, run: str, client: TestClient) -> None:
     assert press(client, f"/runs/{run}/reject", {"message": "no <b>"})[0] == 200
     assert project.json("status", run)["rejected"]["valid"] is True
+    status, page = press(client, f"/runs/{run}/land", {})
+    assert (status, "was rejected" in said(page)) == (409, True), said(page)
     assert press(client, f"/runs/{run}/approve", {})[0] == 200
     assert project.json("status", run)["approved"]["valid"] is True
+    status, page = press(client, f"/runs/{run}/land", {"dry-run": "1", "strategy": "merge", "message": "It's done"})
+    assert (status, "would land on main (merge)" in said(page)) == (200, True), said(page)
 
 
 def test_a_rollback_and_its_undo(project: Project, run: str, client: TestClient) -> None:
@@ -129,7 +133,7 @@ def test_a_form_says_words_and_no_options(project: Project, run: str, client: Te
         ("/start", {"flow": "nosuch"}),
         (f"/runs/{run}/rollback", {"step": "--undo"}),
         ("/runs/--all/stop", {}),
-        (f"/runs/{run}/land", {}),
+        (f"/runs/{run}/nosuch", {}),
         ("/runs/../resume", {}),
         ("/runs/nowhere/resume", {}),
         (f"/runs/{run}/resume", {"message": "a\0b"}),

@@ -1,58 +1,51 @@
-"""The page in a real browser. Skipped without Chromium or playwright."""
+"""The page in a real browser, whole. Skipped without Chromium or playwright."""
 
 from __future__ import annotations
 
-import importlib.util
+import http.server
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from docs.web_pictures import CHROMIUM, browsing
+from docs.web_pictures import chromium
+from tests.claude.runs import reaching
 from tests.cli.gated import GATE, gated, open_gate
 from tests.conftest import Project
 from tests.documents import ROOT
+from tests.loopback.api import Asked, Reply, Text, Use, say
+from tests.loopback.replies import handed_over
+from tests.loopback.server import serving
+from tests.projects import new_project
+from tests.routed import MAKER, Case, drive, fires_after, flow, quest, step
+from tests.waiting import DEADLINE_S
+from tests.web.windows import MARKUP, begun, needs_chromium, quiet_window, steer, uiid, waiting_run
 
-pytestmark = [
-    pytest.mark.soak,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: apt-get install chromium"),
-    pytest.mark.skipif(importlib.util.find_spec("playwright") is None, reason="pip install playwright"),
-]
-
-FLOW = "id: talk\nsteps: [{id: write, station: code-implementer}, {id: check, station: code-implementer}]\n"
-MARKUP = "<img src=x onerror=alert(1)>"
-STEPS = {
-    "write": {"write": {f"a{MARKUP}.txt".replace("/", ""): f"{MARKUP}\n"}, "run": ["echo first"], "summary": MARKUP},
-    "check": {"run": [f"echo '{MARKUP}'", GATE, "echo after"], "summary": "checked"},
-}
+pytestmark = [pytest.mark.soak, *needs_chromium]
+_SOON_MS = DEADLINE_S * 1000
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, str, Any, str]]:
-    """A run whose second step waits, the browser, and the page's address; and nothing came from outside."""
-    project = gated(tmp_path_factory.mktemp("browser"), FLOW, STEPS)
-    script = str(project.root.parent / "script.yaml")
-    run = project.swarm_process("start", "talk", "--detach", "--script", script).stdout.split(maxsplit=1)[0]
-    with browsing(project.root, project.env) as (context, address):
-        outside: list[str] = []
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
 
-        def note(request: Any) -> None:
-            if not request.url.startswith(address):
-                outside.append(request.url)
 
-        context.on("request", note)
-        context.on("console", lambda message: outside.append(message.text))
-        context.on("dialog", lambda dialog: outside.append(dialog.message))
+@pytest.fixture(scope="module")
+def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Project, str, Any, str]]:
+    """A run whose second step waits, the browser, and the page's address."""
+    project, run = waiting_run(tmp_path_factory.mktemp("browser"))
+    with quiet_window(browser, project) as (context, address):
         yield project, run, context, address
-        assert outside == []
-
-
-def uiid(name: str) -> str:
-    return f'[data-uiid="flow_studio.{name}"]'
 
 
 def test_the_machine_contract(live: tuple[Project, str, Any, str]) -> None:
@@ -138,6 +131,157 @@ def hide(page: Any, *, is_hidden: bool) -> None:
         }""",
         is_hidden,
     )
+
+
+@dataclass
+class _Waiting:
+    """A model that writes a file, and ends when it is told to."""
+
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.wants_result:
+            return handed_over()
+        if asked.turn == 0:
+            return Reply((Text("I write it."), Use("Bash", {"command": "echo hi >hello.txt && echo written"})))
+        assert self.go_on.wait(DEADLINE_S)
+        return say("That was all.")
+
+
+def test_a_real_session_from_its_start_to_the_landed_commit(browser: Any, tmp_path: Path) -> None:
+    """By the program `claude`, and by the page alone."""
+    model = _Waiting()
+    with serving() as loopback:
+        project = reaching(new_project(tmp_path), loopback, model)
+        project.commit({**MAKER, ".swarm/flows/one.yaml": "id: one\nsteps: [{id: work, station: maker}]\n"})
+        with quiet_window(browser, project) as (context, address):
+            page = context.new_page()
+            page.goto(f"{address}/start")
+            page.fill("[name=flow]", "one")
+            page.fill("[name=message]", "Say hi in a file")
+            page.select_option("[name=mode]", "cli")
+            page.click(uiid("controls.start"))
+            page.click("#answer a", timeout=_SOON_MS)
+            executing = uiid("timeline.step:one/work@1")
+            page.wait_for_selector(f"{executing} >> text=I write it.", timeout=_SOON_MS)
+            page.wait_for_selector(f"{executing} >> text=written", timeout=_SOON_MS)
+            assert page.locator(f"{uiid('canvas.graph.step:work')}.active").count() == 1
+            model.go_on.set()
+            page.wait_for_selector(f'{uiid("header.state")}:has-text("succeeded")', timeout=_SOON_MS)
+            assert "claude-step/cli" in page.inner_text(uiid("inspector.panel"))
+            steer(page, "land")
+            assert "not approved" in page.inner_text(uiid("controls.answer"))
+            steer(page, "approve")
+            page.wait_for_selector(f'{uiid("header.state")}:has-text("approved")', timeout=_SOON_MS)
+            page.fill("form[action$='/land'] textarea", "Say hi")
+            steer(page, "land")
+            page.wait_for_selector(f'{uiid("header.state")}:has-text("landed")', timeout=_SOON_MS)
+    assert project.git("log", "-1", "--format=%s", "main") == "Say hi"
+    assert project.git("show", "main:hello.txt") == "hi"
+
+
+def test_a_run_is_paused_answered_and_stopped_by_buttons(browser: Any, tmp_path: Path) -> None:
+    names = ("first", "asks", "last", "never")
+    steps = {
+        "first": {"run": [GATE]},
+        "asks": [{"status": "BLOCKED", "blockers": ["which?"]}, {"summary": "answered"}],
+        "last": {"run": [GATE.replace("gate", "second")]},
+    }
+    made = yaml.safe_dump(flow("talk", *(step(name) for name in names)))
+    project = gated(tmp_path, made, steps, "second")
+    run = begun(project, "talk")
+
+    def is_now(word: str) -> None:
+        page.wait_for_selector(f'{uiid("header.state")}:has-text("{word}")', timeout=_SOON_MS)
+
+    with quiet_window(browser, project) as (context, address):
+        page = context.new_page()
+        page.goto(f"{address}/runs/{run}")
+        page.wait_for_selector(f"{uiid('canvas.outline.step:first')}.active")
+        steer(page, "pause")
+        open_gate(project)
+        is_now("paused")
+        steer(page, "resume")
+        page.wait_for_selector("text=waits for you: which?", timeout=_SOON_MS)
+        page.fill("form[action$='/resume'] textarea", "this one")
+        steer(page, "resume")
+        page.wait_for_selector(f"{uiid('canvas.outline.step:last')}.active", timeout=_SOON_MS)
+        steer(page, "stop")
+        open_gate(project, "second")
+        is_now("stopped")
+    assert "this one" in project.swarm("transcript", "asks", "--run", run, "--prompt").stdout
+    assert [each["step"] for each in project.json("log", run)] == ["first", "asks", "asks", "last"]
+
+
+def test_a_detour_is_dashed_and_a_fork_has_its_branches_beside_each_other(browser: Any, tmp_path: Path) -> None:
+    steps = (
+        step("begin", kind="fork", fork_targets=["left", "right"]),
+        *(step("left"), step("right"), step("both", kind="join", join_from=["left", "right"])),
+    )
+    quests = [quest("look", fires_after("begin"))]
+    case = Case("", [flow("fan", *steps)], {"begin": {"status": "PARTIAL"}}, (), sidequests=quests)
+    project = new_project(tmp_path)
+    run = drive(project, case)
+    with quiet_window(browser, project) as (context, address):
+        page = context.new_page()
+        page.goto(f"{address}/runs/{run}")
+
+        def box(name: str) -> dict[str, float]:
+            found: dict[str, float] = page.locator(f"{uiid(f'canvas.graph.step:{name}')} rect").bounding_box()
+            return found
+
+        page.wait_for_selector(uiid("canvas.graph.step:both"))
+        left, right, both = box("left"), box("right"), box("both")
+        assert left["x"] + left["width"] / 2 == pytest.approx(right["x"] + right["width"] / 2, abs=1)
+        assert abs(left["y"] - right["y"]) >= left["height"]
+        assert both["x"] > left["x"]
+        dashed = "getComputedStyle(document.querySelector(`%s`)).%s"
+        for name, is_dashed in (("sq-look-look", True), ("left", False)):
+            rect = page.evaluate(dashed % (f"{uiid(f'canvas.graph.step:{name}')} rect", "strokeDasharray"))
+            pill = page.evaluate(dashed % (uiid(f"canvas.outline.step:{name}"), "borderTopStyle"))
+            assert (rect != "none", pill == "dashed") == (is_dashed, is_dashed), name
+        assert page.locator("#graph .edge.aside").count() >= 1
+
+
+def test_a_browser_without_the_cookie_or_from_elsewhere_gets_nothing(browser: Any, tmp_path: Path) -> None:
+    """401, 421 and 403, as a browser sends it."""
+    project = new_project(tmp_path)
+    with quiet_window(browser, project) as (context, address), browser.new_context() as stranger:
+        page = stranger.new_page()
+        assert page.goto(f"{address}/").status == 401
+        assert page.goto(f"{address}/stream").status == 401
+        assert page.goto(address.replace("127.0.0.1", "localhost")).status == 421
+        (evil := tmp_path / "evil").mkdir()
+        (evil / "index.html").write_text(
+            f"<form method=post action={address}/start><input name=flow value=build><button>x</button></form>"
+            f"<script src={address}/runs.json></script>",
+            encoding="utf-8",
+        )
+        with _served(evil) as elsewhere, browser.new_context(storage_state=context.storage_state()) as victim:
+            page = victim.new_page()
+            said: dict[str, int] = {}
+            page.on("response", lambda answer: said.update({answer.url.removeprefix(address): answer.status}))
+            page.on("requestfailed", lambda asked: said.update({asked.url.removeprefix(address): 0}))
+            page.goto(elsewhere)
+            page.click("button")
+            page.wait_for_load_state()
+            assert (said["/runs.json"], said["/start"]) == (0, 403), "a script gets not even the refusal"
+    assert project.json("list") == []
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    """Another site on this machine."""
+    handler = partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_arguments: object) -> None:
+        pass
 
 
 def test_the_pictures_are_made_by_this(tmp_path: Path) -> None:

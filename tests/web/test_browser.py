@@ -28,7 +28,7 @@ from tests.loopback.server import serving
 from tests.projects import new_project
 from tests.routed import MAKER, Case, drive, fires_after, flow, quest, step
 from tests.waiting import DEADLINE_S
-from tests.web.windows import MARKUP, begun, needs_chromium, quiet_window, steer, uiid, waiting_run
+from tests.web.windows import MARKUP, SECOND_GATE, begun, needs_chromium, quiet_window, steer, uiid, waiting_run
 
 pytestmark = [pytest.mark.soak, *needs_chromium]
 _SOON_MS = DEADLINE_S * 1000
@@ -114,6 +114,7 @@ def test_eight_tabs_load_and_one_that_is_looked_at_again_has_every_line(live: tu
     first.fill("textarea[name=message]", "half typed")
     began = time.monotonic()
     open_gate(project)
+    open_gate(project, "second")
     first.wait_for_selector(f"{uiid('timeline.step:talk/check')} a", timeout=20_000)
     assert time.monotonic() - began < 10
     first.wait_for_selector(f'{uiid("header.state")}:has-text("rehearsal")')
@@ -185,7 +186,7 @@ def test_a_run_is_paused_answered_and_stopped_by_buttons(browser: Any, tmp_path:
     steps = {
         "first": {"run": [GATE]},
         "asks": [{"status": "BLOCKED", "blockers": ["which?"]}, {"summary": "answered"}],
-        "last": {"run": [GATE.replace("gate", "second")]},
+        "last": {"run": [SECOND_GATE]},
     }
     made = yaml.safe_dump(flow("talk", *(step(name) for name in names)))
     project = gated(tmp_path, made, steps, "second")

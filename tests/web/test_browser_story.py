@@ -23,6 +23,8 @@ def test_a_run_is_followed_and_judged(tmp_path: Path) -> None:
         page.click(uiid("inspector.tab:diff"))
         page.wait_for_selector(f".d2h-diff-table >> text={MARKUP}")
         open_gate(project)
+        page.wait_for_selector(f"{uiid('timeline.step:talk/check@1')} >> text=after")
+        open_gate(project, "second")
         page.wait_for_selector(f"{uiid('timeline.step:talk/check')} a", timeout=20_000)
         page.wait_for_selector(f'{uiid("header.state")}:has-text("rehearsal")', timeout=20_000)
         page.evaluate("document.querySelector('#steer').open = true")

@@ -22,10 +22,11 @@ needs_chromium = [
 ]
 
 MARKUP = "<img src=x onerror=alert(1)>"
+SECOND_GATE = GATE.replace("gate", "second")
 _FLOW = "id: talk\nsteps: [{id: write, station: code-implementer}, {id: check, station: code-implementer}]\n"
 _STEPS = {
     "write": {"write": {f"a{MARKUP}.txt".replace("/", ""): f"{MARKUP}\n"}, "run": ["echo first"], "summary": MARKUP},
-    "check": {"run": [f"echo '{MARKUP}'", GATE, "echo after"], "summary": "checked"},
+    "check": {"run": [f"echo '{MARKUP}'", GATE, "echo after", SECOND_GATE], "summary": "checked"},
 }
 
 
@@ -53,8 +54,8 @@ def quiet_window(browser: Any, project: Project) -> Iterator[tuple[Any, str]]:
 
 
 def waiting_run(folder: Path) -> tuple[Project, str]:
-    """A run of a hostile agent in the background, whose second step waits at the gate."""
-    project = gated(folder, _FLOW, _STEPS)
+    """A run of a hostile agent in the background, whose second step waits at two gates."""
+    project = gated(folder, _FLOW, _STEPS, "second")
     return project, begun(project, "talk")
 
 

@@ -131,7 +131,7 @@ ROOT = Group(
             is_long=True,
         ),
         "report": Command(
-            "reports.command:report",
+            ".web.report_command:report",
             "A run on one page, for its reviewer: what is proven, where to look, what it cost.",
             "--format=",
             words="run",

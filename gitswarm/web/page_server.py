@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import socket
 import sys
@@ -13,9 +12,9 @@ from typing import Annotated
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, out
 from gitswarm.cli.opened import folder_here, reader_here
-from gitswarm.errors import SwarmError, UsageError
+from gitswarm.errors import UsageError
+from gitswarm.web.installed import need
 
-_NEEDED = ("starlette", "uvicorn", "jinja2")
 _LOOPBACK = "127.0.0.1"
 
 
@@ -24,8 +23,7 @@ def web(
     opens: Annotated[bool, Option("--open", help="Open the page in your browser.")] = False,
 ) -> None:
     """Follow, judge and steer runs in a browser, on this machine only."""
-    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
-        raise SwarmError("the page needs packages that are not installed", hint="pip install 'git-swarm[web]'")
+    need("the page", "starlette", "uvicorn", "jinja2")
     repository = reader_here()
     bound = _bound(port)
     with bound:

@@ -7,10 +7,9 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import get_args
 from urllib.parse import parse_qs
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -22,26 +21,21 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gitswarm.cli.compare import ROWS, Compared
-from gitswarm.cli.console import duration, money
 from gitswarm.cli.live_events import place
-from gitswarm.cli.opened import step_outcome
 from gitswarm.cli.reports.gather import report_of
-from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell, tests_word
+from gitswarm.cli.run_words import state_word
 from gitswarm.cli.spoken import transcript_lines
-from gitswarm.cli.status import open_question
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.outcome import RunStatus
-from gitswarm.records.run_spec import LandStrategy
 from gitswarm.web.actions import ACTIONS, start_run
 from gitswarm.web.admission import Admission, Keys
-from gitswarm.web.cut_diff import MOST_FILES, file_diffs, git_diff, whole_file
+from gitswarm.web.cut_diff import file_diffs, git_diff, whole_file
 from gitswarm.web.run_list import Filter, run_list
 from gitswarm.web.run_page import TABS, first_shown, run_page, step_detail
 from gitswarm.web.site import CommandAnswer, Site, word
 from gitswarm.web.stream import Cursor, list_messages, list_stamp, run_messages
-from gitswarm.web.visible import visible
+from gitswarm.web.templating import templates
 
 _HERE = Path(__file__).parent
 _STATUS: Mapping[type[Exception], HTTPStatus] = {
@@ -67,7 +61,7 @@ def application(site: Site, keys: Keys, is_over: Callable[[], bool]) -> Starlett
     """
     :param is_over: the server is about to end; streams end then.
     """
-    pages = Pages(site, _environment(), is_over)
+    pages = Pages(site, templates(), is_over)
     twins = [Route(path, pages.twin(command)) for path, command in TWINS.items()]
     routes = [
         Route("/", pages.runs),
@@ -88,20 +82,6 @@ def application(site: Site, keys: Keys, is_over: Callable[[], bool]) -> Starlett
     ]
     failures = {SwarmError: pages.failed, HTTPException: pages.missing}
     return Starlette(routes=routes, middleware=[Middleware(Admission, keys=keys)], exception_handlers=failures)
-
-
-def _environment() -> Environment:
-    found = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,  # whatever an agent wrote is text
-        finalize=visible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    words = (age, duration, mark, money, open_question, state_word, step_outcome, task_title, tests_cell, tests_word)
-    found.globals.update({each.__name__: each for each in (*words, RunStatus)}, strategies=get_args(LandStrategy))
-    return found
 
 
 class Pages(Struct, frozen=True):
@@ -133,16 +113,16 @@ class Pages(Struct, frozen=True):
         detail = step_detail(opened, step or first_shown(opened), tab, everything=query.get("all") == "1")
         of_step = detail.record.flow if detail is not None and step is not None else None
         page = run_page(opened, query.get("flow") or of_step)
-        return self._page("run.html", page=page, detail=detail, step=step, tabs=TABS)
+        graphs = [(page.flow, page.graph)]
+        return self._page("run.html", page=page, graphs=graphs, details=[detail], detail=detail, step=step, tabs=TABS)
 
     def diff(self, request: Request) -> Response:
         """What the whole run changed."""
         opened = self.site.opened(request.path_params["run"])
-        files = file_diffs(opened.repository, opened.state.base, opened.state.tip)
-        more = max(len(files) - MOST_FILES, 0)
+        changed = file_diffs(opened.repository, opened.state.base, opened.state.tip)
         command = shlex.join(["git", *git_diff(opened.state.base[:12], opened.state.tip[:12])])
         run = opened.layout.run_id
-        return self._page("diff.html", run=run, files=files[:MOST_FILES], more_files=more, command=command)
+        return self._page("diff.html", run=run, changed=changed, command=command)
 
     def file(self, request: Request) -> Response:
         """One file of what a step or the run changed, whole, as plain text."""

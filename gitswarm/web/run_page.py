@@ -33,7 +33,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import CallFields, Timing, timings, tool_calls
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import Decision
-from gitswarm.web.cut_diff import MOST_FILES, FileDiff, file_diffs, git_diff
+from gitswarm.web.cut_diff import CutDiff, file_diffs, git_diff
 from gitswarm.web.forensic import Topic, topics
 from gitswarm.web.run_graph import RunGraph, frozen_flow, run_graph
 from gitswarm.web.stream import Cursor, LiveLine, live_lines
@@ -192,8 +192,7 @@ class Detail(Struct, frozen=True):
     whole: Mapping[str, JsonValue]
     commands: Sequence[str]
     topics: Sequence[Topic] = ()
-    files: Sequence[FileDiff] = ()
-    more_files: int = 0
+    changed: CutDiff | None = None
     lines: Sequence[tuple[str, str]] = ()
     more_lines: int = 0
     text: str = ""
@@ -229,9 +228,8 @@ def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool 
     detail = Detail(record, step_name(record), step_outcome(record), tab, whole, commands)
     match tab:
         case "diff":
-            files = file_diffs(opened.repository, record.parent, record.commit)
             commands.append(shlex.join(["git", *git_diff(record.parent[:12], commit)]))
-            detail = replace(detail, files=files[:MOST_FILES], more_files=max(len(files) - MOST_FILES, 0))
+            detail = replace(detail, changed=file_diffs(opened.repository, record.parent, record.commit))
         case "transcript":
             lines = all_lines(opened, record)
             kept = lines if everything else lines[:_MOST_SAID]

@@ -74,6 +74,24 @@ def test_hostile_text_is_inert_in_every_tab(live: tuple[Project, str, Any, str])
     page.close()
 
 
+def test_the_frozen_page_is_inert_and_styled_without_a_server(
+    live: tuple[Project, str, Any, str], browser: Any, tmp_path: Path
+) -> None:
+    project, run, _context, _address = live
+    (tmp_path / "report.html").write_text(project.swarm("report", run, "--format", "html").stdout, encoding="utf-8")
+    page = browser.new_page(viewport={"width": 400, "height": 800})
+    outside: list[str] = []
+    page.on("console", lambda message: outside.append(message.text))
+    page.on("request", lambda request: outside.append(request.url))
+    page.goto((tmp_path / "report.html").as_uri())
+    page.click("a[href='#step-1']")
+    assert page.locator("#step-1").is_visible(), "a link opens what is folded"
+    assert page.evaluate("[getComputedStyle(document.body).fontSize, document.images.length]") == ["15px", 0]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert outside == [(tmp_path / "report.html").as_uri()]
+    page.close()
+
+
 def test_it_is_readable_at_every_width_and_driven_by_keys(live: tuple[Project, str, Any, str]) -> None:
     _project, run, context, address = live
     page = context.new_page()

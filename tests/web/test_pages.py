@@ -112,6 +112,14 @@ def test_what_hides_text_from_a_reviewer_is_visible(shown: Shown) -> None:
     assert not {"\r", "\u202e"} & set(page + shown.get("/"))
 
 
+def test_what_an_agent_wrote_is_text_in_the_frozen_page(shown: Shown) -> None:
+    for run in (shown.landed, shown.liar):
+        page = shown.project.swarm("report", run, "--format", "html").stdout
+        assert not re.search(r"<img|<script|[\r\u202e]", page)
+        assert (html.escape(MARKUP) in page) == (run == shown.landed)
+    assert re.search(r"<details open><summary>two/s1 .*≠ mismatch", page, re.DOTALL)
+
+
 def test_what_an_agent_asks_is_text(shown: Shown) -> None:
     page = shown.get(f"/runs/{shown.paused}")
     assert f"waits for you: {html.escape(QUESTION)}" in page
@@ -137,6 +145,19 @@ def test_a_long_file_is_cut_and_whole_behind_a_link(shown: Shown) -> None:
     assert shown.get(link).count("\n+x") == MOST_LINES + 500 == cut + int(left)
     assert shown.get(f"/runs/{shown.landed}/diff").count("\n+x") == cut
     shown.get(f"/runs/{shown.landed}/steps/1/files/99", 404)
+
+
+def test_of_a_page_that_is_full_the_other_files_are_behind_links(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gitswarm.web.cut_diff.MAX_PAGE", 300)
+    page = shown.get(f"/runs/{shown.landed}/diff")
+    links = dict(re.findall(r'href="(\S+)">the rest: (\d+) more lines', page))
+    assert list(links) == [f"/runs/{shown.landed}/files/{number}" for number in (1, 2)], (
+        "all of the first one was shown"
+    )
+    assert page.count("<summary>") == 3
+    assert "\n+y\n" in shown.get(next(iter(links)))
 
 
 def test_of_a_run_that_ended_the_step_that_blocks_it_is_opened(shown: Shown) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gitswarm.cli.console import harmless
-from gitswarm.cli.reports.page import Bars, Block, Commands, Items, Line, Page, Part, Section, Table, Text
+from gitswarm.cli.reports.page import Block, Commands, Items, Line, Page, Part, Section, Table, Text
 
 MOST_CHARS = 65_536
 """What GitHub takes for a description of a pull request."""
@@ -70,8 +70,6 @@ def _block(block: Block, room: _Room) -> str:
             text = "\n".join(said)
             fence = "`" * max(3, _longest_run(text) + 1)
             return f"{fence}sh\n{text}\n{fence}"
-        case Bars():
-            return ""
 
 
 def _more(lines: Sequence[str], room: _Room, more: str) -> str:

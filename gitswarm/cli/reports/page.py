@@ -35,18 +35,12 @@ class Text(Struct, frozen=True):
 
 
 class Commands(Struct, frozen=True):
-    """Each with what it shows."""
+    """Each behind what it shows."""
 
-    lines: tuple[tuple[str, str], ...]
-
-
-class Bars(Struct, frozen=True):
-    """What steps took and cost, for a format that can draw."""
-
-    lines: tuple[CostLine, ...]
+    claims: tuple[tuple[str, str], ...]
 
 
-Block = Table | Items | Text | Commands | Bars
+Block = Table | Items | Text | Commands
 
 
 class Section(Struct, frozen=True):
@@ -246,7 +240,7 @@ def _costs(report: RunReport) -> Section:
         for line in (*costs.flows, *costs.beside, total)
     )
     table = Table(("flow", "executions", "time", "tokens", "cost"), rows)
-    return Section("Cost and time", (table, Bars(costs.steps)))
+    return Section("Cost and time", (table,))
 
 
 def _proofs(report: RunReport) -> Section:

@@ -42,8 +42,8 @@ def main() -> None:
         script.write_text(
             f"default: {{run: [{calls}]}}\nsteps: {{critique: {{run: [{calls}], {looping}}}}}\n", encoding="utf-8"
         )
-        swarm(project, "start", FLOW, "--script", str(script))
-        _copy_run(project, asked.runs)
+        run = swarm(project, "start", FLOW, "--script", str(script)).split(maxsplit=1)[0]
+        copy_run(project, run, asked.runs)
         names = _names(project)
         with _projection(project).opened() as ask:
             ((events, steps),) = ask("select (select count(*) from events), (select count(*) from steps)").rows
@@ -82,15 +82,15 @@ def _query(project: Checkout) -> None:
         ask("from cost_by_station")
 
 
-def _copy_run(project: Checkout, runs: int) -> None:
+def copy_run(project: Checkout, run: str, runs: int) -> None:
     """Under ids of the same length, so that nothing else changes."""
-    (branch,) = project.git("for-each-ref", "--format=%(refname)", "refs/heads/shadow/").split()
-    run = branch.rpartition("/")[2]
-    argv = ["git", "fast-export", "--reference-excluded-parents", branch, "^main"]
+    argv = ["git", "fast-export", "--reference-excluded-parents", f"refs/heads/shadow/{run}", "^main"]
     exported = subprocess.run(argv, cwd=project.root, env=dict(project.env), capture_output=True, check=True).stdout
-    copies = (exported.replace(run.encode(), f"{run[:-6]}{number:06x}".encode()) for number in range(runs - 1))
     argv = ["git", "fast-import", "--quiet", "--force"]
-    subprocess.run(argv, cwd=project.root, env=dict(project.env), input=b"".join(copies), check=True)
+    with subprocess.Popen(argv, cwd=project.root, env=dict(project.env), stdin=subprocess.PIPE) as importing:
+        assert importing.stdin is not None  # noqa: S101
+        for number in range(runs - 1):
+            importing.stdin.write(exported.replace(run.encode(), f"{run[:-6]}{number:06x}".encode()))
     project.git("repack", "-adq")
 
 

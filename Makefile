@@ -121,7 +121,7 @@ mutants: $(CLAUDE) $(FETCHED)  ## what the tests catch of 120 seeded mutants; ab
 house: $(STAMP)  ## lines, modules, names twice, what one step passes
 	$(BIN)/python -m benchmarks.house
 
-bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
+bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched $(VENV)/chromium/.fetched  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.command_cost
 	$(BIN)/python -m benchmarks.decision_cost
@@ -131,6 +131,7 @@ bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched  ## milliseconds against plain git 
 	$(BIN)/python -m benchmarks.sandbox_cost
 	$(BIN)/python -m benchmarks.watch_cost
 	$(BIN)/python -m benchmarks.projection_cost
+	$(BIN)/python -m benchmarks.page_cost
 
 docs: $(VENV)/.docs-installed  ## the generated pages anew, and all pages as HTML in docs/_build; a broken link is an error
 	$(BIN)/python -m docs.generate

@@ -7,6 +7,7 @@ runs against `git for-each-ref`. In Chromium where tests/fetch_chromium.sh has p
 from __future__ import annotations
 
 import argparse
+import http.cookiejar
 import importlib.util
 import json
 import os
@@ -19,7 +20,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -44,9 +45,18 @@ _WATCHED = """
 """
 
 
+class Served(NamedTuple):
+    """A page: its address and process, who is logged in, with which cookie, and milliseconds until it was printed."""
+
+    address: str
+    pid: int
+    client: urllib.request.OpenerDirector
+    cookie: dict[str, str | None]
+    ready: float
+
+
 @contextmanager
-def served(project: Checkout) -> Iterator[tuple[str, int, urllib.request.OpenerDirector, float]]:
-    """The address of a page, its process, a client that is logged in, and milliseconds until it was printed."""
+def served(project: Checkout) -> Iterator[Served]:
     argv = [sys.executable, "-m", "gitswarm", "web"]
     began = time.perf_counter()
     with subprocess.Popen(
@@ -55,10 +65,15 @@ def served(project: Checkout) -> Iterator[tuple[str, int, urllib.request.OpenerD
         assert process.stdout is not None  # noqa: S101
         login = process.stdout.readline().split()[1]
         ready = (time.perf_counter() - began) * 1000
-        client = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        address = login.partition("/?")[0]
+        jar = http.cookiejar.CookieJar()
+        client = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(jar))
         client.open(login).read()
+        (known,) = jar
         try:
-            yield login.partition("/?")[0], process.pid, client, ready
+            yield Served(
+                address, process.pid, client, {"name": known.name, "value": known.value, "url": address}, ready
+            )
         finally:
             process.terminate()
 
@@ -90,19 +105,23 @@ def repeated(rounds: int, rows: Mapping[str, Callable[[], object]]) -> dict[str,
 def start_and_memory(project: Checkout, rounds: int) -> None:
     ready, memory = [], []
     for _round in range(rounds):
-        with served(project) as (address, pid, client, took):
-            client.open(f"{address}/").read()
-            ready.append(took)
-            memory.append(psutil.Process(pid).memory_full_info().uss / 2**20)
+        with served(project) as page:
+            page.client.open(f"{page.address}/").read()
+            ready.append(page.ready)
+            memory.append(psutil.Process(page.pid).memory_full_info().uss / 2**20)
     show("server prints its address", "ms", ready)
     show("memory of its own behind the first page", "MB", memory)
 
 
 def list_of_runs(project: Checkout, rounds: int, runs: int) -> None:
-    with served(project) as (address, _pid, client, _took):
+    with served(project) as page:
         names = f"`git {' '.join(_LISTED)}`", f"list of {runs} runs"
         rows = dict(
-            zip(names, (lambda: project.git(*_LISTED), lambda: client.open(f"{address}/").read()), strict=True)
+            zip(
+                names,
+                (lambda: project.git(*_LISTED), lambda: page.client.open(f"{page.address}/").read()),
+                strict=True,
+            )
         )
         times = repeated(rounds, rows)
     for name in names:
@@ -112,14 +131,10 @@ def list_of_runs(project: Checkout, rounds: int, runs: int) -> None:
 def first_paint(project: Checkout, browser: Any, name: str, path: str, rounds: int) -> None:
     """In a window that has shown nothing before."""
     painted = []
-    with served(project) as (address, _pid, client, _took):
-        cookie = next(iter(handler.cookiejar for handler in client.handlers if hasattr(handler, "cookiejar")))
-        (found,) = cookie
+    with served(project) as (address, _pid, _client, cookie, _ready):
         for _round in range(rounds):
             with browser.new_context() as context:
-                context.add_cookies(
-                    [{"name": found.name, "value": found.value, "url": address, "sameSite": "Strict"}]
-                )
+                context.add_cookies([cookie])
                 page = context.new_page()
                 page.goto(f"{address}{path}")
                 painted.append(float(evaluated(page, _PAINTED)))
@@ -140,7 +155,7 @@ def line_to_reader(project: Checkout, run: str, browser: Any | None) -> None:
             file.write(json.dumps(event).encode() + b"\n")
         return name
 
-    with served(project) as (address, _pid, client, _took), ExitStack() as stack:
+    with served(project) as (address, _pid, client, cookie, _ready), ExitStack() as stack:
         if browser is None:
             stream = stack.enter_context(client.open(f"{address}/runs/{run}/stream"))
             seen = {}
@@ -150,9 +165,8 @@ def line_to_reader(project: Checkout, run: str, browser: Any | None) -> None:
                     pass
                 seen[name] = time.time() * 1000
         else:
-            (cookie,) = next(iter(each.cookiejar for each in client.handlers if hasattr(each, "cookiejar")))
             context = stack.enter_context(browser.new_context())
-            context.add_cookies([{"name": cookie.name, "value": cookie.value, "url": address, "sameSite": "Strict"}])
+            context.add_cookies([cookie])
             page = context.new_page()
             page.goto(f"{address}/runs/{run}")
             page.evaluate(_WATCHED)

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -26,13 +30,16 @@ class RefReader(Protocol):
     def list(self, prefix: str) -> list[str]:
         """Names of the refs that start with `prefix`, sorted."""
 
+    def values(self, prefix: str) -> dict[str, str]:
+        """Ids of these by name; "": it is damaged."""
+
 
 class RefFiles:
     """The refs that all worktrees of a repository share."""
 
     def __init__(self, common_dir: Path) -> None:
         self._common_dir = common_dir
-        self._packed: tuple[tuple[int, int, int], dict[str, str]] | None = None
+        self._packed: tuple[tuple[int, int, int], dict[str, str], list[str]] | None = None
 
     def read(self, name: str) -> str | None:
         for _depth in range(_DEEPEST):
@@ -48,12 +55,30 @@ class RefFiles:
         raise damaged_ref(name, self._common_dir, f"corrupted loose reference file: {name}")
 
     def list(self, prefix: str) -> list[str]:
-        found = {name for name in self._packed_refs() if name.startswith(prefix)}
+        return sorted({*self._packed_names(prefix), *self._loose_names(prefix)})
+
+    def values(self, prefix: str) -> dict[str, str]:
+        packed = self._packed_refs()
+        found = {name: packed[name] for name in self._packed_names(prefix)}
+        for name in self._loose_names(prefix):
+            found[name] = ""
+            with suppress(GarbledError):
+                found[name] = self.read(name) or ""
+        return dict(sorted(found.items()))
+
+    def _packed_names(self, prefix: str) -> Iterator[str]:
+        self._packed_refs()
+        names = self._packed[2] if self._packed is not None else []
+        start = bisect_left(names, prefix)
+        return takewhile(lambda name: name.startswith(prefix), islice(names, start, None))
+
+    def _loose_names(self, prefix: str) -> Iterator[str]:
         top = os.fspath(self._common_dir)
         for folder, _folders, names in os.walk(self._common_dir / prefix.rpartition("/")[0]):
             inside = os.path.relpath(folder, top)
-            found |= {f"{inside}/{name}" for name in names if not name.endswith(".lock")}
-        return sorted(name for name in found if name.startswith(prefix))
+            for name in names:
+                if not name.endswith(".lock") and f"{inside}/{name}".startswith(prefix):
+                    yield f"{inside}/{name}"
 
     def _packed_refs(self) -> dict[str, str]:
         """Read again when the file is another one."""
@@ -64,8 +89,10 @@ class RefFiles:
             if self._packed is None or self._packed[0] != seen:
                 lines = path.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
                 pairs = (line.split(" ", 1) for line in lines if line[:1] not in ("", "#", "^"))
-                self._packed = (seen, {pair[1]: pair[0] for pair in pairs if len(pair) == 2})
+                refs = {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+                self._packed = (seen, refs, sorted(refs))
         except FileNotFoundError:
+            self._packed = None
             return {}
         return self._packed[1]
 

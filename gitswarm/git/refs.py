@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pygit2
 
-from gitswarm.errors import RefMovedError, is_storage_fault
+from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
 from gitswarm.git.process import Git
 from gitswarm.git.ref_files import damaged_ref
 from gitswarm.git.refusal import refusal
@@ -50,6 +50,14 @@ class Refs:
     def list(self, prefix: str) -> list[str]:
         """Names of the refs that start with `prefix`, sorted."""
         return sorted(name for name in self._repository.references if name.startswith(prefix))
+
+    def values(self, prefix: str) -> dict[str, str]:
+        """Ids of these by name; "": it is damaged."""
+        found = dict.fromkeys(self.list(prefix), "")
+        for name in found:
+            with suppress(GarbledError):
+                found[name] = self.read(name) or ""
+        return found
 
     def swap(self, name: str, old: str | None, new: str | None, *, why: str) -> None:
         """Moves `name` from `old` (None: absent) to `new` (None: delete it); safe to repeat after a crash.

@@ -20,11 +20,21 @@ _PREFIX = "refs/swarm/"
 _BASE = "/base"
 
 
-def runs_without_branch(repository: RepositoryReader, text: str = "") -> list[RunLayout]:
-    """Runs whose name holds `text` and of which no branch holds a commit any more; archived ones have none."""
+def runs_without_branch(
+    repository: RepositoryReader, text: str = "", *, reads_commits: bool = True
+) -> list[RunLayout]:
+    """Runs whose name holds `text` and of which no branch holds a commit any more; archived ones have none.
+
+    :param reads_commits: False: a branch that is there is taken for the run's, wherever it was moved.
+    """
+    branches = repository.refs.values(f"refs/heads/{BRANCH_PREFIX}")
     names = (name.removeprefix(_PREFIX).removesuffix(_BASE) for name in repository.refs.list(_PREFIX))
     layouts = [RunLayout(name) for name in names if text in name and RUN_ID.fullmatch(name)]
-    lost = [layout for layout in layouts if not _is_on_branch(repository, layout)]
+    lost = [
+        layout
+        for layout in layouts
+        if layout.branch not in branches or (reads_commits and not _is_on_branch(repository, layout))
+    ]
     archived = archived_runs(repository) if lost else []
     return [layout for layout in lost if layout not in archived]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from gitswarm.records.money import usd
 
@@ -53,7 +53,7 @@ class BudgetLimits(Struct, frozen=True):
     @classmethod
     def of(cls, said: Mapping[str, object]) -> BudgetLimits:
         """As stored: what is not a number is no limit."""
-        cost, tokens, time_s = (said.get(each.name) for each in fields(cls))
+        cost, tokens, time_s = (said.get(name) for name in cls.__struct_fields__)
         return cls(
             cost_usd=float(cost) if isinstance(cost, int | float) else None,
             tokens=int(tokens) if isinstance(tokens, int | float) else None,
@@ -63,7 +63,7 @@ class BudgetLimits(Struct, frozen=True):
     @property
     def plain(self) -> dict[str, float]:
         """Those that there are, by name."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
 
     def within(self, other: BudgetLimits) -> BudgetLimits:
         """The stricter of each."""

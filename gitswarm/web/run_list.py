@@ -61,7 +61,7 @@ def run_list(repository: RepositoryReader, wanted: Filter) -> RunList:
     runs: list[RunOverview] = []
     problems = [
         (f"{layout.run_id} has no branch with its commits", f"git swarm resume {layout.run_id}")
-        for layout in runs_without_branch(repository)
+        for layout in runs_without_branch(repository, reads_commits=False)
     ]
     live = all_runs(repository)
     for layout in live:

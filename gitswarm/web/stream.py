@@ -19,10 +19,11 @@ from gitswarm.cli.spoken import line_of, retry_in_words
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.finding import all_runs, journal_folder
+from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal_files import journal_files, whole_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import EventKind, LoggedEvent
+from gitswarm.records.run_id import BRANCH_PREFIX
 
 POLL_S = 0.2
 _KEEP_ALIVE_S = 15.0
@@ -159,6 +160,6 @@ async def list_messages(
 
 def list_stamp(repository: RepositoryReader) -> str:
     """The same as long as no run has moved."""
-    tips = [repository.refs.read(layout.branch) for layout in all_runs(repository)]
+    tips = repository.refs.values(f"refs/heads/{BRANCH_PREFIX}").items()
     owners = sorted(f"{run}:{owner.pid}" for run, owner in live_owners(repository.common_dir))
     return f"{hash((*tips, *owners)) & 0xFFFFFFFFFFFF:x}"

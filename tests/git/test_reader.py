@@ -104,7 +104,9 @@ def test_whether_trees_differ_outside_of_a_path_is_the_same(
 def test_refs_are_the_same(project: Project, both: tuple[RepositoryReader, Repository]) -> None:
     names = [*project.git("for-each-ref", "--format=%(refname)").splitlines(), "refs/heads/none", "refs/heads"]
     for prefix in ("refs/heads/shadow/", "refs/", "refs/heads/sha", "refs/none/"):
-        assert both[0].refs.list(prefix) == both[1].refs.list(prefix)
+        assert both[0].refs.list(prefix) == both[1].refs.list(prefix) == [*both[0].refs.values(prefix)]
+        assert both[0].refs.values(prefix) == both[1].refs.values(prefix)
+        assert all(both[0].refs.read(name) == value for name, value in both[0].refs.values(prefix).items())
     read, known = ({name: one.refs.read(name) for name in names} for one in both)
     assert read == known
 
@@ -116,6 +118,8 @@ def test_a_ref_that_moves_and_is_packed_is_seen(project: Project, both: tuple[Re
     loose = reader.refs.read("refs/heads/side")
     project.git("pack-refs", "--all")
     assert (before != loose, reader.refs.read("refs/heads/side")) == (True, loose)
+    (project.root / ".git/refs/heads/side").write_text("nothing\n", encoding="utf-8")
+    assert [one.refs.values("refs/heads/si") for one in both] == [{"refs/heads/side": ""}] * 2
 
 
 def test_notes_and_what_tags_lead_to_are_the_same(

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,7 +130,9 @@ class Projection:
         try:
             connection.execute(query)
             rows = connection.fetchall()  # refuses what is no query, as an empty line
-            return QueryResult([(name, str(kind)) for name, kind, *_rest in connection.description or ()], rows)
+            described = connection.description or ()
+            names = _distinct([name for name, *_rest in described])
+            return QueryResult([(name, str(each[1])) for name, each in zip(names, described, strict=True)], rows)
         except self._duckdb.Error as error:
             raise UsageError(
                 str(error), hint='git swarm db query "show tables"   (columns: "describe steps")'
@@ -325,6 +328,15 @@ class Projection:
             if "Could not set lock" in str(error):
                 raise _BusyError(Path(path)) from error
             raise
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The second `n` is `n_1`, as DuckDB itself calls it in a subquery."""
+    found: list[str] = []
+    for name in names:
+        ways = chain((name,), (f"{name}_{number}" for number in count(1)))
+        found.append(next(each for each in ways if each not in found and (each == name or each not in names)))
+    return found
 
 
 def _delete(connection: DuckDBPyConnection, run_id: str, tables: Iterable[str]) -> None:

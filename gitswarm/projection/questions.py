@@ -38,7 +38,7 @@ from decisions made where holds""",
 """Name → what a share is of, and the query for how many of how many. All but the first: the metrics of seed 004."""
 
 _COST = """select coalesce({0}, kind) as {1}, count(*) as times, round(sum(duration_ms) / 1000, 1) as seconds,
-  sum(tokens)::BIGINT as tokens, sum(cost_usd) as known_usd, count(*) - count(cost_usd) as unknown
+  sum(tokens) as tokens, sum(cost_usd) as known_usd, count(*) - count(cost_usd) as unknown
 from costs group by all order by known_usd desc nulls last, seconds desc nulls last, {1}"""
 
 LISTS: dict[str, tuple[str, str]] = {

@@ -23,7 +23,7 @@ from gitswarm.ledger.spent import CutOff, Payments, cut_off_events, payments
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields
-from gitswarm.projection.schema import FORMAT
+from gitswarm.projection.schema import FORMAT, fitting
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
@@ -75,7 +75,7 @@ class RunRows(Struct):
 
     def add(self, table: str, rows: Iterator[Row] | Sequence[Row]) -> None:
         """What is not UTF-8, as a ref that somebody made, loses what it cannot show."""
-        texts = (json.dumps(row, separators=(",", ":"), ensure_ascii=False) for row in rows)
+        texts = (json.dumps(fitting(table, row), separators=(",", ":"), ensure_ascii=False) for row in rows)
         self.lines.setdefault(table, []).extend(text.encode(errors="replace") for text in texts)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 _COLUMNS = {
     "source": "run_id VARCHAR NOT NULL; ref VARCHAR NOT NULL; tip VARCHAR; format BIGINT",
@@ -47,6 +49,11 @@ TABLES: dict[str, dict[str, str]] = {
 }
 """Table → column → type. An unknown cost is NULL."""
 
+_MOST = {"INTEGER": 2**31 - 1, "BIGINT": 2**63 - 1, "DECIMAL(18,6)": 10**12 - 1, "DOUBLE": sys.float_info.max}
+_LIMITS = {
+    table: {name: _MOST[kind] for name, kind in columns.items() if kind in _MOST} for table, columns in TABLES.items()
+}
+
 CHANGING = ("source", "runs", "decisions", "extra_costs")
 """Tables whose rows about a run are written anew whenever a ref of it moves; those of the others never change."""
 
@@ -72,7 +79,7 @@ VIEWS: dict[str, str] = {
         from events where kind in ('assumption_recorded', 'decision_recorded')""",
     "cost_by_station": """
         select coalesce(station, kind) as station, engine, mode, model, count(*) as executions,
-          sum(duration_ms)::BIGINT as duration_ms, sum(tokens)::BIGINT as tokens, sum(cost_usd) as known_usd,
+          sum(duration_ms) as duration_ms, sum(tokens) as tokens, sum(cost_usd) as known_usd,
           count(*) - count(cost_usd) as unknown_costs
         from costs group by all order by known_usd desc nulls last, duration_ms desc nulls last, station, model""",
     "loops": """
@@ -118,6 +125,16 @@ FORMAT = zlib.crc32(repr((TABLES, VIEWS)).encode())
 def tables_sql(prefix: str = "table ") -> Iterator[str]:
     for name, columns in TABLES.items():
         yield f"create {prefix}{name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())})"
+
+
+def fitting(table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A number that its column cannot hold, as an engine may have given it, is unknown."""
+    limits = _LIMITS[table]
+
+    def fits(name: str, value: object) -> bool:
+        return name not in limits or not isinstance(value, int | float) or abs(value) <= limits[name]
+
+    return {name: value if fits(name, value) else None for name, value in row.items()}
 
 
 def views_sql(kind: str = "view") -> Iterator[str]:

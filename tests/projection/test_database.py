@@ -410,11 +410,27 @@ def test_without_duckdb_the_error_says_what_to_install(made: Project, monkeypatc
 
 
 def test_counts_that_an_agent_made_up_stop_no_answer(project: Project) -> None:
-    """Each has at most nine digits; their sum needs more than 32 bits."""
+    """Each of the tests has at most nine digits; their sum needs more than 32 bits. Tokens have no limit."""
     most = 999_999_999
     line = f"===== {most} failed, {most} passed, {most} skipped in 1.00s ====="
-    flow = "id: many\nsteps: [{id: check, engine: command, command: test}]\n"
+    flow = "id: many\nsteps: [{id: work, station: fixer}, {id: again, station: fixer}, {id: dear, station: fixer},"
+    flow += " {id: check, engine: command, command: test}]\n"
+    half = {"tokens": {"prompt": 2**62}, "cost_usd": 1.5}
+    script = project.script(
+        json.dumps({"steps": {"work": half, "again": half, "dear": {"tokens": {"prompt": 2**63}, "cost_usd": 1e300}}})
+    )
     told = {"check.sh": f"echo '{line}'; exit 1\n", ".swarm/config.yaml": "commands: {test: sh check.sh}\n"}
     project.commit({".swarm/flows/many.yaml": flow, **told})
-    ask(project, "start", "many", "--allow-stub")
-    assert answer(project, "select tests_total, tests_failed from evidence") == [[3 * most, most]]
+    ask(project, "start", "many", "--allow-stub", "--script", script)
+    tests = "select tests_total, tests_failed from evidence where tests_total is not null"
+    assert answer(project, tests) == [[3 * most, most]]
+    steps = answer(project, "select tokens, cost_usd from steps where station = 'fixer' order by number")
+    assert steps == [[2**62, 1.5], [2**62, 1.5], [None, None]]
+    by_station = "select tokens, known_usd, unknown_costs from cost_by_station where station = 'fixer'"
+    assert answer(project, by_station) == [[2**63, 3.0, 1]]
+    assert ask(project, "stats").code == 0
+
+
+def test_columns_of_the_same_name_are_all_answered(made: Project) -> None:
+    done = ask(made, "db", "query", "select 1 as n, 2 as n, 3 as n_1, 4 as n", "--json")
+    assert json.loads(done.stdout) == [{"n": 1, "n_2": 2, "n_1": 3, "n_3": 4}]

@@ -102,6 +102,12 @@ def test_it_is_readable_at_every_width_and_driven_by_keys(live: tuple[Project, s
             page.wait_for_timeout(200)
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{path} at {width}"
     page.goto(f"{address}/")
+    assert not page.locator(".runs .narrow").first.is_visible()
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.click(".runs .narrow >> text=compare")
+    assert page.locator("[name=run]").first.is_checked()
+    page.set_viewport_size({"width": 1600, "height": 800})
+    page.evaluate("document.activeElement.blur()")
     page.keyboard.press("/")
     page.keyboard.type("nothing like it")
     assert page.locator(uiid(f"runs.run:{run}")).is_hidden()

@@ -17,6 +17,10 @@ def _stop(site: Site, run: str, form: Form) -> CommandAnswer:
     return site.carry_out("stop", run, *_flag(form, "now"))
 
 
+def _verify(site: Site, run: str, _form: Form) -> CommandAnswer:
+    return site.carry_out("verify", run)
+
+
 def _approve(site: Site, run: str, form: Form) -> CommandAnswer:
     return site.carry_out("approve", run, *_option(form, "message"), *_accepted(form))
 
@@ -37,8 +41,8 @@ def _land(site: Site, run: str, form: Form) -> CommandAnswer:
 
 def _resume(site: Site, run: str, form: Form) -> CommandAnswer:
     """Also the answer to a question."""
-    words = (*_option(form, "message"), *_accepted(form), *_flag(form, "approve"), *_flag(form, "adopt"))
-    return site.execute(run, "resume", run, *words)
+    words = (*_option(form, "message"), *_option(form, "max-cost"), *_accepted(form))
+    return site.execute(run, "resume", run, *words, *_flag(form, "approve"), *_flag(form, "adopt"))
 
 
 def _rollback(site: Site, run: str, form: Form) -> CommandAnswer:
@@ -55,6 +59,7 @@ def _fork(site: Site, run: str, form: Form) -> CommandAnswer:
 ACTIONS: Mapping[str, Callable[[Site, str, Form], CommandAnswer]] = {
     "pause": _pause,
     "stop": _stop,
+    "verify": _verify,
     "approve": _approve,
     "reject": _reject,
     "land": _land,

@@ -62,7 +62,7 @@ def test_an_answer_resumes_the_run_in_the_background(project: Project, run: str,
 def test_what_the_command_refuses_the_button_refuses_in_the_same_words(
     project: Project, run: str, client: TestClient
 ) -> None:
-    expected = project.swarm_process("rollback", "s9", f"--run={run}", code=1).stderr
+    expected = project.swarm("rollback", "s9", f"--run={run}", code=1).stderr
     status, page = press(client, f"/runs/{run}/rollback", {"step": "s9"})
     assert (status, " ".join(said(page).split())) == (409, " ".join(expected.split()))
     assert "hint: git swarm log" in said(page)
@@ -98,7 +98,11 @@ def test_a_rollback_and_its_undo(project: Project, run: str, client: TestClient)
 def test_what_a_rollback_would_undo_is_only_said(project: Project, run: str, client: TestClient) -> None:
     tip = project.git("rev-parse", f"shadow/{run}")
     status, page = press(client, f"/runs/{run}/rollback", {"step": "s1", "dry-run": "1"})
-    assert (status, "would go back" in said(page), project.git("rev-parse", f"shadow/{run}")) == (200, True, tip)
+    assert (status, "would be rolled back" in said(page), project.git("rev-parse", f"shadow/{run}")) == (
+        200,
+        True,
+        tip,
+    )
 
 
 def test_a_fork_is_another_run_that_the_answer_links(project: Project, run: str, client: TestClient) -> None:

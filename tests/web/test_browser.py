@@ -238,6 +238,65 @@ def test_a_run_is_paused_answered_and_stopped_by_buttons(browser: Any, tmp_path:
     assert [each["step"] for each in project.json("log", run)] == ["first", "asks", "asks", "last"]
 
 
+def test_five_bad_nights_by_the_page_alone(browser: Any, tmp_path: Path) -> None:
+    """As docs/runbook.md says: a step that hangs, a limit, a wrong approval, a changed receipt, a conflict."""
+    steps = {
+        "first": {"write": {"a.txt": "1\n"}, "cost_usd": 1.2},
+        "last": {"run": ["test -e ../../go || sleep 600"], "write": {"a.txt": "2\n"}},
+    }
+    project = gated(tmp_path, yaml.safe_dump(flow("work", step("first"), step("last"))), steps)
+    script = str(project.root.parent / "script.yaml")
+    words = ("start", "work", "--detach", "--allow-stub", "--max-cost", "1", "--script", script)
+    run = project.swarm_process(*words).stdout.split(maxsplit=1)[0]
+    with quiet_window(browser, project) as (context, address):
+        page = context.new_page()
+        page.goto(f"{address}/runs/{run}")
+
+        def is_now(word: str) -> None:
+            page.wait_for_selector(f'{uiid("header.state")}:has-text("{word}")', timeout=_SOON_MS)
+
+        def said() -> str:
+            return " ".join(page.inner_text(uiid("controls.answer")).split())
+
+        is_now("paused")
+        assert "--max-cost 3" in page.inner_text(".head")
+        page.evaluate("document.querySelector('#steer').open = true")
+        page.fill("[name=max-cost]", "9")
+        steer(page, "resume")
+        page.wait_for_selector(f"{uiid('canvas.outline.step:last')}.active", timeout=_SOON_MS)
+        time.sleep(0.5)
+        steer(page, "stop.now")
+        is_now("stopped")
+        (tmp_path / "go").touch()
+        steer(page, "resume")
+        is_now("succeeded")
+        steer(page, "approve")
+        is_now("approved")
+        page.fill("form[action$='/reject'] input", "too early")
+        steer(page, "reject")
+        is_now("rejected")
+        steer(page, "land")
+        assert "rejected" in said()
+        steer(page, "approve")
+        is_now("approved")
+        tip = project.git("rev-parse", f"shadow/{run}")
+        worktree = Path(project.swarm("path", run).stdout.strip())
+        (receipt,) = worktree.glob(".swarm/runs/*/work/receipts/last-*.json")
+        receipt.write_text("{}\n", encoding="utf-8")
+        project.git("-C", str(worktree), "commit", "-q", "--amend", "--no-edit", "--all")
+        steer(page, "verify")
+        assert receipt.name in said()
+        steer(page, "land.dry-run")
+        assert "would land on main" in said()
+        assert project.git("rev-parse", f"shadow/{run}") == tip
+        steer(page, "verify")
+        assert "no changes found" in said()
+        project.commit({"a.txt": "3\n"}, "meanwhile")
+        steer(page, "land")
+        assert said().startswith(f"git swarm land {run} a.txt ")
+        assert "conflict in 1 file: the approval is void" in said()
+
+
 def test_a_detour_is_dashed_and_a_fork_has_its_branches_beside_each_other(browser: Any, tmp_path: Path) -> None:
     steps = (
         step("begin", kind="fork", fork_targets=["left", "right"]),

@@ -13,6 +13,7 @@ import pytest
 from docs.web_pictures import CHROMIUM, visiting
 from tests.cli.gated import GATE, gated
 from tests.conftest import Project
+from tests.waiting import DEADLINE_S
 
 needs_chromium = [
     pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: see tests/fetch_chromium.sh"),
@@ -34,7 +35,7 @@ _STEPS = {
 def quiet_window(browser: Any, project: Project) -> Iterator[tuple[Any, str]]:
     """Windows that speak with the page alone: no other host, no message on the console, no dialog."""
     with visiting(browser, project.root, project.env) as (context, address):
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(DEADLINE_S * 1000)
         outside: list[str] = []
 
         def note(request: Any) -> None:

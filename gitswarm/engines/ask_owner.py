@@ -1,4 +1,4 @@
-"""The CLI's PreToolUse hook: takes the question to the owner's socket. No answer means no.
+"""A program's hook before each tool call: takes the question to the owner's socket. No answer means no.
 
 Run by itself (`python -I -S ask_owner.py SOCKET PID`): nothing but the standard library, and little of that, as it
 starts before every tool call. Exit code 2 denies, whatever else goes wrong.
@@ -54,6 +54,6 @@ def _no(why: str) -> int:
 if __name__ == "__main__":
     try:
         code = main()
-    except BaseException:  # noqa: BLE001 - fails closed
-        code = _DENY
+    except BaseException as error:  # noqa: BLE001 - fails closed
+        code = _no(f"the hook broke: {type(error).__name__}")
     os._exit(code)

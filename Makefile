@@ -28,7 +28,7 @@ ROUTES := tests/test_random_routes.py tests/test_random_views.py
 MODEL := tests/test_model.py
 CROWD := tests/test_guarantee_9_crowd.py tests/test_guarantee_9_parallel.py tests/test_guarantee_2_untouched.py
 BUDGETS := tests/test_budget_held.py
-SESSIONS := tests/claude
+SESSIONS := tests/claude tests/codex
 WEB := tests/web
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
@@ -83,6 +83,10 @@ $(VENV)/chromium/.fetched: tests/fetch_chromium.sh $(STAMP)
 		|| echo "no playwright: the tests in a browser will be skipped" >&2
 	touch $@
 
+$(VENV)/codex/.fetched: tests/fetch_codex.sh $(STAMP)
+	sh tests/fetch_codex.sh $(VENV)/codex
+	touch $@
+
 ifdef T
 test: $(CLAUDE) $(FETCHED)  ## T=PATH: the tests of a file or a folder, nothing else
 	$(PYTEST) -m 'not soak' $(T)
@@ -101,6 +105,8 @@ unit: $(STAMP)  ## the tests that start no process
 	$(PYTEST) $(SPREAD) -m 'unit and not soak' $(UNIT)
 
 soak: $(if $(PART),soak-$(PART),$(addprefix soak-,$(PARTS)))  ## the long suites whole; PART=NAME: one of them
+
+soak-sessions: $(VENV)/codex/.fetched
 
 soak-%: $(CLAUDE) $(FETCHED)
 	$(PYTEST) $(SPREAD) -m soak $(soak_$*)

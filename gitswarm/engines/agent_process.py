@@ -106,6 +106,11 @@ class AgentProcess(Struct):
             stdin.write(line.encode() + b"\n")
             stdin.flush()
 
+    def end_input(self) -> None:
+        """Nothing more is said to it."""
+        with contextlib.suppress(OSError):
+            cast("IO[bytes]", self.process.stdin).close()
+
     def listen(self) -> None:
         """Passes on what it says, in a thread of its own."""
         with cast("IO[bytes]", self.process.stdout) as told:
@@ -122,8 +127,7 @@ class AgentProcess(Struct):
     def close(self) -> None:
         """Ends it, where it has not ended."""
         self._closed.set()
-        with contextlib.suppress(OSError):
-            cast("IO[bytes]", self.process.stdin).close()
+        self.end_input()
         end_process(self.process)
 
 

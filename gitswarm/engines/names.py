@@ -30,6 +30,11 @@ BUILT_IN = {
             *("mode", "env", "cli", "provider"),
         ),
     ),
+    "codex": BuiltIn(
+        "gitswarm.engines.codex.adapter:ADAPTER",
+        ("cli",),
+        ("step_timeout", "attempts", "mode", "env", "cli"),
+    ),
     "gemini": BuiltIn("gitswarm.engines.gemini:ADAPTER", (), ("mode",)),
 }
 

@@ -124,7 +124,7 @@ class EngineContract:
             execution=Execution("run-20260101-000000-000000", "one", "work", 1, "maker"),
             executed=0,
             mode=self.mode,
-            model=self.adapter.stub_model,
+            model=staged.model or self.adapter.stub_model,
             worktree=place / "worktree",
             run_base=place / "worktree" / "base",
             prompt=Prompt("You are an implementer.", "Do the work."),

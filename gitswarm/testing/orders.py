@@ -47,11 +47,12 @@ class Orders(Struct, frozen=True):
 
 class EngineFixture(Struct, frozen=True):
     """How the engine is brought to follow orders: by its environment, by its section of the configuration, or, in
-    mode `stub`, by a script."""
+    mode `stub`, by a script. `model`: for an agent that does not take every name; "": that of the stub."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     section: Mapping[str, JsonValue] = field(default_factory=dict)
     script: Script | None = None
+    model: str = ""
 
 
 def allow(_tool: str, _given: Given) -> Verdict:

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from tests.loopback import responses
 from tests.loopback.api import Asked, Model, Reply, error_body, message, stream
 
 
@@ -31,10 +32,12 @@ class Loopback(Struct):
     def of(self, scenario: str) -> list[Asked]:
         return [asked for asked in self.asked if asked.scenario == scenario]
 
-    def take(self, scenario: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Asked, Reply]:
+    def take(
+        self, kind: type[Asked], scenario: str, body: dict[str, Any], headers: dict[str, str]
+    ) -> tuple[Asked, Reply]:
         with self._lock:
             number = 1 + len(self.of(scenario))
-            asked = Asked(scenario, number, body, headers)
+            asked = kind(scenario, number, body, headers)
             self.asked.append(asked)
         return asked, self.models[scenario](asked)
 
@@ -82,16 +85,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        scenario = self.path.split("?")[0].lstrip("/").removesuffix("/v1/messages")
+        scenario, _version, wire = self.path.split("?")[0].lstrip("/").partition("/v1/")
         if scenario not in self.server.loopback.models:
             self._whole(404, json.dumps({"type": "error", "error": {"type": "not_found_error", "message": "?"}}))
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked, reply = self.server.loopback.take(scenario, body, headers)
+        kind = responses.Asked if wire == "responses" else Asked
+        asked, reply = self.server.loopback.take(kind, scenario, body, headers)
         self.server.loopback.wait(reply.hang_s)
         with suppress(ConnectionError):
             if reply.status != 200:
                 self._whole(reply.status, json.dumps(error_body(reply)), reply.headers)
+            elif isinstance(asked, responses.Asked):
+                self._stream(responses.stream(asked, reply), reply.headers)
             elif body.get("stream"):
                 self._stream(stream(asked, reply), reply.headers)
             else:

@@ -1,0 +1,1 @@
+"""OpenAI's Codex as an engine."""

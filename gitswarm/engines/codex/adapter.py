@@ -1,0 +1,120 @@
+"""OpenAI's Codex CLI, as git-swarm finds it and opens it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+from pydantic import Field, JsonValue
+
+from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
+from gitswarm.engines.base import SESSION_WORK
+from gitswarm.processes import CommandLimits, run_shell
+from gitswarm.records.base import WrittenSection
+
+if TYPE_CHECKING:
+    from gitswarm.engines.codex.engine import CodexEngine
+
+KEY = "OPENAI_API_KEY"
+_MINIMUM = (0, 169, 0)
+"""The oldest version that was tried: its hooks deny and rewrite each call, those of patches and of scripts too."""
+_VERSION = re.compile(r"^codex-cli (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
+_VERSION_S = 20.0
+
+CAPABILITIES = replace(SESSION_WORK, max_context_tokens=272_000)
+
+
+class CodexSettings(WrittenSection):
+    """`step_timeout`: seconds that one step may take. `attempts`: of one request to the model."""
+
+    step_timeout: float = Field(default=3600, gt=0)
+    attempts: int = Field(default=5, ge=1, le=10)
+
+
+class CodexSection(ProgramSection, CodexSettings):
+    """`engines.codex`. `cli`: path of the program."""
+
+
+class CodexAdapter(EngineAdapter):
+    short_name = "codex"
+    modes = {"cli": CAPABILITIES}
+    providers = ("openai",)
+    section = CodexSection
+    settings = CodexSettings
+    inherits = ("OPENAI_",)
+    advised = "cli"
+    install = "npm install -g @openai/codex"
+    variables = {
+        "OPENAI_*": "given to Codex's own processes",
+        "SWARM_CODEX_STEP_ENGINE_MODE": "the mode of Codex, before any configuration",
+        "SWARM_CODEX_CLI": "the program of Codex",
+    }
+
+    def open(self, mode: str, setup: EngineSetup) -> CodexEngine:
+        from gitswarm.engines.codex.engine import CodexEngine  # noqa: PLC0415 - a rehearsal needs none of it
+
+        return CodexEngine(setup, CodexSettings.model_validate(setup.settings), self.engine_id, mode)
+
+    def find(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
+        del mode
+        env = {**env, **setup.access.env}
+        program = find_codex(setup, env)
+        if program.problem is None and not env.get(KEY):
+            return replace(program, problem=f"codex has no {KEY}", advice=f"export {KEY}=…")
+        return program
+
+    def located(self, env: Mapping[str, str]) -> Path | None:
+        said = self.program_from_env(env) or shutil.which("codex", path=env.get("PATH"))
+        return Path(said) if said else None
+
+    def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
+        return KEY if {**env, **setup.access.env}.get(KEY) else ""
+
+    def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """A person's own Codex reads them where the project is trusted; ours never does."""
+        del settings
+        return (".codex/**",)
+
+    def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
+        return CodexSettings.model_validate(settings).step_timeout
+
+
+def find_codex(setup: EngineSetup, env: Mapping[str, str]) -> Program:
+    """The program itself, and its version."""
+    said = setup.access.cli or shutil.which("codex", path=env.get("PATH"))
+    if said is None:
+        return Program(None, problem="codex is not installed", advice=CodexAdapter.install)
+    path = _native(Path(said).expanduser().absolute())
+    if not path.is_file():
+        how = "unset SWARM_CODEX_CLI, or correct engines.codex.cli"
+        return Program(None, problem=f"there is no program at {said}", advice=how)
+    line = f"exec {shlex.quote(str(path))} --version"
+    asked = run_shell(line, cwd=Path("/"), env=env, limits=CommandLimits(_VERSION_S))
+    found = _VERSION.search(asked.output)
+    if asked.exit_code != 0 or found is None:
+        return Program(path, problem=f"{path} does not say which version of codex it is", advice=CodexAdapter.install)
+    version = ".".join(found.groups())
+    if tuple(map(int, found.groups())) < _MINIMUM:
+        oldest = ".".join(map(str, _MINIMUM))
+        return Program(path, version, f"codex {version} is too old: {oldest} is needed", CodexAdapter.install)
+    return Program(path, version)
+
+
+def _native(path: Path) -> Path:
+    """The `codex` of npm is a script that starts a binary of another package, which lies in or beside its own."""
+    real = path.resolve()
+    if real.suffix != ".js":
+        return real
+    package = real.parent.parent
+    pattern = "codex-*/vendor/*/bin/codex"
+    return next(
+        (each for at in (package / "node_modules/@openai", package.parent) for each in at.glob(pattern)), real
+    )
+
+
+ADAPTER = CodexAdapter()

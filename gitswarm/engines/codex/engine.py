@@ -1,0 +1,283 @@
+"""Codex as an engine: `codex exec` works, and is resumed to hand over."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shlex
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+from pydantic import JsonValue
+
+from gitswarm.containment import Uncontained
+from gitswarm.engines import ask_owner
+from gitswarm.engines.adapter import EngineSetup, Program
+from gitswarm.engines.agent_process import AgentProcess, agent_process
+from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, WithoutModel, capped
+from gitswarm.engines.bounds import read_handoff
+from gitswarm.engines.codex.adapter import CAPABILITIES, KEY, CodexSettings, find_codex
+from gitswarm.engines.codex.session import CodexSession
+from gitswarm.engines.hook_server import Answer, Question, hook_words, serve_hook
+from gitswarm.engines.recorder import Recorder
+from gitswarm.records.engine_outcome import EngineOutcome
+from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Result, Status
+
+_FINALIZE_S = 300.0
+_FINALIZE_TIMES = 3
+_HOOK_S = 60
+"""When codex gives the hook up, and lets the call through; `ask_owner` has said no by then."""
+_NO_MODEL = ("default", "none")
+_URL = "https://api.openai.com/v1"
+_FINALIZE = (
+    "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
+    "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
+)
+_STATUS = re.compile(r"status:? (\d{3})\b")
+_MAY_PASS = re.compile(r"high demand|rate limit|disconnected|connection|timed? ?out", re.IGNORECASE)
+_KEPT_IN_SCHEMA = ("type", "enum", "anyOf", "$ref", "description", "const", "pattern")
+_FAILED = ("api_error", "killed", "engine_missing")
+
+
+class CodexEngine(WithoutModel, Struct, frozen=True):
+    setup: EngineSetup
+    settings: CodexSettings
+    engine_id: str
+    mode: str
+    capabilities: Capabilities = CAPABILITIES
+
+    def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        url = urlsplit(self._environment(env).get("OPENAI_BASE_URL") or _URL)
+        return (f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}",)
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult:
+        """
+        :raises StepEndedError: nobody waits for it any more.
+        """
+        started = time.monotonic()
+        recorder = Recorder(request, self.setup.clock, emit, "cli-observed")
+        recorder.prompt(request.prompt)
+        session = CodexSession(request, recorder, self.setup.prices)
+        env = self._environment(request.env)
+        program = find_codex(self.setup, env)
+        handoff: Handoff | str = "codex never worked"
+        if program.path is None or program.problem is not None:
+            outcome = EngineOutcome(kind="engine_missing", detail=program.told)
+        else:
+            recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
+            until = min(started + self.settings.step_timeout, request.deadline or float("inf"))
+            with _housed(request, program, env, self.settings.attempts) as talk:
+                outcome = talk(session, request.prompt.user, until, ())
+                if outcome.kind in ("ok", "max_turns") and session.thread is not None:
+                    handoff = _handed_over(talk, session, request, recorder)
+        failed = outcome.kind in _FAILED
+        if isinstance(handoff, str) and outcome.kind == "ok":
+            outcome = EngineOutcome(kind="no_envelope", detail=handoff)
+        elif isinstance(handoff, Handoff) and outcome.kind == "max_turns" and handoff.status is not Status.BLOCKED:
+            concerns = (*handoff.concerns, f"the session ended early (max_turns): {outcome.detail}")
+            handoff = handoff.model_copy(update={"status": Status.PARTIAL, "concerns": concerns})
+        why = outcome.detail or outcome.kind
+        return StepResult(
+            step_id=request.execution.step,
+            status=Result.FAILED if failed else Result.SUCCEEDED,
+            output=capped(session.text),
+            error=f"codex: {why}" if failed else None,
+            duration_ms=int((time.monotonic() - started) * 1000),
+            handoff=None if isinstance(handoff, str) else handoff,
+            handoff_problem=f"no handoff: {why}" if isinstance(handoff, str) else None,
+            transcript=recorder.transcript,
+            tool_calls=recorder.tool_calls,
+            tokens=session.tokens,
+            cost_usd=session.cost_usd,
+            outcome=outcome,
+            model=request.model,
+        )
+
+    def _environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        return {**env, **self.setup.access.env}
+
+
+class _Housed(Struct, frozen=True):
+    """Codex with a home of its own, in the folder `home`: none of the user's settings, and no login."""
+
+    request: StepRequest
+    program: Path
+    env: Mapping[str, str]
+    home: Path
+
+    def __call__(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
+        """One turn of a session: the first one, or the next of the one that is there."""
+        running: list[AgentProcess] = []
+
+        def answer(question: Question) -> Answer:
+            said = session.answer(question)
+            if running and (session.over or session.broken):
+                running[0].deadline = 0.0
+            return said
+
+        resumed = ("resume", session.thread) if session.thread else ()
+        argv = [str(self.program), "exec", *resumed, "--json", "--skip-git-repo-check", "--ignore-rules"]
+        # They are ours alone: the home is our own, and a project's are not read, as none is trusted.
+        argv += ["--dangerously-bypass-hook-trust", *options, "-"]
+        session.finished, session.failure = False, None
+        try:
+            with serve_hook(self.home, answer), agent_process(argv, self.request, self.env, until) as agent:
+                running.append(agent)
+                agent.say(prompt)
+                agent.end_input()
+                for line in agent.lines():
+                    session.hear(line)
+                    if session.over is not None:
+                        break
+                outcome = _outcome(session, agent)
+        except TimeoutError:
+            if session.broken is not None:
+                raise session.broken from None
+            outcome = self._late(session, until)
+        except OSError as error:
+            outcome = EngineOutcome(kind="engine_missing", detail=f"cannot start {self.program}: {error.strerror}")
+        finally:
+            session.close()
+        return outcome
+
+    def _late(self, session: CodexSession, until: float) -> EngineOutcome:
+        if session.over is not None:
+            return EngineOutcome(kind=session.over[0], detail=session.over[1])
+        if until == self.request.deadline:
+            return EngineOutcome(kind="budget", detail=f"its time was over by {self.request.set_by}: it was ended")
+        return EngineOutcome(kind="killed", detail="it took longer than engines.codex.step_timeout: it was ended")
+
+
+@contextmanager
+def _housed(request: StepRequest, program: Program, env: Mapping[str, str], attempts: int) -> Iterator[_Housed]:
+    home = request.scratch / f"codex-{secrets.token_hex(4)}"
+    home.mkdir(parents=True)
+    path = program.path or Path()
+    vendor = path.parent.parent
+    try:
+        (home / "config.toml").write_text(_config(request, home, env, attempts), encoding="utf-8", errors="replace")
+        read = (path, vendor, Path(ask_owner.__file__))
+        confined = replace(request, containment=request.containment.opened(read=read, write=(home,)))
+        tools = f"{vendor / 'codex-path'}:{env.get('PATH', '')}"  # where it brings its ripgrep
+        yield _Housed(confined, path, {**env, "CODEX_HOME": str(home), "PATH": tools}, home)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _config(request: StepRequest, home: Path, env: Mapping[str, str], attempts: int) -> str:
+    """config.toml. Tools are the shell and patches: the hook is asked about no input that a program gets on a
+    terminal, and what runs besides the session has no owner."""
+    hook = f"{shlex.join(hook_words(home / 'gate', request.containment))} || {{ echo denied >&2; exit 2; }}"
+    asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {_HOOK_S} }}'
+    off = ("apps", "goals", "image_generation", "memories", "plugins", "shell_snapshot", "sleep_tool", "view_image")
+    said: dict[str, JsonValue] = {
+        "model_provider": "gitswarm",
+        "approval_policy": "never",
+        # One wall: its own cannot be nested in ours.
+        "sandbox_mode": "workspace-write" if isinstance(request.containment, Uncontained) else "danger-full-access",
+        "sandbox_workspace_write.network_access": True,
+        "sandbox_workspace_write.exclude_slash_tmp": True,
+        "allow_login_shell": False,
+        "check_for_update_on_startup": False,
+        "web_search": "disabled",
+        "project_doc_max_bytes": 0,
+        "include_apps_instructions": False,
+        "include_permissions_instructions": False,
+        "developer_instructions": request.prompt.system,
+        "model_providers.gitswarm.name": "gitswarm",
+        "model_providers.gitswarm.base_url": env.get("OPENAI_BASE_URL") or _URL,
+        "model_providers.gitswarm.wire_api": "responses",
+        "model_providers.gitswarm.env_key": KEY,
+        "model_providers.gitswarm.request_max_retries": attempts - 1,
+        "model_providers.gitswarm.stream_max_retries": attempts - 1,
+        **{f"features.{name}": False for name in (*off, "unified_exec_tty", "unbounded_connection_retries")},
+        "agents.enabled": False,
+        "analytics.enabled": False,
+        "feedback.enabled": False,
+        "history.persistence": "none",
+        "skills.include_instructions": False,
+        "skills.bundled.enabled": False,
+        "shell_environment_policy.inherit": "all",
+        "shell_environment_policy.ignore_default_excludes": True,
+        "shell_environment_policy.exclude": [KEY],
+    }
+    if request.model not in _NO_MODEL:
+        said["model"] = request.model
+    lines = [f"{name} = {_toml(value)}" for name, value in said.items()]
+    return "\n".join([*lines, f"hooks.PreToolUse = [{{ hooks = [{asked}] }}]", ""])
+
+
+def _toml(value: JsonValue) -> str:
+    """JSON, but for one character that TOML does not take as it is."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _handed_over(talk: _Housed, session: CodexSession, request: StepRequest, recorder: Recorder) -> Handoff | str:
+    """What it hands over, or why there is nothing."""
+    session.is_handing_over = True
+    schema, answered = talk.home / "schema.json", talk.home / "answer.json"
+    schema.write_text(json.dumps(strict_schema(request.terms.output_schema)), encoding="utf-8")
+    options = ("--output-schema", str(schema), "--output-last-message", str(answered))
+    until, prompt, text = time.monotonic() + _FINALIZE_S, _FINALIZE, session.text
+    found: Handoff | str = ""
+    for _time in range(_FINALIZE_TIMES):
+        recorder.note("user", prompt)
+        answered.unlink(missing_ok=True)
+        outcome = talk(session, prompt, until, options)
+        if outcome.kind != "ok":
+            found = outcome.detail or outcome.kind
+            break
+        try:
+            found = read_handoff(json.loads(answered.read_bytes()))
+        except (OSError, ValueError):
+            found = "what came is no JSON object"
+        if isinstance(found, Handoff):
+            break
+        prompt = f"That cannot be used as the handoff: {found}. Answer with the JSON object alone."
+    session.text = text
+    return found
+
+
+def strict_schema(schema: Any) -> Any:
+    """As the API takes it: every property is required, none besides, and only some words are known."""
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: value for name, value in schema.items() if name in _KEPT_IN_SCHEMA and "$ref" not in schema}
+    if "$ref" in schema:
+        kept["$ref"] = schema["$ref"]
+    for name in ("properties", "$defs"):
+        if name in schema:
+            kept[name] = {key: strict_schema(value) for key, value in schema[name].items()}
+    if "anyOf" in schema:
+        kept["anyOf"] = [strict_schema(each) for each in schema["anyOf"]]
+    if "items" in schema:
+        kept["items"] = strict_schema(schema["items"])
+    if schema.get("type") == "object":
+        kept |= {"required": list(schema.get("properties", ())), "additionalProperties": False}
+    return kept
+
+
+def _outcome(session: CodexSession, agent: AgentProcess) -> EngineOutcome:
+    """By its last event; its exit code alone says nothing."""
+    if session.over is not None:
+        return EngineOutcome(kind=session.over[0], detail=session.over[1])
+    if session.failure is not None:
+        found = _STATUS.search(session.failure)
+        status = int(found[1]) if found else None
+        may_pass = status in (408, 409, 425, 429) or (status or 0) >= 500 or bool(_MAY_PASS.search(session.failure))
+        return EngineOutcome(kind="api_error", detail=session.failure, status=status, retryable=may_pass)
+    if not session.finished:
+        said = f"codex ended without a result, exit code {agent.exit_code} {agent.complaints}".strip()
+        return EngineOutcome(kind="killed", detail=said[:500])
+    if session.ran_out:
+        return EngineOutcome(kind="max_turns", detail="it made more tool calls than it had turns")
+    return EngineOutcome(kind="ok")

@@ -1,0 +1,272 @@
+"""What a session of Codex asks by its hook and says in its events, judged and recorded in one order."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from gitswarm.engines.adapter import Prices
+from gitswarm.engines.base import StepRequest
+from gitswarm.engines.hook_server import Answer, Question, judged, undecided
+from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
+from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from gitswarm.records.receipt import Tokens
+
+_DECISION_S = 20.0
+_TAIL_BYTES = 1 << 18
+_HEADER = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.+?)\s*$")
+_TOOLS = {"Add File": "Write", "Update File": "Edit", "Delete File": "Delete", "Move to": "Write"}
+"""What the parts of a patch are called in the policy."""
+_PATCH_IN_SHELL = re.compile(r"(^|[;&|(]\s*)apply_?patch\b", re.MULTILINE)
+_SHELL, _PATCH = "Bash", "apply_patch"
+
+Judged = tuple[OpenCall, Verdict]
+
+
+class CodexSession:
+    """`answer` is called from other threads than `hear`. `stop` ends the program; `over`: why it was ended.
+
+    `thread`: what it is resumed by. `text`: the last that the agent said. `failure`: why its last turn failed.
+    """
+
+    def __init__(self, request: StepRequest, recorder: Recorder, prices: Prices) -> None:
+        self.thread: str | None = None
+        self.text = ""
+        self.failure: str | None = None
+        self.finished = False
+        self.over: tuple[str, str] | None = None
+        self.broken: Exception | None = None
+        self.is_handing_over = False
+        self.tokens = Tokens()
+        self._request = request
+        self._recorder = recorder
+        self._prices = prices
+        self._asked = 0
+        self._open: list[tuple[str, list[Judged]]] = []
+        self._lock = threading.RLock()
+
+    @property
+    def cost_usd(self) -> float | None:
+        price = self._prices(self._request.model)
+        return price and (self.tokens.prompt * price[0] + self.tokens.completion * price[1]) / 1_000_000
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether it asked for more tool calls than it had turns."""
+        return self._asked > self._request.terms.max_turns
+
+    # --- its hook
+
+    def answer(self, question: Question) -> Answer:
+        """To its hook, before a tool call. Never raises."""
+        tool, given = question.get("tool_name"), question.get("tool_input")
+        with self._lock:
+            try:
+                self._count(question.get("transcript_path"))
+                if not isinstance(tool, str) or not isinstance(given, dict):
+                    verdict: Verdict = undecided("a question without a tool")
+                else:
+                    verdict = self._decided(tool, self._from(question.get("cwd"), tool, given))
+            except Exception as error:  # noqa: BLE001 - raised again by who waits for the session
+                self.broken = error
+                verdict = undecided("what happens cannot be recorded")
+        said: Answer = {"hookEventName": "PreToolUse"}
+        if isinstance(verdict, Deny):
+            said |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
+        elif isinstance(verdict, Rewrite):
+            said |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
+        # An `allow` that changes nothing is a failed hook to codex.
+        return {} if isinstance(verdict, Allow) else {"hookSpecificOutput": said}
+
+    def _decided(self, tool: str, given: Given) -> Verdict:
+        refusal = self._refusal(tool, given)
+        parts = list(_parts(tool, given))
+        calls: list[Judged] = []
+        for name, part in parts:
+            call = self._recorder.begin(name, part)
+            calls.append((call, refusal or judged(self._request.decide, name, part, _DECISION_S)))
+        denied = next((verdict for _call, verdict in calls if isinstance(verdict, Deny)), None)
+        changed = [
+            (part, verdict.input)
+            for (_name, part), (_call, verdict) in zip(parts, calls, strict=True)
+            if isinstance(verdict, Rewrite)
+        ]
+        whole = denied or (_rewritten(tool, given, changed) if changed else Allow())
+        if isinstance(whole, Deny):
+            for call, verdict in calls:
+                own = verdict if isinstance(verdict, Deny) else whole
+                self._recorder.end(call, ToolOutcome(success=False, output=own.told), own)
+        else:
+            executed = whole.input if isinstance(whole, Rewrite) else given
+            self._open.append((str(executed.get("command")), calls))
+        return whole
+
+    def _from(self, folder: JsonValue, tool: str, given: Given) -> Given:
+        """The policy judges each line from the top of the worktree; the model may have named another folder."""
+        at_top = not isinstance(folder, str) or Path(folder).resolve() == self._request.worktree.resolve()
+        if tool != _SHELL or at_top:
+            return given
+        return {**given, "command": f"cd {shlex.quote(str(folder))} && {given.get('command')}"}
+
+    def _refusal(self, tool: str, given: Given) -> Deny | None:
+        """What the policy need not be asked about."""
+        self._asked += 1
+        if self.over is not None or self.is_handing_over:
+            return Deny("tool", "the work of this step is over", "hand over")
+        if self.ran_out:
+            return Deny("max_turns", "no turns are left", "say in a few words what you did")
+        if tool not in (_SHELL, _PATCH) or not isinstance(given.get("command"), str):
+            return Deny("tool", f"{tool} is not one of the tools of this session", "use the shell, or apply_patch")
+        if tool == _SHELL and _PATCH_IN_SHELL.search(str(given["command"])):
+            return Deny("tool", "a patch in a shell", "use the tool apply_patch")
+        return None
+
+    # --- its events
+
+    def hear(self, line: str) -> None:
+        """One line of its standard output."""
+        if self.broken is not None:
+            raise self.broken
+        try:
+            event = json.loads(line)
+            kind, item = event["type"], event.get("item") or {}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            self._recorder.note("assistant", f"(not understood) {line}")
+            return
+        with self._lock:
+            self._take(kind, event, item)
+
+    def _take(self, kind: str, event: Mapping[str, Any], item: Mapping[str, Any]) -> None:
+        part = item.get("type")
+        if kind == "thread.started":
+            self.thread = event.get("thread_id")
+        elif kind == "turn.completed":
+            self.finished = True
+            self._used(event.get("usage") or {})
+        elif kind == "turn.failed":
+            self.failure = str((event.get("error") or {}).get("message") or "no reason given")
+        elif kind == "error":
+            self._recorder.note("system", f"codex: {event.get('message')}")
+        elif kind == "item.completed" and part == "agent_message":
+            self.text = str(item.get("text") or "")
+            self._recorder.say(self.text)
+        elif part in ("command_execution", "file_change"):
+            self._carried_out(kind, item)
+        elif kind == "item.completed" and part in ("error", "reasoning"):
+            self._recorder.note("system", f"codex: {item.get('message') or item.get('text')}")
+
+    def _carried_out(self, kind: str, item: Mapping[str, Any]) -> None:
+        """A call begins or ends that the hook was asked about."""
+        shell = _command_in(item) if item["type"] == "command_execution" else None
+        names = {_SHELL} if shell is not None else {*_TOOLS.values()}
+        ours = [each for each in self._open if each[1][0][0].tool in names]
+        found = next((each for each in ours if each[0] == shell), ours[0] if ours else None)
+        if found is None:
+            self.over = ("killed", f"codex did not ask before it carried out {shell or 'a patch'!r:.200}")
+        elif kind == "item.completed":
+            self._open.remove(found)
+            done = item.get("status") == "completed"
+            said = item.get("aggregated_output")
+            if said is None:
+                said = "\n".join(f"{each.get('kind')} {each.get('path')}" for each in item.get("changes") or ())
+            for call, verdict in found[1]:
+                self._recorder.end(call, ToolOutcome(success=done, output=str(said)), verdict)
+
+    def close(self) -> None:
+        """The program has ended: what it was allowed to do and did not report, it did not do."""
+        with self._lock:
+            for _command, calls in self._open:
+                for call, verdict in calls:
+                    self._recorder.end(
+                        call, ToolOutcome(success=False, output="codex reported no end of it"), verdict
+                    )
+            self._open.clear()
+
+    # --- what it uses
+
+    def _count(self, transcript: object) -> None:
+        """Its events tell what it used when a turn is over; its own record, after each answer of the model."""
+        if not isinstance(transcript, str):
+            return
+        for line in reversed(_tail(Path(transcript))):
+            if b'"token_count"' in line:
+                try:
+                    self._used(json.loads(line)["payload"]["info"]["total_token_usage"])
+                except (ValueError, KeyError, TypeError):
+                    return
+                return
+
+    def _used(self, usage: Mapping[str, Any]) -> None:
+        tokens = Tokens.of(int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0))
+        if tokens == self.tokens:
+            return
+        self.tokens, terms = tokens, self._request.terms
+        self._recorder.used(tokens, self.cost_usd)
+        if self.finished:
+            return
+        if terms.max_tokens is not None and tokens.total >= terms.max_tokens:
+            self.over = ("budget", f"{tokens.total:,} tokens used of {terms.max_tokens:,} that were left")
+        elif terms.max_cost_usd is not None and (self.cost_usd or 0.0) >= terms.max_cost_usd:
+            self.over = ("budget", f"${self.cost_usd:.4f} spent of ${terms.max_cost_usd:.4f} that were left")
+
+
+def _parts(tool: str, given: Given) -> Iterator[tuple[str, Given]]:
+    """A tool call as the policy knows it: a patch is one call for each file."""
+    if tool != _PATCH or not isinstance(given.get("command"), str):
+        yield tool, given
+        return
+    parts: list[tuple[str, str, list[str]]] = []
+    for line in str(given["command"]).splitlines():
+        if header := _HEADER.match(line):
+            parts.append((header[1], header[2], []))
+        elif parts and not line.startswith("*** "):
+            parts[-1][2].append(line)
+    if not parts:
+        yield tool, given
+    for part, path, body in parts:
+        if part == "Add File":
+            yield "Write", {"file_path": path, "content": "".join(f"{each[1:]}\n" for each in body)}
+        else:
+            yield _TOOLS[part], {"file_path": path, **({"patch": "\n".join(body)} if body else {})}
+
+
+def _rewritten(tool: str, given: Given, changed: Sequence[tuple[Given, Given]]) -> Verdict:
+    """The call as it may be carried out. In a patch only the paths of files can be others.
+
+    :param changed: parts of it, and what the policy makes of them.
+    """
+    if tool != _PATCH:
+        return Rewrite({**given, "command": changed[0][1]["command"]}, "the policy")
+    paths = {part["file_path"]: new["file_path"] for part, new in changed}
+    if any({**part, "file_path": paths[part["file_path"]]} != new for part, new in changed):
+        return undecided("the patch would have another content")
+    lines = str(given["command"]).splitlines()
+    for number, line in enumerate(lines):
+        if (header := _HEADER.match(line)) and header[2] in paths:
+            lines[number] = f"*** {header[1]}: {paths[header[2]]}"
+    return Rewrite({**given, "command": "\n".join(lines)}, "the policy")
+
+
+def _command_in(item: Mapping[str, Any]) -> str:
+    """What the shell of an event was given: `/bin/bash -c '…'`."""
+    said = str(item.get("command") or "")
+    try:
+        return shlex.split(said)[-1]
+    except (ValueError, IndexError):
+        return said
+
+
+def _tail(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().splitlines()
+    except OSError:
+        return []

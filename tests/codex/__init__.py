@@ -1,0 +1,1 @@
+"""Sessions of the real Codex against a scripted provider."""

@@ -17,7 +17,7 @@ from gitswarm.containment import Containment
 from gitswarm.engines import ask_owner
 from gitswarm.engines.claude import cli
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.hook_server import serve_hook
+from gitswarm.engines.door import open_door
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
 from tests.claude.stage import EVERYTHING, Given, Stage, allow, by, quick
@@ -210,7 +210,7 @@ def test_the_shim_denies_what_is_no_whole_answer(tmp_path: Path, reply: bytes) -
 @pytest.mark.parametrize("asked", [b"", b"[]", b"nonsense", b'{"tool_name": 3}', b"[" * 100_000])
 def test_a_question_that_is_none_is_answered_with_no(tmp_path: Path, asked: bytes) -> None:
     gate = Gate(allow, 1.0)
-    with serve_hook(tmp_path, gate.answer) as path, socket.socket(socket.AF_UNIX) as caller:
+    with open_door(tmp_path, gate) as path, socket.socket(socket.AF_UNIX) as caller:
         caller.connect(str(path))
         caller.sendall(asked)
         caller.shutdown(socket.SHUT_WR)
@@ -221,7 +221,7 @@ def test_a_question_that_is_none_is_answered_with_no(tmp_path: Path, asked: byte
 def test_a_deep_folder_has_its_socket_too(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["a-folder-with-a-name"] * 6)
     deep.mkdir(parents=True)
-    with serve_hook(deep, Gate(allow, 1.0).answer) as path:
+    with open_door(deep, Gate(allow, 1.0)) as path:
         assert path == deep / "gate"
         assert path.is_socket()
         words = [sys.executable, "-I", "-S", ask_owner.__file__, str(path), str(os.getpid())]

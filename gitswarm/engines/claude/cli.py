@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,12 +16,14 @@ from typing import IO, cast
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
+from gitswarm.engines import ask_owner
 from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
-from gitswarm.engines.claude.gate import HOOK_S, Gate
+from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.order import SessionOrder, Tell
 from gitswarm.engines.claude.said import Gone
 from gitswarm.engines.claude.wire import read_line
-from gitswarm.engines.hook_server import hook_words, serve_hook
+from gitswarm.engines.door import open_door
+from gitswarm.engines.hook_verdict import HOOK_S
 
 _LINE_BYTES = 64 << 20
 _REAP_S = 5.0
@@ -31,7 +35,7 @@ class CliTransport:
     @contextmanager
     def hold(self, order: SessionOrder, gate: Gate, tell: Tell) -> Iterator[None]:
         order.write_system()
-        with serve_hook(order.folder, gate.answer) as socket:
+        with open_door(order.folder, gate) as socket:
             try:
                 process = start_piped([*order.launched(), *arguments(order, socket)], order.cwd, order.env)
             except OSError as error:
@@ -74,8 +78,10 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
 
 
 def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
-    line = shlex.join(hook_words(socket, containment))
-    hook: dict[str, JsonValue] = {"type": "command", "command": line, "timeout": HOOK_S}
+    # From inside of a sandbox we have no number: 0 is whoever listens outside.
+    owner = os.getpid() if containment.depth == 0 else 0
+    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(owner))
+    hook: dict[str, JsonValue] = {"type": "command", "command": shlex.join(words), "timeout": HOOK_S}
     # Without it a hook that fails, hangs or is not there lets the call through.
     return {"PreToolUse": [{"matcher": "*", "hooks": [{**hook, "onFailure": "block"}]}]}
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +28,8 @@ from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, W
 from gitswarm.engines.bounds import read_handoff
 from gitswarm.engines.codex.adapter import CAPABILITIES, KEY, CodexSettings, find_codex
 from gitswarm.engines.codex.session import CodexSession
-from gitswarm.engines.hook_server import Answer, Question, hook_words, serve_hook
+from gitswarm.engines.door import open_door
+from gitswarm.engines.hook_verdict import HOOK_S
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
@@ -34,8 +37,6 @@ from gitswarm.records.outcome import Result, Status
 
 _FINALIZE_S = 300.0
 _FINALIZE_TIMES = 3
-_HOOK_S = 60
-"""When codex gives the hook up, and lets the call through; `ask_owner` has said no by then."""
 _NO_MODEL = ("default", "none")
 _URL = "https://api.openai.com/v1"
 _FINALIZE = (
@@ -116,22 +117,14 @@ class _Housed(Struct, frozen=True):
 
     def __call__(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
         """One turn of a session: the first one, or the next of the one that is there."""
-        running: list[AgentProcess] = []
-
-        def answer(question: Question) -> Answer:
-            said = session.answer(question)
-            if running and (session.over or session.broken):
-                running[0].deadline = 0.0
-            return said
-
         resumed = ("resume", session.thread) if session.thread else ()
         argv = [str(self.program), "exec", *resumed, "--json", "--skip-git-repo-check", "--ignore-rules"]
         # They are ours alone: the home is our own, and a project's are not read, as none is trusted.
         argv += ["--dangerously-bypass-hook-trust", *options, "-"]
         session.finished, session.failure = False, None
         try:
-            with serve_hook(self.home, answer), agent_process(argv, self.request, self.env, until) as agent:
-                running.append(agent)
+            with open_door(self.home, session), agent_process(argv, self.request, self.env, until) as agent:
+                session.agent = agent
                 agent.say(prompt)
                 agent.end_input()
                 for line in agent.lines():
@@ -176,8 +169,12 @@ def _housed(request: StepRequest, program: Program, env: Mapping[str, str], atte
 def _config(request: StepRequest, home: Path, env: Mapping[str, str], attempts: int) -> str:
     """config.toml. Tools are the shell and patches: the hook is asked about no input that a program gets on a
     terminal, and what runs besides the session has no owner."""
-    hook = f"{shlex.join(hook_words(home / 'gate', request.containment))} || {{ echo denied >&2; exit 2; }}"
-    asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {_HOOK_S} }}'
+    # From inside of a sandbox we have no number: 0 is whoever listens outside.
+    owner = os.getpid() if request.containment.depth == 0 else 0
+    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(home / "gate"), str(owner))
+    # To codex every other end of a hook than exit code 2 and a reason is a yes.
+    hook = f"{shlex.join(words)} || {{ echo denied >&2; exit 2; }}"
+    asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
     off = ("apps", "goals", "image_generation", "memories", "plugins", "shell_snapshot", "sleep_tool", "view_image")
     said: dict[str, JsonValue] = {
         "model_provider": "gitswarm",

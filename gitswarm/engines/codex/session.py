@@ -13,13 +13,13 @@ from typing import Any
 from pydantic import JsonValue
 
 from gitswarm.engines.adapter import Prices
+from gitswarm.engines.agent_process import AgentProcess
 from gitswarm.engines.base import StepRequest
-from gitswarm.engines.hook_server import Answer, Question, judged, undecided
+from gitswarm.engines.hook_verdict import Answer, Question, judged, undecided
 from gitswarm.engines.recorder import Given, OpenCall, Recorder, ToolOutcome
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Tokens
 
-_DECISION_S = 20.0
 _TAIL_BYTES = 1 << 18
 _HEADER = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.+?)\s*$")
 _TOOLS = {"Add File": "Write", "Update File": "Edit", "Delete File": "Delete", "Move to": "Write"}
@@ -31,7 +31,8 @@ Judged = tuple[OpenCall, Verdict]
 
 
 class CodexSession:
-    """`answer` is called from other threads than `hear`. `stop` ends the program; `over`: why it was ended.
+    """`answer` is called from other threads than `hear`. `over`: outcome and reason, when it was
+    ended by us; `broken`: what the recorder raised. `agent`: its process.
 
     `thread`: what it is resumed by. `text`: the last that the agent said. `failure`: why its last turn failed.
     """
@@ -44,6 +45,7 @@ class CodexSession:
         self.over: tuple[str, str] | None = None
         self.broken: Exception | None = None
         self.is_handing_over = False
+        self.agent: AgentProcess | None = None
         self.tokens = Tokens()
         self._request = request
         self._recorder = recorder
@@ -82,6 +84,8 @@ class CodexSession:
             said |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
         elif isinstance(verdict, Rewrite):
             said |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
+        if self.agent is not None and (self.over or self.broken):
+            self.agent.deadline = 0.0  # nobody listens to it any more
         # An `allow` that changes nothing is a failed hook to codex.
         return {} if isinstance(verdict, Allow) else {"hookSpecificOutput": said}
 
@@ -91,7 +95,7 @@ class CodexSession:
         calls: list[Judged] = []
         for name, part in parts:
             call = self._recorder.begin(name, part)
-            calls.append((call, refusal or judged(self._request.decide, name, part, _DECISION_S)))
+            calls.append((call, refusal or judged(self._request.decide, name, part)))
         denied = next((verdict for _call, verdict in calls if isinstance(verdict, Deny)), None)
         changed = [
             (part, verdict.input)

@@ -1,0 +1,80 @@
+"""The unix socket at which the hook of an agent's CLI (ask_owner.py) asks the owner of the session."""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from gitswarm.engines.hook_verdict import Answer, Question
+
+_QUESTION_BYTES = 64 << 20
+_PATIENCE_S = 30.0
+_CHUNK = 1 << 16
+_SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there; TMPDIR may be as deep as the repository
+
+
+class AnswersHooks(Protocol):
+    def answer(self, question: Question) -> Answer:
+        """Never raises; asked from several threads at once."""
+
+
+@contextmanager
+def open_door(folder: Path, gate: AnswersHooks) -> Iterator[Path]:
+    """Answers questions at a socket in `folder` while the block lasts; one thread for each, as tools may run side by
+    side."""
+    path = folder / "gate"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        _bind(door, path)
+        door.listen(64)
+        thread = threading.Thread(target=_attend, args=(door, gate), daemon=True)
+        thread.start()
+        try:
+            yield path
+        finally:
+            with suppress(OSError):  # wakes the thread that waits for callers
+                door.shutdown(socket.SHUT_RDWR)
+            path.unlink(missing_ok=True)
+
+
+def _bind(door: socket.socket, path: Path) -> None:
+    """By a short way to its folder: the address of a socket has room for about 100 characters."""
+    with tempfile.TemporaryDirectory(prefix="swarm-", dir=_SHORT) as short:
+        way = Path(short) / "to"
+        way.symlink_to(path.parent.absolute())
+        door.bind(str(way / path.name))
+
+
+def _attend(door: socket.socket, gate: AnswersHooks) -> None:
+    while True:
+        try:
+            caller, _address = door.accept()
+        except OSError:
+            return
+        threading.Thread(target=_answer, args=(caller, gate), daemon=True).start()
+
+
+def _answer(caller: socket.socket, gate: AnswersHooks) -> None:
+    """One question and its answer; a caller that hangs or goes away gets none, which is a no."""
+    with caller, suppress(OSError, ValueError, TypeError, RecursionError):
+        caller.settimeout(_PATIENCE_S)
+        question = json.loads(_all_of(caller))
+        answer = gate.answer(question if isinstance(question, dict) else {})
+        caller.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _all_of(caller: socket.socket) -> bytes:
+    """
+    :raises ValueError: it is too much.
+    """
+    asked = bytearray()
+    while chunk := caller.recv(_CHUNK):
+        asked += chunk
+        if len(asked) > _QUESTION_BYTES:
+            raise ValueError("the question is too long")
+    return bytes(asked)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import TypeAdapter
 
 from gitswarm.engines.adapter import EngineSetup, Prices
@@ -58,8 +59,9 @@ class Stage(Struct, frozen=True):
 
     def run(
         self,
-        model: Model,
+        provider: Model,
         *,
+        model: str = DIRECT,
         settings: Mapping[str, Any] | None = None,
         ends_after: float | None = None,
         prices: Prices = lambda _model: None,
@@ -71,7 +73,7 @@ class Stage(Struct, frozen=True):
         """
         for name in ("worktree", "home", "tmp", "scratch"):
             (self.folder / name).mkdir(exist_ok=True)
-        url = f"{self.loopback.play(self.folder.name, model)}/v1"
+        url = f"{self.loopback.play(self.folder.name, provider)}/v1"
         mark = secrets.token_hex(8)
         env = {**self.env, "OPENAI_BASE_URL": url, MARK: mark}
         setup = EngineSetup(
@@ -87,15 +89,16 @@ class Stage(Struct, frozen=True):
             outputs=(),
             env=env,
             scratch=self.folder / "scratch",
+            model=model,
             **{
-                "model": DIRECT,
                 "decide": allow,
                 "terms": SessionTerms(output_schema=SCHEMA),
                 "scrub": lambda text: text.replace(SECRET, "***"),
                 **more,
             },
         )
-        seen = watch(ADAPTER.open("cli", setup), request, ends_after)
+        engine = replace(ADAPTER.open("cli", setup), retry_wait_s=0.05)
+        seen = watch(engine, request, ends_after)
         assert living(mark) == []
         assert list((self.folder / "scratch").iterdir()) == []
         return seen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,10 +31,11 @@ CAPABILITIES = replace(SESSION_WORK, max_context_tokens=272_000)
 
 
 class CodexSettings(WrittenSection):
-    """`step_timeout`: seconds that one step may take. `attempts`: of one request to the model."""
+    """`step_timeout`: seconds that one step may take. `attempts`: how often a turn is tried
+    while its provider fails in a way that may pass."""
 
     step_timeout: float = Field(default=3600, gt=0)
-    attempts: int = Field(default=5, ge=1, le=10)
+    attempts: int = Field(default=3, ge=1, le=10)
 
 
 class CodexSection(ProgramSection, CodexSettings):
@@ -94,7 +96,8 @@ def find_codex(setup: EngineSetup, env: Mapping[str, str]) -> Program:
         how = "unset SWARM_CODEX_CLI, or correct engines.codex.cli"
         return Program(None, problem=f"there is no program at {said}", advice=how)
     line = f"exec {shlex.quote(str(path))} --version"
-    asked = run_shell(line, cwd=Path("/"), env=env, limits=CommandLimits(_VERSION_S))
+    with tempfile.TemporaryDirectory() as home:  # it writes into its home even to say that
+        asked = run_shell(line, cwd=Path(home), env={**env, "CODEX_HOME": home}, limits=CommandLimits(_VERSION_S))
     found = _VERSION.search(asked.output)
     if asked.exit_code != 0 or found is None:
         return Program(path, problem=f"{path} does not say which version of codex it is", advice=CodexAdapter.install)

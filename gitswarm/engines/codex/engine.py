@@ -24,7 +24,7 @@ from gitswarm.containment import Uncontained
 from gitswarm.engines import ask_owner
 from gitswarm.engines.adapter import EngineSetup, Program
 from gitswarm.engines.agent_process import AgentProcess, agent_process
-from gitswarm.engines.base import Capabilities, Emit, StepRequest, StepResult, WithoutModel, capped
+from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel, capped
 from gitswarm.engines.bounds import read_handoff
 from gitswarm.engines.codex.adapter import CAPABILITIES, KEY, CodexSettings, find_codex
 from gitswarm.engines.codex.session import CodexSession
@@ -33,6 +33,7 @@ from gitswarm.engines.hook_verdict import HOOK_S
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 
 _FINALIZE_S = 300.0
@@ -43,8 +44,12 @@ _FINALIZE = (
     "The work of this step is over, and no tools are left. Hand over now: fill in the handoff from what you did and "
     "saw in this session, by the rules that you were given for its status. What you did not check you did not verify."
 )
+_GO_ON = (
+    "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
+    "far is in the files."
+)
 _STATUS = re.compile(r"status:? (\d{3})\b")
-_MAY_PASS = re.compile(r"high demand|rate limit|disconnected|connection|timed? ?out", re.IGNORECASE)
+_MAY_PASS = re.compile(r"high demand|at capacity|rate limit|disconnected|connection|timed? ?out", re.IGNORECASE)
 _KEPT_IN_SCHEMA = ("type", "enum", "anyOf", "$ref", "description", "const", "pattern")
 _FAILED = ("api_error", "killed", "engine_missing")
 
@@ -55,6 +60,7 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
     engine_id: str
     mode: str
     capabilities: Capabilities = CAPABILITIES
+    retry_wait_s: float = 2.0
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
         url = urlsplit(self._environment(env).get("OPENAI_BASE_URL") or _URL)
@@ -76,10 +82,11 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         else:
             recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
             until = min(started + self.settings.step_timeout, request.deadline or float("inf"))
-            with _housed(request, program, env, self.settings.attempts) as talk:
+            again = _Again(self.settings.attempts, self.retry_wait_s, emit)
+            with _housed(request, program, env, again) as talk:
                 outcome = talk(session, request.prompt.user, until, ())
                 if outcome.kind in ("ok", "max_turns") and session.thread is not None:
-                    handoff = _handed_over(talk, session, request, recorder)
+                    handoff = _handed_over(talk, session, request)
         failed = outcome.kind in _FAILED
         if isinstance(handoff, str) and outcome.kind == "ok":
             outcome = EngineOutcome(kind="no_envelope", detail=handoff)
@@ -107,6 +114,28 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         return {**env, **self.setup.access.env}
 
 
+class _Again(Struct, frozen=True):
+    """How a turn that failed is tried again. `wait_s`: before the second attempt; it doubles each time."""
+
+    attempts: int
+    wait_s: float
+    emit: Emit
+
+    def waits(self, failed: EngineOutcome, attempt: int, request: StepRequest, until: float) -> bool:
+        """Whether the next attempt may begin, after waiting for it.
+
+        :raises StepEndedError: nobody waits for the step any more.
+        """
+        wait_s = self.wait_s * 2 ** (attempt - 1)
+        if not failed.retryable or attempt >= self.attempts or time.monotonic() + wait_s >= until:
+            return False
+        told: dict[str, JsonValue] = {"attempt": attempt + 1, "of": self.attempts, "wait_s": round(wait_s, 1)}
+        self.emit(Event(EventKind.ENGINE_RETRY, {**told, "reason": failed.detail}))
+        if request.ended.wait(wait_s):
+            raise StepEndedError
+        return True
+
+
 class _Housed(Struct, frozen=True):
     """Codex with a home of its own, in the folder `home`: none of the user's settings, and no login."""
 
@@ -114,9 +143,20 @@ class _Housed(Struct, frozen=True):
     program: Path
     env: Mapping[str, str]
     home: Path
+    again: _Again
 
     def __call__(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
         """One turn of a session: the first one, or the next of the one that is there."""
+        attempt, outcome = 1, self._once(session, prompt, until, options)
+        while self.again.waits(outcome, attempt, self.request, until):
+            attempt += 1
+            if session.has_spoken and not session.is_handing_over:
+                prompt = _GO_ON
+                session.recorder.note("user", prompt)
+            outcome = self._once(session, prompt, until, options)
+        return outcome.model_copy(update={"attempts": attempt})
+
+    def _once(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
         resumed = ("resume", session.thread) if session.thread else ()
         argv = [str(self.program), "exec", *resumed, "--json", "--skip-git-repo-check", "--ignore-rules"]
         # They are ours alone: the home is our own, and a project's are not read, as none is trusted.
@@ -139,7 +179,7 @@ class _Housed(Struct, frozen=True):
         except OSError as error:
             outcome = EngineOutcome(kind="engine_missing", detail=f"cannot start {self.program}: {error.strerror}")
         finally:
-            session.close()
+            session.close(self.home)
         return outcome
 
     def _late(self, session: CodexSession, until: float) -> EngineOutcome:
@@ -151,22 +191,22 @@ class _Housed(Struct, frozen=True):
 
 
 @contextmanager
-def _housed(request: StepRequest, program: Program, env: Mapping[str, str], attempts: int) -> Iterator[_Housed]:
+def _housed(request: StepRequest, program: Program, env: Mapping[str, str], again: _Again) -> Iterator[_Housed]:
     home = request.scratch / f"codex-{secrets.token_hex(4)}"
     home.mkdir(parents=True)
     path = program.path or Path()
     vendor = path.parent.parent
     try:
-        (home / "config.toml").write_text(_config(request, home, env, attempts), encoding="utf-8", errors="replace")
+        (home / "config.toml").write_text(_config(request, home, env), encoding="utf-8", errors="replace")
         read = (path, vendor, Path(ask_owner.__file__))
         confined = replace(request, containment=request.containment.opened(read=read, write=(home,)))
         tools = f"{vendor / 'codex-path'}:{env.get('PATH', '')}"  # where it brings its ripgrep
-        yield _Housed(confined, path, {**env, "CODEX_HOME": str(home), "PATH": tools}, home)
+        yield _Housed(confined, path, {**env, "CODEX_HOME": str(home), "PATH": tools}, home, again)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _config(request: StepRequest, home: Path, env: Mapping[str, str], attempts: int) -> str:
+def _config(request: StepRequest, home: Path, env: Mapping[str, str]) -> str:
     """config.toml. Tools are the shell and patches: the hook is asked about no input that a program gets on a
     terminal, and what runs besides the session has no owner."""
     # From inside of a sandbox we have no number: 0 is whoever listens outside.
@@ -194,8 +234,9 @@ def _config(request: StepRequest, home: Path, env: Mapping[str, str], attempts: 
         "model_providers.gitswarm.base_url": env.get("OPENAI_BASE_URL") or _URL,
         "model_providers.gitswarm.wire_api": "responses",
         "model_providers.gitswarm.env_key": KEY,
-        "model_providers.gitswarm.request_max_retries": attempts - 1,
-        "model_providers.gitswarm.stream_max_retries": attempts - 1,
+        # Of what it tries again by itself; never 429.
+        "model_providers.gitswarm.request_max_retries": 1,
+        "model_providers.gitswarm.stream_max_retries": 1,
         **{f"features.{name}": False for name in (*off, "unified_exec_tty", "unbounded_connection_retries")},
         "agents.enabled": False,
         "analytics.enabled": False,
@@ -218,7 +259,7 @@ def _toml(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _handed_over(talk: _Housed, session: CodexSession, request: StepRequest, recorder: Recorder) -> Handoff | str:
+def _handed_over(talk: _Housed, session: CodexSession, request: StepRequest) -> Handoff | str:
     """What it hands over, or why there is nothing."""
     session.is_handing_over = True
     schema, answered = talk.home / "schema.json", talk.home / "answer.json"
@@ -227,7 +268,7 @@ def _handed_over(talk: _Housed, session: CodexSession, request: StepRequest, rec
     until, prompt, text = time.monotonic() + _FINALIZE_S, _FINALIZE, session.text
     found: Handoff | str = ""
     for _time in range(_FINALIZE_TIMES):
-        recorder.note("user", prompt)
+        session.recorder.note("user", prompt)
         answered.unlink(missing_ok=True)
         outcome = talk(session, prompt, until, options)
         if outcome.kind != "ok":
@@ -275,6 +316,6 @@ def _outcome(session: CodexSession, agent: AgentProcess) -> EngineOutcome:
     if not session.finished:
         said = f"codex ended without a result, exit code {agent.exit_code} {agent.complaints}".strip()
         return EngineOutcome(kind="killed", detail=said[:500])
-    if session.ran_out:
+    if session.ran_out and not session.is_handing_over:
         return EngineOutcome(kind="max_turns", detail="it made more tool calls than it had turns")
     return EngineOutcome(kind="ok")

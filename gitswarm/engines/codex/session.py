@@ -48,7 +48,7 @@ class CodexSession:
         self.agent: AgentProcess | None = None
         self.tokens = Tokens()
         self._request = request
-        self._recorder = recorder
+        self.recorder = recorder
         self._prices = prices
         self._asked = 0
         self._open: list[tuple[str, list[Judged]]] = []
@@ -58,6 +58,11 @@ class CodexSession:
     def cost_usd(self) -> float | None:
         price = self._prices(self._request.model)
         return price and (self.tokens.prompt * price[0] + self.tokens.completion * price[1]) / 1_000_000
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether its model has said or asked anything."""
+        return bool(self.text) or self._asked > 0
 
     @property
     def ran_out(self) -> bool:
@@ -71,7 +76,7 @@ class CodexSession:
         tool, given = question.get("tool_name"), question.get("tool_input")
         with self._lock:
             try:
-                self._count(question.get("transcript_path"))
+                self._count(Path(str(question.get("transcript_path"))))
                 if not isinstance(tool, str) or not isinstance(given, dict):
                     verdict: Verdict = undecided("a question without a tool")
                 else:
@@ -94,7 +99,7 @@ class CodexSession:
         parts = list(_parts(tool, given))
         calls: list[Judged] = []
         for name, part in parts:
-            call = self._recorder.begin(name, part)
+            call = self.recorder.begin(name, part)
             calls.append((call, refusal or judged(self._request.decide, name, part)))
         denied = next((verdict for _call, verdict in calls if isinstance(verdict, Deny)), None)
         changed = [
@@ -106,7 +111,7 @@ class CodexSession:
         if isinstance(whole, Deny):
             for call, verdict in calls:
                 own = verdict if isinstance(verdict, Deny) else whole
-                self._recorder.end(call, ToolOutcome(success=False, output=own.told), own)
+                self.recorder.end(call, ToolOutcome(success=False, output=own.told), own)
         else:
             executed = whole.input if isinstance(whole, Rewrite) else given
             self._open.append((str(executed.get("command")), calls))
@@ -142,7 +147,7 @@ class CodexSession:
             event = json.loads(line)
             kind, item = event["type"], event.get("item") or {}
         except (ValueError, KeyError, TypeError, AttributeError):
-            self._recorder.note("assistant", f"(not understood) {line}")
+            self.recorder.note("assistant", f"(not understood) {line}")
             return
         with self._lock:
             self._take(kind, event, item)
@@ -157,14 +162,14 @@ class CodexSession:
         elif kind == "turn.failed":
             self.failure = str((event.get("error") or {}).get("message") or "no reason given")
         elif kind == "error":
-            self._recorder.note("system", f"codex: {event.get('message')}")
+            self.recorder.note("system", f"codex: {event.get('message')}")
         elif kind == "item.completed" and part == "agent_message":
             self.text = str(item.get("text") or "")
-            self._recorder.say(self.text)
+            self.recorder.say(self.text)
         elif part in ("command_execution", "file_change"):
             self._carried_out(kind, item)
         elif kind == "item.completed" and part in ("error", "reasoning"):
-            self._recorder.note("system", f"codex: {item.get('message') or item.get('text')}")
+            self.recorder.note("system", f"codex: {item.get('message') or item.get('text')}")
 
     def _carried_out(self, kind: str, item: Mapping[str, Any]) -> None:
         """A call begins or ends that the hook was asked about."""
@@ -181,25 +186,26 @@ class CodexSession:
             if said is None:
                 said = "\n".join(f"{each.get('kind')} {each.get('path')}" for each in item.get("changes") or ())
             for call, verdict in found[1]:
-                self._recorder.end(call, ToolOutcome(success=done, output=str(said)), verdict)
+                self.recorder.end(call, ToolOutcome(success=done, output=str(said)), verdict)
 
-    def close(self) -> None:
-        """The program has ended: what it was allowed to do and did not report, it did not do."""
+    def close(self, home: Path) -> None:
+        """The program has ended: what it was allowed to do and did not report, it did not do.
+
+        :param home: where it keeps its records.
+        """
         with self._lock:
+            if not self.finished:
+                self._count(next(home.glob("sessions/*/*/*/rollout-*.jsonl"), None))
             for _command, calls in self._open:
                 for call, verdict in calls:
-                    self._recorder.end(
-                        call, ToolOutcome(success=False, output="codex reported no end of it"), verdict
-                    )
+                    self.recorder.end(call, ToolOutcome(success=False, output="codex reported no end of it"), verdict)
             self._open.clear()
 
     # --- what it uses
 
-    def _count(self, transcript: object) -> None:
+    def _count(self, record: Path | None) -> None:
         """Its events tell what it used when a turn is over; its own record, after each answer of the model."""
-        if not isinstance(transcript, str):
-            return
-        for line in reversed(_tail(Path(transcript))):
+        for line in reversed(_tail(record) if record is not None else []):
             if b'"token_count"' in line:
                 try:
                     self._used(json.loads(line)["payload"]["info"]["total_token_usage"])
@@ -212,7 +218,7 @@ class CodexSession:
         if tokens == self.tokens:
             return
         self.tokens, terms = tokens, self._request.terms
-        self._recorder.used(tokens, self.cost_usd)
+        self.recorder.used(tokens, self.cost_usd)
         if self.finished:
             return
         if terms.max_tokens is not None and tokens.total >= terms.max_tokens:

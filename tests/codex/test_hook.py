@@ -1,0 +1,169 @@
+"""What the hook is asked and what codex cannot do behind its back; and what a session of it knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from pydantic import JsonValue
+
+from gitswarm.engines import ask_owner
+from gitswarm.engines.codex import engine
+from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
+from tests.codex.stage import SCRIPTING, Stage
+from tests.codex.test_faults import detail, outcome
+from tests.loopback.api import Reply, use
+from tests.loopback.replies import WORK, bash, working
+
+Given = Mapping[str, JsonValue]
+TOUCH = {"type": "command", "command": "touch p"}
+PATCH = """*** Begin Patch
+*** Update File: a.txt
+@@
+-hi
++ho
+*** Add File: RUN_BASE/plan.md
++1
+*** Delete File: old.txt
+*** End Patch"""
+
+
+def patch(text: str) -> Reply:
+    return use("Write", patch=text)
+
+
+def no_plan(_tool: str, given: Given) -> Verdict:
+    return Deny("test-rule", "no plans", "write code") if "plan" in str(given.get("file_path")) else Allow()
+
+
+def spelled_out(_tool: str, given: Given) -> Verdict:
+    path = str(given.get("file_path"))
+    new = path.replace("RUN_BASE", "base")
+    return Rewrite({**given, "file_path": new}, "RUN_BASE is the folder of the run") if new != path else Allow()
+
+
+def test_each_file_of_a_patch_is_judged_and_one_that_is_denied_keeps_it_from_all(stage: Stage) -> None:
+    model = working(bash("echo hi > a.txt; echo x > old.txt"), patch(PATCH), patch(PATCH))
+
+    denied = stage.run(model, decide=no_plan)
+
+    assert [tool for tool, _given, _there in denied.asked] == ["Bash", *["Edit", "Write", "Delete"] * 2]
+    assert denied.files == {"a.txt": "hi\n", "old.txt": "x\n"}
+    calls = denied.done.tool_calls[1:4]
+    assert [(call.tool_name, call.blocked, call.blocked_reason) for call in calls] == [
+        (tool, True, "test-rule: no plans") for tool in ("Edit", "Write", "Delete")
+    ]
+    assert calls[1].input == {"file_path": "RUN_BASE/plan.md", "content": "1\n"}
+    assert outcome(denied) == {"kind": "ok"}
+
+
+@pytest.mark.soak
+def test_a_patch_is_carried_out_with_the_paths_that_the_policy_gives(stage: Stage) -> None:
+    model = working(bash("echo hi > a.txt; echo x > old.txt"), patch(PATCH))
+
+    seen = stage.run(model, decide=spelled_out)
+
+    assert seen.files == {"a.txt": "ho\n", "base/plan.md": "1\n"}
+    assert [(call.tool_name, call.success) for call in seen.done.tool_calls[1:]] == [
+        (tool, True) for tool in ("Edit", "Write", "Delete")
+    ]
+    assert (seen.done.tool_calls[2].executed_input or {})["file_path"] == "base/plan.md"
+
+
+def test_a_model_that_calls_its_tools_from_a_script_is_asked_about_each(stage: Stage) -> None:
+    def no_shell(tool: str, _given: Given) -> Verdict:
+        return Deny("test-rule", "no shell", "write it") if tool == "Bash" else Allow()
+
+    model = working(use("Write", file_path="a.txt", content="hi\n"), WORK)
+
+    seen = stage.run(model, model=SCRIPTING, decide=no_shell)
+
+    assert stage.asked[0].in_script
+    assert seen.files == {"a.txt": "hi\n"}
+    assert [(call.tool_name, call.success, call.blocked) for call in seen.done.tool_calls] == [
+        ("Write", True, False),
+        ("Bash", False, True),
+    ]
+    assert seen.done.handoff is not None
+
+
+OTHER_WAYS: Mapping[str, tuple[Reply, str]] = {
+    "a shell on a terminal, for lines that nobody judges": (
+        use("exec_command", cmd="cat > b.txt", tty=True, yield_time_ms=300),
+        "TTY execution is disabled",
+    ),
+    "a patch in a shell": (bash("apply_patch <<'EOF'\n*** Begin Patch\nEOF"), "a patch in a shell"),
+    "a tool that is switched off": (use("view_image", path="/etc/hostname"), ""),
+    "an agent of its own": (use("spawn_agent", message="echo x > b.txt"), "unsupported call"),
+    "a patch outside": (use("Write", file_path="../home/b.txt", content="x"), "patch rejected"),
+    "a shell outside": (bash("echo x > ../home/b.txt"), "../home/b.txt: "),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", OTHER_WAYS)
+def test_there_is_no_other_way(stage: Stage, way: str) -> None:
+    reply, told = OTHER_WAYS[way]
+
+    seen = stage.run(working(reply))
+
+    assert outcome(seen) == {"kind": "ok"}
+    assert seen.files == {}
+    assert [str(p) for p in (stage.folder / "home").rglob("*")] == []
+    assert [call.success for call in seen.done.tool_calls] in ([], [False])
+    assert told in stage.asked[1].outputs[0]
+
+
+@pytest.mark.soak
+def test_the_policy_sees_the_folder_of_a_command(stage: Stage) -> None:
+    seen = stage.run(working(use("Bash", command="touch b.txt", workdir=str(stage.folder / "tmp"))))
+
+    assert seen.asked[0][1] == {"command": f"cd {stage.folder / 'tmp'} && touch b.txt"}
+    assert [call.success for call in seen.done.tool_calls] == [True]
+    assert (stage.folder / "tmp" / "b.txt").is_file()
+
+
+def test_a_hook_that_is_not_there_lets_nothing_through(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask_owner, "__file__", "/nowhere/ask_owner.py")
+
+    seen = stage.run(working(WORK))
+
+    assert seen.files == {}
+    assert "denied" in stage.asked[1].outputs[0]
+
+
+@pytest.mark.soak
+def test_a_program_that_does_not_ask_is_ended(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = engine._config
+    monkeypatch.setattr(engine, "_config", lambda *given: ours(*given).partition("hooks.PreToolUse")[0])
+
+    seen = stage.run(working(WORK, bash("sleep 30; echo late > late.txt")))
+
+    assert outcome(seen) == {"kind": "killed"}
+    assert "codex did not ask before it carried out 'echo hi >> a.txt'" in detail(seen)
+    assert (seen.done.handoff, "late.txt" in seen.files) == (None, False)
+
+
+@pytest.mark.soak
+def test_a_session_knows_what_its_prompt_says_and_nothing_of_the_project_or_the_user(stage: Stage) -> None:
+    planted = {
+        "worktree/AGENTS.md": "PLANTED",
+        "worktree/.agents/skills/p/SKILL.md": "---\nname: p\ndescription: PLANTED\n---\n",
+        "worktree/.codex/config.toml": 'developer_instructions = "PLANTED"\n',
+        "worktree/.codex/hooks.json": json.dumps({"hooks": {"PreToolUse": [{"hooks": [TOUCH]}]}}),
+        "home/.codex/AGENTS.md": "PLANTED",
+        "home/.codex/config.toml": 'developer_instructions = "PLANTED"\n',
+    }
+    for name, text in planted.items():
+        path = stage.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    seen = stage.run(working(WORK))
+
+    assert outcome(seen) == {"kind": "ok"}
+    assert (stage.worktree / "p").exists() is False
+    assert "PLANTED" not in repr([asked.body for asked in stage.asked])
+    assert "You are an implementer." in stage.asked[0].said
+    assert stage.asked[0].headers["authorization"].startswith("Bearer sk-proj-planted")

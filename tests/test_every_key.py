@@ -26,6 +26,7 @@ from gitswarm.specs.template import StepTemplate
 from tests import test_budget, test_denied, test_guarantee_7_secrets, test_instructions
 from tests.claude import test_capabilities, test_faults, test_program
 from tests.cli import test_archive
+from tests.codex import test_faults as codex_faults
 from tests.conftest import Project
 from tests.every_key import keys_of
 from tests.landing import test_push, test_signed, test_strategies, test_targets
@@ -142,6 +143,17 @@ CHANGES: dict[str, Change] = {
         Started.engines, claude(**COMPAT, env={"ANTHROPIC_BASE_URL": "http://localhost:1"}), claude(**COMPAT)
     ),
     "ClaudeSection.cli": Change(Started.engines, claude(cli="/nowhere/claude")),
+    "CodexSection.mode": Change(
+        Started.engines,
+        config(engines={"flows": {"build": "codex"}, "codex": {"mode": "cli"}}),
+        config(engines={"flows": {"build": "codex"}}),
+    ),
+    "CodexSection.cli": Change(Started.engines, config(engines={"codex": {"cli": "/nowhere/codex"}})),
+    "CodexSection.env": Change(
+        Started.engines,
+        config(engines={"codex": {"cli": "/bin/sh", "env": {"A": "${UNSET}"}}}),
+        config(engines={"codex": {"cli": "/bin/sh"}}),
+    ),
     "CommandsSection.test": Change(Started.log, config(commands={"test": "true"})),
     "CommandsSection.lint": Change(Started.log, config(commands={"lint": "true"})),
     "CommandsSection.smoke": Change(Started.log, config(commands={"smoke": "true"})),
@@ -212,6 +224,8 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "ClaudeSection.fallback_model": test_faults.test_another_model_takes_over,
     "ClaudeSection.step_timeout": test_program.test_a_session_without_a_result_was_killed,
     "ClaudeSection.attempts": test_faults.test_a_provider_that_does_not_answer_fails_the_step,
+    "CodexSection.step_timeout": codex_faults.test_a_step_has_an_end,
+    "CodexSection.attempts": codex_faults.test_what_may_pass_is_tried_again_in_the_same_session,
     "WorktreeSection.setup_timeout": test_setup.test_a_setup_that_does_not_end_is_ended,
     "RoutingSection.navigator_timeout": test_navigator.test_an_answer_counts_when_it_is_in_time,
     "PolicySection.env": test_environment.test_a_command_is_told_which_variable_it_did_not_get,

@@ -23,6 +23,8 @@ KINDS = [
     ("claude-step", "stub"),
     ("claude-step", "sdk"),
     ("claude-step", "cli"),
+    ("codex-step", "stub"),
+    ("codex-step", "cli"),
     ("gemini-step", "stub"),
     ("command", "local"),
 ]
@@ -37,7 +39,8 @@ def program(folder: Path, says: str) -> str:
 
 
 def with_program(project: Project, path: str) -> Project:
-    return replace(project, env={**project.env, "SWARM_CLAUDE_CLI": path})
+    env = {"SWARM_CLAUDE_CLI": path, "SWARM_CODEX_CLI": "/nowhere/codex"}  # whatever is installed here
+    return replace(project, env={**project.env, **env})
 
 
 def told(project: Project) -> dict[tuple[str, str], dict[str, Any]]:
@@ -97,6 +100,9 @@ def test_what_is_missing_is_said_with_what_to_do(project: Project) -> None:
             mode,
         ): "there is no program at /nowhere/claude: unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
         for mode in ("sdk", "cli")
+    } | {
+        ("codex-step", "cli"): "there is no program at /nowhere/codex: "
+        "unset SWARM_CODEX_CLI, or correct engines.codex.cli"
     }
 
 
@@ -146,6 +152,10 @@ def test_the_table(project: Project) -> None:
         "claude-step  cli    no    -           there is no program at /nowhere/claude:\n"
         "                                      unset SWARM_CLAUDE_CLI, or correct\n"
         "                                      engines.claude.cli\n"
+        "codex-step   stub   yes   -           git-swarm itself\n"
+        "codex-step   cli    no    -           there is no program at /nowhere/codex:\n"
+        "                                      unset SWARM_CODEX_CLI, or correct\n"
+        "                                      engines.codex.cli\n"
         "gemini-step  stub   yes   -           git-swarm itself\n"
         "command      local  yes   yes         git-swarm itself"
     )

@@ -107,7 +107,7 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
             tokens=session.tokens,
             cost_usd=session.cost_usd,
             outcome=outcome,
-            model=request.model,
+            model=session.model,
         )
 
     def _environment(self, env: Mapping[str, str]) -> dict[str, str]:

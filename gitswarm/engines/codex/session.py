@@ -34,7 +34,8 @@ class CodexSession:
     """`answer` is called from other threads than `hear`. `over`: outcome and reason, when it was
     ended by us; `broken`: what the recorder raised. `agent`: its process.
 
-    `thread`: what it is resumed by. `text`: the last that the agent said. `failure`: why its last turn failed.
+    `thread`: what it is resumed by. `text`: the last that the agent said. `model`: who
+    answers, as far as that is known. `failure`: why its last turn failed.
     """
 
     def __init__(self, request: StepRequest, recorder: Recorder, prices: Prices) -> None:
@@ -47,6 +48,7 @@ class CodexSession:
         self.is_handing_over = False
         self.agent: AgentProcess | None = None
         self.tokens = Tokens()
+        self.model = request.model
         self._request = request
         self.recorder = recorder
         self._prices = prices
@@ -56,7 +58,7 @@ class CodexSession:
 
     @property
     def cost_usd(self) -> float | None:
-        price = self._prices(self._request.model)
+        price = self._prices(self.model)
         return price and (self.tokens.prompt * price[0] + self.tokens.completion * price[1]) / 1_000_000
 
     @property
@@ -76,6 +78,7 @@ class CodexSession:
         tool, given = question.get("tool_name"), question.get("tool_input")
         with self._lock:
             try:
+                self.model = str(question.get("model") or self.model)
                 self._count(Path(str(question.get("transcript_path"))))
                 if not isinstance(tool, str) or not isinstance(given, dict):
                     verdict: Verdict = undecided("a question without a tool")

@@ -9,12 +9,15 @@ import pytest
 from pydantic import JsonValue
 
 from gitswarm.engines import ask_owner
+from gitswarm.engines.base import SessionTerms
 from gitswarm.engines.codex import engine
+from gitswarm.engines.codex.session import _reads
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
-from tests.codex.stage import SCRIPTING, Stage
+from tests.codex.stage import SCHEMA, SCRIPTING, Stage
 from tests.codex.test_faults import detail, outcome
 from tests.loopback.api import Reply, use
 from tests.loopback.replies import WORK, bash, working
+from tests.tables import table
 
 Given = Mapping[str, JsonValue]
 TOUCH = {"type": "command", "command": "touch p"}
@@ -113,6 +116,45 @@ def test_there_is_no_other_way(stage: Stage, way: str) -> None:
     assert [str(p) for p in (stage.folder / "home").rglob("*")] == []
     assert [call.success for call in seen.done.tool_calls] in ([], [False])
     assert told in stage.asked[1].outputs[0]
+
+
+@table(
+    ("line", "paths"),
+    [
+        ("cat a.txt b/c.txt", ("a.txt", "b/c.txt")),
+        ("sed -n '1,200p' a.txt", ("a.txt",)),
+        ("sed -n '1w b.txt' a.txt", ()),
+        ("sed -i 1d a.txt", ()),
+        ("ls -la", (".",)),
+        ("rg -n 'two words' src", ("two words", "src")),
+        ("rg --pre sh x src", ()),
+        ("grep -f/etc/shadow x", ()),
+        ("grep -rf /etc/shadow x", ()),
+        ("cat a.txt > b.txt", ()),
+        ("cat $HOME/x", ()),
+        ("cat ~/x", ()),
+        ("cat a.txt\nrm a.txt", ()),
+        ("cat 'a", ()),
+        ("", ()),
+        ("python x.py", ()),
+    ],
+)
+def test_which_lines_only_read(line: str, paths: tuple[str, ...]) -> None:
+    assert _reads(line) == paths
+
+
+@pytest.mark.soak
+def test_a_station_without_a_shell_reads(stage: Stage) -> None:
+    terms = SessionTerms(tools=("Read", "Write"), output_schema=SCHEMA)
+    model = working(use("Write", file_path="a.txt", content="one"), bash("cat a.txt"), bash("wc -l < a.txt"))
+
+    seen = stage.run(model, terms=terms, decide=lambda tool, _: Deny("tool", tool, "") if tool == "Bash" else Allow())
+
+    assert [(call.tool_name, call.success, call.output) for call in seen.done.tool_calls[1:2]] == [
+        ("Read", True, "one\n")
+    ]
+    assert seen.done.tool_calls[2].blocked_reason == "tool: Bash"
+    assert "This step has no shell." in "".join(stage.asked[0].said)
 
 
 @pytest.mark.soak

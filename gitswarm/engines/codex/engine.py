@@ -48,6 +48,10 @@ _GO_ON = (
     "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "
     "far is in the files."
 )
+_NO_SHELL = (
+    "\n\nThis step has no shell. Read with single commands, without pipes, patterns of the shell or several at once: "
+    "cat FILE, sed -n '1,200p' FILE, head, tail, wc, ls, grep -n WORD FILE, rg WORD FOLDER. Write with apply_patch."
+)
 _STATUS = re.compile(r"status:? (\d{3})\b")
 _MAY_PASS = re.compile(r"high demand|at capacity|rate limit|disconnected|connection|timed? ?out", re.IGNORECASE)
 _KEPT_IN_SCHEMA = ("type", "enum", "anyOf", "$ref", "description", "const", "pattern")
@@ -215,6 +219,7 @@ def _config(request: StepRequest, home: Path, env: Mapping[str, str]) -> str:
     # To codex every other end of a hook than exit code 2 and a reason is a yes.
     hook = f"{shlex.join(words)} || {{ echo denied >&2; exit 2; }}"
     asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
+    no_shell = bool(request.terms.tools) and "Bash" not in request.terms.tools
     off = ("apps", "goals", "image_generation", "memories", "plugins", "shell_snapshot", "sleep_tool", "view_image")
     said: dict[str, JsonValue] = {
         "model_provider": "gitswarm",
@@ -229,7 +234,7 @@ def _config(request: StepRequest, home: Path, env: Mapping[str, str]) -> str:
         "project_doc_max_bytes": 0,
         "include_apps_instructions": False,
         "include_permissions_instructions": False,
-        "developer_instructions": request.prompt.system,
+        "developer_instructions": request.prompt.system + (_NO_SHELL if no_shell else ""),
         "model_providers.gitswarm.name": "gitswarm",
         "model_providers.gitswarm.base_url": env.get("OPENAI_BASE_URL") or _URL,
         "model_providers.gitswarm.wire_api": "responses",

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,11 @@ _TOOLS = {"Add File": "Write", "Update File": "Edit", "Delete File": "Delete", "
 """What the parts of a patch are called in the policy."""
 _PATCH_IN_SHELL = re.compile(r"(^|[;&|(]\s*)apply_?patch\b", re.MULTILINE)
 _SHELL, _PATCH = "Bash", "apply_patch"
+_READERS = frozenset({"cat", "head", "tail", "nl", "wc", "ls", "grep", "rg"})
+_SPECIAL = re.compile(r"[;&|<>$`(){}*?\[\]~\n\\!#]")
+_OPTION = re.compile(r"-[0-9A-Za-eg-z]+")
+"""Without `f`: a file to read that would be no word of its own."""
+_LINES = re.compile(r"\d+(,\d+)?p")
 
 Judged = tuple[OpenCall, Verdict]
 
@@ -53,13 +58,18 @@ class CodexSession:
         self.recorder = recorder
         self._prices = prices
         self._asked = 0
-        self._open: list[tuple[str, list[Judged]]] = []
+        self._open: list[tuple[str, str, list[Judged]]] = []
         self._lock = threading.RLock()
 
     @property
     def cost_usd(self) -> float | None:
         price = self._prices(self.model)
         return price and (self.tokens.prompt * price[0] + self.tokens.completion * price[1]) / 1_000_000
+
+    @property
+    def has_shell(self) -> bool:
+        """Where a station has none, lines that only read files are calls of `Read`: there is no other way to read."""
+        return not self._request.terms.tools or _SHELL in self._request.terms.tools
 
     @property
     def has_spoken(self) -> bool:
@@ -99,7 +109,8 @@ class CodexSession:
 
     def _decided(self, tool: str, given: Given) -> Verdict:
         refusal = self._refusal(tool, given)
-        parts = list(_parts(tool, given))
+        reads = () if self.has_shell else _reads(str(given.get("command")))
+        parts = [("Read", {"file_path": path}) for path in reads] if tool == _SHELL and reads else _parts(tool, given)
         calls: list[Judged] = []
         for name, part in parts:
             call = self.recorder.begin(name, part)
@@ -117,7 +128,7 @@ class CodexSession:
                 self.recorder.end(call, ToolOutcome(success=False, output=own.told), own)
         else:
             executed = whole.input if isinstance(whole, Rewrite) else given
-            self._open.append((str(executed.get("command")), calls))
+            self._open.append((tool, str(executed.get("command")), calls))
         return whole
 
     def _from(self, folder: JsonValue, tool: str, given: Given) -> Given:
@@ -177,9 +188,8 @@ class CodexSession:
     def _carried_out(self, kind: str, item: Mapping[str, Any]) -> None:
         """A call begins or ends that the hook was asked about."""
         shell = _command_in(item) if item["type"] == "command_execution" else None
-        names = {_SHELL} if shell is not None else {*_TOOLS.values()}
-        ours = [each for each in self._open if each[1][0][0].tool in names]
-        found = next((each for each in ours if each[0] == shell), ours[0] if ours else None)
+        ours = [each for each in self._open if each[0] == (_SHELL if shell is not None else _PATCH)]
+        found = next((each for each in ours if each[1] == shell), ours[0] if ours else None)
         if found is None:
             self.over = ("killed", f"codex did not ask before it carried out {shell or 'a patch'!r:.200}")
         elif kind == "item.completed":
@@ -188,7 +198,7 @@ class CodexSession:
             said = item.get("aggregated_output")
             if said is None:
                 said = "\n".join(f"{each.get('kind')} {each.get('path')}" for each in item.get("changes") or ())
-            for call, verdict in found[1]:
+            for call, verdict in found[2]:
                 self.recorder.end(call, ToolOutcome(success=done, output=str(said)), verdict)
 
     def close(self, home: Path) -> None:
@@ -199,7 +209,7 @@ class CodexSession:
         with self._lock:
             if not self.finished:
                 self._count(next(home.glob("sessions/*/*/*/rollout-*.jsonl"), None))
-            for _command, calls in self._open:
+            for _tool, _command, calls in self._open:
                 for call, verdict in calls:
                     self.recorder.end(call, ToolOutcome(success=False, output="codex reported no end of it"), verdict)
             self._open.clear()
@@ -230,24 +240,39 @@ class CodexSession:
             self.over = ("budget", f"${self.cost_usd:.4f} spent of ${terms.max_cost_usd:.4f} that were left")
 
 
-def _parts(tool: str, given: Given) -> Iterator[tuple[str, Given]]:
+def _reads(command: str) -> tuple[str, ...]:
+    """What a line reads that does nothing else; nothing: that cannot be said of it. A word that may be a pattern
+    counts as a path."""
+    if _SPECIAL.search(command):
+        return ()
+    try:
+        program, *words = shlex.split(command) or [""]
+    except ValueError:
+        return ()
+    if program == "sed":  # it can write and execute, too
+        return (words[2],) if len(words) == 3 and words[0] == "-n" and _LINES.fullmatch(words[1]) else ()
+    if program not in _READERS or any(word.startswith("-") and not _OPTION.fullmatch(word) for word in words):
+        return ()
+    return tuple(word for word in words if not word.startswith("-")) or (".",)
+
+
+def _parts(tool: str, given: Given) -> list[tuple[str, Given]]:
     """A tool call as the policy knows it: a patch is one call for each file."""
     if tool != _PATCH or not isinstance(given.get("command"), str):
-        yield tool, given
-        return
+        return [(tool, given)]
     parts: list[tuple[str, str, list[str]]] = []
     for line in str(given["command"]).splitlines():
         if header := _HEADER.match(line):
             parts.append((header[1], header[2], []))
         elif parts and not line.startswith("*** "):
             parts[-1][2].append(line)
-    if not parts:
-        yield tool, given
-    for part, path, body in parts:
-        if part == "Add File":
-            yield "Write", {"file_path": path, "content": "".join(f"{each[1:]}\n" for each in body)}
-        else:
-            yield _TOOLS[part], {"file_path": path, **({"patch": "\n".join(body)} if body else {})}
+    return [(_TOOLS[part], {"file_path": path, **_body(part, body)}) for part, path, body in parts] or [(tool, given)]
+
+
+def _body(part: str, lines: Sequence[str]) -> Given:
+    if part == "Add File":
+        return {"content": "".join(f"{line[1:]}\n" for line in lines)}
+    return {"patch": "\n".join(lines)} if lines else {}
 
 
 def _rewritten(tool: str, given: Given, changed: Sequence[tuple[Given, Given]]) -> Verdict:

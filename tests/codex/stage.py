@@ -77,7 +77,7 @@ class Stage(Struct, frozen=True):
         mark = secrets.token_hex(8)
         env = {**self.env, "OPENAI_BASE_URL": url, MARK: mark}
         setup = EngineSetup(
-            "openai", _now, {"attempts": 1, **(settings or {})}, EngineAccess({}, str(FETCHED)), prices
+            "openai", now, {"attempts": 1, **(settings or {})}, EngineAccess({}, str(FETCHED)), prices
         )
         request = StepRequest(
             execution=Execution("run-20260101-000000-000000", "one", "work", 1, "maker"),
@@ -104,5 +104,5 @@ class Stage(Struct, frozen=True):
         return seen
 
 
-def _now() -> datetime:
+def now() -> datetime:
     return datetime.now(UTC)

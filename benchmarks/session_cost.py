@@ -1,6 +1,6 @@
-"""What a step with a real session costs, beside the same CLI without git-swarm: `claude -p`, `git add`, `git commit`.
+"""What a step with a real session costs, beside the CLI (`claude -p`, `codex exec`), `git add` and `git commit` alone.
 
-    python -m benchmarks.session_cost [--steps 6] [--rounds 3]
+    python -m benchmarks.session_cost [--engine codex] [--steps 6] [--rounds 3]
 
 The model is a scripted server on 127.0.0.1 that answers at once: what is left is the machine's own work. Each step
 makes three tool calls. A step of git-swarm asks the policy before each, and asks for a handoff in a second session.
@@ -14,19 +14,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct, field
 
 from benchmarks.projects import Checkout, environment
+from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.program import find_program
+from gitswarm.engines.codex.adapter import ADAPTER as CODEX
+from tests.codex.stage import FETCHED
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.server import Loopback, serving
 from tests.routed import MAKER
 
-MODES = ("cli", "sdk")
 TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
 
 
@@ -50,20 +53,33 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engine", choices=("claude", "codex"), default="claude")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, serving() as loopback:
-        samples = measure(Path(name), loopback, asked.steps, asked.rounds)
+        folder = Path(name)
+        subject = (_claude if asked.engine == "claude" else _codex)(folder / "home", loopback)
+        samples = measure(folder, subject, asked.steps, asked.rounds)
     plain = statistics.median(samples.plain)
     print("| a step with three tool calls | ms | ratio |")
     print("|---|---:|---:|")
-    print(f"| `claude -p`, `git add`, `git commit` | {plain:.0f} | 1.00 |")
+    print(f"| `{subject.told}`, `git add`, `git commit` | {plain:.0f} | 1.00 |")
     for mode, found in samples.swarm.items():
         each = statistics.median(found)
         print(f"| git-swarm, mode {mode} | {each:.0f} | {each / plain:.2f} |")
 
 
-def measure(folder: Path, loopback: Loopback, steps: int, rounds: int) -> Samples:
-    env = environment(folder / "home") | {
+class Subject(Struct, frozen=True):
+    """`words`: the command line of one step without git-swarm; `told`: its beginning, for the table."""
+
+    engine: str
+    modes: tuple[str, ...]
+    env: Mapping[str, str]
+    words: Sequence[str]
+    told: str
+
+
+def _claude(home: Path, loopback: Loopback) -> Subject:
+    env = environment(home) | {
         "ANTHROPIC_API_KEY": "sk-ant-dummy",
         "ANTHROPIC_BASE_URL": loopback.play("model", model),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -71,12 +87,33 @@ def measure(folder: Path, loopback: Loopback, steps: int, rounds: int) -> Sample
     program = find_program(EngineAccess(), env, bundled_first=True)
     if program.path is None:
         raise SystemExit(program.problem)
+    words = [str(program.path), "-p", "do it", "--output-format", "stream-json", "--verbose", "--setting-sources", ""]
+    words += ["--tools", TOOLS, "--allowedTools", TOOLS, "--permission-mode", "dontAsk"]
+    return Subject("claude", ("cli", "sdk"), env, words, "claude -p")
+
+
+def _codex(home: Path, loopback: Loopback) -> Subject:
+    """The one that the tests fetch; with the network of its own sandbox, as a step has it."""
+    url = f"{loopback.play('model', model)}/v1"
+    env = environment(home) | {"OPENAI_API_KEY": "sk-dummy", "OPENAI_BASE_URL": url, "SWARM_CODEX_CLI": str(FETCHED)}
+    setup = EngineSetup("openai", lambda: datetime.now(UTC), {}, EngineAccess({}, str(FETCHED)))
+    program = CODEX.find("cli", setup, env)
+    if program.path is None or program.problem is not None:
+        raise SystemExit(program.told)
+    said = {"name": "bench", "base_url": url, "wire_api": "responses", "env_key": "OPENAI_API_KEY"}
+    words = [str(program.path), "exec", "do it", "--json", "-s", "workspace-write", "-c", "model_provider=bench"]
+    words += [word for name, value in said.items() for word in ("-c", f'model_providers.bench.{name}="{value}"')]
+    return Subject("codex", ("cli",), env, words, "codex exec")
+
+
+def measure(folder: Path, subject: Subject, steps: int, rounds: int) -> Samples:
     samples = Samples()
     for number in range(rounds):
-        samples.plain.append(_plain(_project(folder / f"plain{number}", env, steps), program.path, steps))
-        for mode in MODES:
-            project = _project(folder / f"{mode}{number}", env, steps)
-            samples.swarm.setdefault(mode, []).append(_swarm(project, mode, steps))
+        plain = _project(folder / f"plain{number}", subject.env, steps)
+        samples.plain.append(_plain(plain, subject.words, steps))
+        for mode in subject.modes:
+            project = _project(folder / f"{mode}{number}", subject.env, steps)
+            samples.swarm.setdefault(mode, []).append(_swarm(project, subject.engine, mode, steps))
     return samples
 
 
@@ -95,9 +132,7 @@ def _project(root: Path, env: Mapping[str, str], steps: int) -> Checkout:
     return project
 
 
-def _plain(project: Checkout, program: Path, steps: int) -> float:
-    words = [str(program), "-p", "do it", "--output-format", "stream-json", "--verbose", "--setting-sources", ""]
-    words += ["--tools", TOOLS, "--allowedTools", TOOLS, "--permission-mode", "dontAsk"]
+def _plain(project: Checkout, words: Sequence[str], steps: int) -> float:
     started = time.perf_counter()
     for number in range(steps):
         _run(words, project)
@@ -106,14 +141,14 @@ def _plain(project: Checkout, program: Path, steps: int) -> float:
     return (time.perf_counter() - started) * 1000 / steps
 
 
-def _swarm(project: Checkout, mode: str, steps: int) -> float:
+def _swarm(project: Checkout, engine: str, mode: str, steps: int) -> float:
     """The whole command, its start-up and the run's first and last commit shared out over the steps."""
     started = time.perf_counter()
-    _run([sys.executable, "-m", "gitswarm", "start", "bench", "--mode", mode], project)
+    _run([sys.executable, "-m", "gitswarm", "start", "bench", "--engine", engine, "--mode", mode], project)
     return (time.perf_counter() - started) * 1000 / steps
 
 
-def _run(words: list[str], project: Checkout) -> None:
+def _run(words: Sequence[str], project: Checkout) -> None:
     subprocess.run(
         words, cwd=project.root, env=dict(project.env), check=True, capture_output=True, stdin=subprocess.DEVNULL
     )

@@ -1,4 +1,4 @@
-"""What a step with a real session costs, beside the CLI (`claude -p`, `codex exec`), `git add` and `git commit` alone.
+"""What a step with a real session costs, beside the same CLI, `git add` and `git commit` alone.
 
     python -m benchmarks.session_cost [--engine codex] [--steps 6] [--rounds 3]
 

@@ -22,6 +22,12 @@ pytestmark = needs_bwrap
 __all__ = ["confined"]
 
 
+PLANT = """
+cd "$CODEX_HOME" && rm -f config.toml; echo > config.toml; mv ../schema.json ..; rm -f ../schema.json
+"""
+"""Its next turn would have no hook."""
+
+
 def test_it_works_in_its_worktree_and_reaches_nothing_else(confined: Project, loopback: Loopback) -> None:
     home = Path(confined.env["HOME"])
     model = working(use("Write", file_path="a.txt", content="one"), bash("sh reach.sh"))
@@ -32,7 +38,7 @@ def test_it_works_in_its_worktree_and_reaches_nothing_else(confined: Project, lo
     made.commit(
         {
             **MAKER,
-            "reach.sh": f"touch {home}/reached\ncat {home}/planted > taken.txt\ntrue\n",
+            "reach.sh": f"touch {home}/reached\ncat {home}/planted > taken.txt{PLANT}(grep -c hooks.PreToolUse config.toml; ls ..) > $OLDPWD/left.txt\n",
             ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker"))),
         }
     )
@@ -43,6 +49,7 @@ def test_it_works_in_its_worktree_and_reaches_nothing_else(confined: Project, lo
     assert not (home / "reached").exists()
     assert made.git("show", f"shadow/{run}:a.txt") == "one"
     assert made.git("show", f"shadow/{run}:taken.txt") == ""
+    assert made.git("show", f"shadow/{run}:left.txt").split() == ["1", "gate", "home", "schema.json"]
     (entry,) = asked(made, "log", run)
     assert (entry["engine"], entry["status"]) == ("codex-step", "VERIFIED")
     receipt = json.loads(made.git("show", f"shadow/{run}:.swarm/runs/{run}/one/receipts/write-maker.json"))

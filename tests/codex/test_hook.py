@@ -119,28 +119,30 @@ def test_there_is_no_other_way(stage: Stage, way: str) -> None:
 
 
 @table(
-    ("line", "paths"),
+    ("line", "read"),
     [
-        ("cat a.txt b/c.txt", ("a.txt", "b/c.txt")),
-        ("sed -n '1,200p' a.txt", ("a.txt",)),
-        ("sed -n '1w b.txt' a.txt", ()),
-        ("sed -i 1d a.txt", ()),
-        ("ls -la", (".",)),
-        ("rg -n 'two words' src", ("two words", "src")),
-        ("rg --pre sh x src", ()),
-        ("grep -f/etc/shadow x", ()),
-        ("grep -rf /etc/shadow x", ()),
-        ("cat a.txt > b.txt", ()),
-        ("cat $HOME/x", ()),
-        ("cat ~/x", ()),
-        ("cat a.txt\nrm a.txt", ()),
-        ("cat 'a", ()),
-        ("", ()),
-        ("python x.py", ()),
+        ("cat -n a.txt b/c.txt", ["Read a.txt", "Read b/c.txt"]),
+        ("sed -n '1,200p' a.txt", ["Read a.txt"]),
+        ("sed -n '1w b.txt' a.txt", []),
+        ("sed -i 1d a.txt", []),
+        ("ls -la", ["Read ."]),
+        ("rg -n 'two words' src a.txt", ["Grep src", "Grep a.txt"]),
+        ("grep -r x", ["Grep ."]),
+        ("rg -e x /etc/shadow", []),
+        ("rg --pre sh x src", []),
+        ("grep -f/etc/shadow x", []),
+        ("grep -rf /etc/shadow x", []),
+        ("cat a.txt > b.txt", []),
+        ("cat $HOME/x", []),
+        ("cat ~/x", []),
+        ("cat a.txt\nrm a.txt", []),
+        ("cat 'a", []),
+        ("", []),
+        ("python x.py", []),
     ],
 )
-def test_which_lines_only_read(line: str, paths: tuple[str, ...]) -> None:
-    assert _reads(line) == paths
+def test_which_lines_only_read(line: str, read: list[str]) -> None:
+    assert [f"{tool} {given.get('path') or given.get('file_path')}" for tool, given in _reads(line)] == read
 
 
 @pytest.mark.soak

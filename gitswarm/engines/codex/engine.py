@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from gitswarm.containment import Uncontained
 from gitswarm.engines import ask_owner
-from gitswarm.engines.adapter import EngineSetup, Program
+from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.agent_process import AgentProcess, agent_process
 from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel, capped
 from gitswarm.engines.bounds import read_handoff
@@ -36,6 +36,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
 
+_HOME, _SCHEMA = "home", "schema.json"
 _FINALIZE_S = 300.0
 _FINALIZE_TIMES = 3
 _NO_MODEL = ("default", "none")
@@ -68,7 +69,8 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
         url = urlsplit(self._environment(env).get("OPENAI_BASE_URL") or _URL)
-        return (f"{url.hostname}:{url.port or (80 if url.scheme == 'http' else 443)}",)
+        host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
+        return (f"{host}:{url.port or (80 if url.scheme == 'http' else 443)}",)
 
     def run(self, request: StepRequest, emit: Emit) -> StepResult:
         """
@@ -77,7 +79,8 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         started = time.monotonic()
         recorder = Recorder(request, self.setup.clock, emit, "cli-observed")
         recorder.prompt(request.prompt)
-        session = CodexSession(request, recorder, self.setup.prices)
+        folder = request.scratch / f"codex-{secrets.token_hex(4)}"
+        session = CodexSession(request, recorder, self.setup.prices, folder / _HOME)
         env = self._environment(request.env)
         program = find_codex(self.setup, env)
         handoff: Handoff | str = "codex never worked"
@@ -87,10 +90,11 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
             recorder.note("system", f"Codex {program.version} adds its own instructions and tools to the prompt.")
             until = min(started + self.settings.step_timeout, request.deadline or float("inf"))
             again = _Again(self.settings.attempts, self.retry_wait_s, emit)
-            with _housed(request, program, env, again) as talk:
+            with _housed(request, program.path, env, folder) as (confined, inside):
+                talk = _Talk(confined, program.path, inside, folder, again)
                 outcome = talk(session, request.prompt.user, until, ())
                 if outcome.kind in ("ok", "max_turns") and session.thread is not None:
-                    handoff = _handed_over(talk, session, request)
+                    handoff = _handed_over(talk, session)
         failed = outcome.kind in _FAILED
         if isinstance(handoff, str) and outcome.kind == "ok":
             outcome = EngineOutcome(kind="no_envelope", detail=handoff)
@@ -140,13 +144,13 @@ class _Again(Struct, frozen=True):
         return True
 
 
-class _Housed(Struct, frozen=True):
-    """Codex with a home of its own, in the folder `home`: none of the user's settings, and no login."""
+class _Talk(Struct, frozen=True):
+    """Turns of one session. `folder`: ours; what is in it the agent may read."""
 
     request: StepRequest
     program: Path
     env: Mapping[str, str]
-    home: Path
+    folder: Path
     again: _Again
 
     def __call__(self, session: CodexSession, prompt: str, until: float, options: Sequence[str]) -> EngineOutcome:
@@ -167,7 +171,7 @@ class _Housed(Struct, frozen=True):
         argv += ["--dangerously-bypass-hook-trust", *options, "-"]
         session.finished, session.failure = False, None
         try:
-            with open_door(self.home, session), agent_process(argv, self.request, self.env, until) as agent:
+            with open_door(self.folder, session), agent_process(argv, self.request, self.env, until) as agent:
                 session.agent = agent
                 agent.say(prompt)
                 agent.end_input()
@@ -177,13 +181,13 @@ class _Housed(Struct, frozen=True):
                         break
                 outcome = _outcome(session, agent)
         except TimeoutError:
-            if session.broken is not None:
-                raise session.broken from None
             outcome = self._late(session, until)
         except OSError as error:
             outcome = EngineOutcome(kind="engine_missing", detail=f"cannot start {self.program}: {error.strerror}")
         finally:
-            session.close(self.home)
+            session.close()
+        if session.broken is not None:
+            raise session.broken
         return outcome
 
     def _late(self, session: CodexSession, until: float) -> EngineOutcome:
@@ -195,27 +199,31 @@ class _Housed(Struct, frozen=True):
 
 
 @contextmanager
-def _housed(request: StepRequest, program: Program, env: Mapping[str, str], again: _Again) -> Iterator[_Housed]:
-    home = request.scratch / f"codex-{secrets.token_hex(4)}"
+def _housed(
+    request: StepRequest, program: Path, env: Mapping[str, str], folder: Path
+) -> Iterator[tuple[StepRequest, dict[str, str]]]:
+    """The step with a home for codex, and its environment: none of the user's settings, and no login."""
+    home, vendor = folder / _HOME, program.parent.parent
     home.mkdir(parents=True)
-    path = program.path or Path()
-    vendor = path.parent.parent
+    config, schema = home / "config.toml", folder / _SCHEMA
     try:
-        (home / "config.toml").write_text(_config(request, home, env), encoding="utf-8", errors="replace")
-        read = (path, vendor, Path(ask_owner.__file__))
+        config.write_text(_config(request, folder, env), encoding="utf-8", errors="replace")
+        schema.write_text(json.dumps(strict_schema(request.terms.output_schema)), encoding="utf-8")
+        # An agent may write where codex keeps its records, but not what its next turn is told by.
+        read = (program, vendor, Path(ask_owner.__file__), folder, config)
         confined = replace(request, containment=request.containment.opened(read=read, write=(home,)))
         tools = f"{vendor / 'codex-path'}:{env.get('PATH', '')}"  # where it brings its ripgrep
-        yield _Housed(confined, path, {**env, "CODEX_HOME": str(home), "PATH": tools}, home, again)
+        yield confined, {**env, "CODEX_HOME": str(home), "PATH": tools}
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _config(request: StepRequest, home: Path, env: Mapping[str, str]) -> str:
+def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     """config.toml. Tools are the shell and patches: the hook is asked about no input that a program gets on a
     terminal, and what runs besides the session has no owner."""
     # From inside of a sandbox we have no number: 0 is whoever listens outside.
     owner = os.getpid() if request.containment.depth == 0 else 0
-    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(home / "gate"), str(owner))
+    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(folder / "gate"), str(owner))
     # To codex every other end of a hook than exit code 2 and a reason is a yes.
     hook = f"{shlex.join(words)} || {{ echo denied >&2; exit 2; }}"
     asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
@@ -264,24 +272,22 @@ def _toml(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _handed_over(talk: _Housed, session: CodexSession, request: StepRequest) -> Handoff | str:
+def _handed_over(talk: _Talk, session: CodexSession) -> Handoff | str:
     """What it hands over, or why there is nothing."""
     session.is_handing_over = True
-    schema, answered = talk.home / "schema.json", talk.home / "answer.json"
-    schema.write_text(json.dumps(strict_schema(request.terms.output_schema)), encoding="utf-8")
-    options = ("--output-schema", str(schema), "--output-last-message", str(answered))
+    options = ("--output-schema", str(talk.folder / _SCHEMA))
     until, prompt, text = time.monotonic() + _FINALIZE_S, _FINALIZE, session.text
     found: Handoff | str = ""
     for _time in range(_FINALIZE_TIMES):
         session.recorder.note("user", prompt)
-        answered.unlink(missing_ok=True)
+        session.text = ""
         outcome = talk(session, prompt, until, options)
         if outcome.kind != "ok":
             found = outcome.detail or outcome.kind
             break
         try:
-            found = read_handoff(json.loads(answered.read_bytes()))
-        except (OSError, ValueError):
+            found = read_handoff(json.loads(session.text))
+        except ValueError:
             found = "what came is no JSON object"
         if isinstance(found, Handoff):
             break

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import stat
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,24 +28,25 @@ _TOOLS = {"Add File": "Write", "Update File": "Edit", "Delete File": "Delete", "
 """What the parts of a patch are called in the policy."""
 _PATCH_IN_SHELL = re.compile(r"(^|[;&|(]\s*)apply_?patch\b", re.MULTILINE)
 _SHELL, _PATCH = "Bash", "apply_patch"
-_READERS = frozenset({"cat", "head", "tail", "nl", "wc", "ls", "grep", "rg"})
+_SEARCHERS = frozenset({"grep", "rg"})
+_READERS = frozenset({"cat", "head", "tail", "nl", "wc", "ls"}) | _SEARCHERS
 _SPECIAL = re.compile(r"[;&|<>$`(){}*?\[\]~\n\\!#]")
-_OPTION = re.compile(r"-[0-9A-Za-eg-z]+")
-"""Without `f`: a file to read that would be no word of its own."""
+_OPTION = re.compile(r"-[0-9A-Za-dg-z]+")
+"""Without `e` and `f`: what follows them is no file, or one that is read besides."""
 _LINES = re.compile(r"\d+(,\d+)?p")
 
 Judged = tuple[OpenCall, Verdict]
 
 
 class CodexSession:
-    """`answer` is called from other threads than `hear`. `over`: outcome and reason, when it was
-    ended by us; `broken`: what the recorder raised. `agent`: its process.
+    """`answer` is called from other threads than `hear`. `home`: where the program keeps its records.
 
-    `thread`: what it is resumed by. `text`: the last that the agent said. `model`: who
-    answers, as far as that is known. `failure`: why its last turn failed.
+    `thread`: what it is resumed by. `text`: the last that the agent said. `model`: who answers, as far as that is
+    known. `finished`: its turn came to an end; `failure`: why it failed. `over`: outcome and reason, where we ended
+    it; `broken`: what the recorder raised. `agent`: its process.
     """
 
-    def __init__(self, request: StepRequest, recorder: Recorder, prices: Prices) -> None:
+    def __init__(self, request: StepRequest, recorder: Recorder, prices: Prices, home: Path) -> None:
         self.thread: str | None = None
         self.text = ""
         self.failure: str | None = None
@@ -57,6 +60,7 @@ class CodexSession:
         self._request = request
         self.recorder = recorder
         self._prices = prices
+        self._home = home
         self._asked = 0
         self._open: list[tuple[str, str, list[Judged]]] = []
         self._lock = threading.RLock()
@@ -89,7 +93,7 @@ class CodexSession:
         with self._lock:
             try:
                 self.model = str(question.get("model") or self.model)
-                self._count(Path(str(question.get("transcript_path"))))
+                self._count()
                 if not isinstance(tool, str) or not isinstance(given, dict):
                     verdict: Verdict = undecided("a question without a tool")
                 else:
@@ -109,8 +113,8 @@ class CodexSession:
 
     def _decided(self, tool: str, given: Given) -> Verdict:
         refusal = self._refusal(tool, given)
-        reads = () if self.has_shell else _reads(str(given.get("command")))
-        parts = [("Read", {"file_path": path}) for path in reads] if tool == _SHELL and reads else _parts(tool, given)
+        reads = _reads(str(given.get("command"))) if tool == _SHELL and not self.has_shell else []
+        parts = reads or _parts(tool, given)
         calls: list[Judged] = []
         for name, part in parts:
             call = self.recorder.begin(name, part)
@@ -160,14 +164,14 @@ class CodexSession:
         try:
             event = json.loads(line)
             kind, item = event["type"], event.get("item") or {}
+            part = item.get("type")
         except (ValueError, KeyError, TypeError, AttributeError):
             self.recorder.note("assistant", f"(not understood) {line}")
             return
         with self._lock:
-            self._take(kind, event, item)
+            self._take(kind, event, part, item)
 
-    def _take(self, kind: str, event: Mapping[str, Any], item: Mapping[str, Any]) -> None:
-        part = item.get("type")
+    def _take(self, kind: str, event: Mapping[str, Any], part: str | None, item: Mapping[str, Any]) -> None:
         if kind == "thread.started":
             self.thread = event.get("thread_id")
         elif kind == "turn.completed":
@@ -201,14 +205,11 @@ class CodexSession:
             for call, verdict in found[2]:
                 self.recorder.end(call, ToolOutcome(success=done, output=str(said)), verdict)
 
-    def close(self, home: Path) -> None:
-        """The program has ended: what it was allowed to do and did not report, it did not do.
-
-        :param home: where it keeps its records.
-        """
+    def close(self) -> None:
+        """The program has ended: what it was allowed to do and did not report, it did not do."""
         with self._lock:
             if not self.finished:
-                self._count(next(home.glob("sessions/*/*/*/rollout-*.jsonl"), None))
+                self._count()
             for _tool, _command, calls in self._open:
                 for call, verdict in calls:
                     self.recorder.end(call, ToolOutcome(success=False, output="codex reported no end of it"), verdict)
@@ -216,8 +217,9 @@ class CodexSession:
 
     # --- what it uses
 
-    def _count(self, record: Path | None) -> None:
+    def _count(self) -> None:
         """Its events tell what it used when a turn is over; its own record, after each answer of the model."""
+        record = next(self._home.glob("sessions/*/*/*/rollout-*.jsonl"), None)
         for line in reversed(_tail(record) if record is not None else []):
             if b'"token_count"' in line:
                 try:
@@ -240,20 +242,23 @@ class CodexSession:
             self.over = ("budget", f"${self.cost_usd:.4f} spent of ${terms.max_cost_usd:.4f} that were left")
 
 
-def _reads(command: str) -> tuple[str, ...]:
-    """What a line reads that does nothing else; nothing: that cannot be said of it. A word that may be a pattern
-    counts as a path."""
+def _reads(command: str) -> list[tuple[str, Given]]:
+    """A line that only reads files, as the policy knows that; nothing: it may do something else."""
     if _SPECIAL.search(command):
-        return ()
+        return []
     try:
         program, *words = shlex.split(command) or [""]
     except ValueError:
-        return ()
+        return []
     if program == "sed":  # it can write and execute, too
-        return (words[2],) if len(words) == 3 and words[0] == "-n" and _LINES.fullmatch(words[1]) else ()
+        only_shows = len(words) == 3 and words[0] == "-n" and _LINES.fullmatch(words[1])
+        return [("Read", {"file_path": words[2]})] if only_shows else []
     if program not in _READERS or any(word.startswith("-") and not _OPTION.fullmatch(word) for word in words):
-        return ()
-    return tuple(word for word in words if not word.startswith("-")) or (".",)
+        return []
+    said = [word for word in words if not word.startswith("-")]
+    if program in _SEARCHERS:
+        return [("Grep", {"pattern": said[0], "path": path}) for path in said[1:] or ["."]] if said else []
+    return [("Read", {"file_path": path}) for path in said or ["."]]
 
 
 def _parts(tool: str, given: Given) -> list[tuple[str, Given]]:
@@ -302,9 +307,11 @@ def _command_in(item: Mapping[str, Any]) -> str:
 
 
 def _tail(path: Path) -> list[bytes]:
+    """Of a file where an agent may write as well: it is no link, and no pipe that nobody ever writes to."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return file.read().splitlines()
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            about = os.fstat(file.fileno())
+            file.seek(max(0, about.st_size - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES).splitlines() if stat.S_ISREG(about.st_mode) else []
     except OSError:
         return []

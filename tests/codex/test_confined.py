@@ -24,6 +24,7 @@ __all__ = ["confined"]
 
 PLANT = """
 cd "$CODEX_HOME" && rm -f config.toml; echo > config.toml; mv ../schema.json ..; rm -f ../schema.json
+(grep -c hooks.PreToolUse config.toml; ls ..) > "$OLDPWD/left.txt"
 """
 """Its next turn would have no hook."""
 
@@ -38,7 +39,7 @@ def test_it_works_in_its_worktree_and_reaches_nothing_else(confined: Project, lo
     made.commit(
         {
             **MAKER,
-            "reach.sh": f"touch {home}/reached\ncat {home}/planted > taken.txt{PLANT}(grep -c hooks.PreToolUse config.toml; ls ..) > $OLDPWD/left.txt\n",
+            "reach.sh": f"touch {home}/reached\ncat {home}/planted > taken.txt{PLANT}",
             ".swarm/flows/one.yaml": yaml.safe_dump(flow("one", step("write", "maker"))),
         }
     )

@@ -83,6 +83,7 @@ def test_a_model_that_calls_its_tools_from_a_script_is_asked_about_each(stage: S
     seen = stage.run(model, model=SCRIPTING, decide=no_shell)
 
     assert stage.asked[0].in_script
+    assert "spawn_agent" not in json.dumps(stage.asked[0].body)
     assert seen.files == {"a.txt": "hi\n"}
     assert [(call.tool_name, call.success, call.blocked) for call in seen.done.tool_calls] == [
         ("Write", True, False),
@@ -98,7 +99,6 @@ OTHER_WAYS: Mapping[str, tuple[Reply, str]] = {
     ),
     "a patch in a shell": (bash("apply_patch <<'EOF'\n*** Begin Patch\nEOF"), "a patch in a shell"),
     "a tool that is switched off": (use("view_image", path="/etc/hostname"), ""),
-    "an agent of its own": (use("spawn_agent", message="echo x > b.txt"), "unsupported call"),
     "a patch outside": (use("Write", file_path="../home/b.txt", content="x"), "patch rejected"),
     "a shell outside": (bash("echo x > ../home/b.txt"), "../home/b.txt: "),
 }

@@ -19,7 +19,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions web rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -28,7 +28,8 @@ ROUTES := tests/test_random_routes.py tests/test_random_views.py
 MODEL := tests/test_model.py
 CROWD := tests/test_guarantee_9_crowd.py tests/test_guarantee_9_parallel.py tests/test_guarantee_2_untouched.py
 BUDGETS := tests/test_budget_held.py
-SESSIONS := tests/claude tests/codex
+SESSIONS := tests/claude
+CODEX_TESTS := tests/codex
 WEB := tests/web
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
@@ -42,7 +43,7 @@ soak_crowd := $(CROWD)
 soak_budgets := $(BUDGETS)
 soak_sessions := $(SESSIONS)
 soak_web := $(WEB)
-soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(WEB))
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB))
 
 .PHONY: demo test golden unit soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
@@ -106,7 +107,9 @@ unit: $(STAMP)  ## the tests that start no process
 
 soak: $(if $(PART),soak-$(PART),$(addprefix soak-,$(PARTS)))  ## the long suites whole; PART=NAME: one of them
 
-soak-sessions: $(VENV)/codex/.fetched
+# All its tests: only here its program is fetched.
+soak-codex: $(CLAUDE) $(FETCHED) $(VENV)/codex/.fetched
+	$(PYTEST) $(SPREAD) $(CODEX_TESTS)
 
 soak-%: $(CLAUDE) $(FETCHED)
 	$(PYTEST) $(SPREAD) -m soak $(soak_$*)

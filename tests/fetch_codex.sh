@@ -1,6 +1,6 @@
 #!/bin/sh
 # Puts OpenAI's Codex into FOLDER for the tests of its sessions: sh tests/fetch_codex.sh FOLDER
-# 404 MB, so `make soak` fetches it and `make test` does not; without it these tests are skipped, and say so.
+# 404 MB, so `make soak-codex` fetches it and `make test` does not; without it these tests are skipped, and say so.
 set -eu
 mkdir -p "$1"
 if ! command -v npm >/dev/null; then

@@ -234,7 +234,7 @@ class CodexSession:
             return
         self.tokens, terms = tokens, self._request.terms
         self.recorder.used(tokens, self.cost_usd)
-        if self.finished:
+        if self.finished or self.over is not None:
             return
         if terms.max_tokens is not None and tokens.total >= terms.max_tokens:
             self.over = ("budget", f"{tokens.total:,} tokens used of {terms.max_tokens:,} that were left")

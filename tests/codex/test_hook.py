@@ -15,7 +15,7 @@ from gitswarm.engines.codex.session import _reads
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from tests.codex.stage import SCHEMA, SCRIPTING, Stage
 from tests.codex.test_faults import detail, outcome
-from tests.loopback.api import Reply, use
+from tests.loopback.api import Reply, Use, use
 from tests.loopback.replies import WORK, bash, working
 from tests.tables import table
 
@@ -72,6 +72,16 @@ def test_a_patch_is_carried_out_with_the_paths_that_the_policy_gives(stage: Stag
         (tool, True) for tool in ("Edit", "Write", "Delete")
     ]
     assert (seen.done.tool_calls[2].executed_input or {})["file_path"] == "base/plan.md"
+
+
+@pytest.mark.soak
+def test_calls_side_by_side_are_each_recorded_with_their_own_end(stage: Stage) -> None:
+    lines = [f"sleep 0.{9 - number}; echo {number}; exit {number % 2}" for number in range(1, 5)]
+
+    seen = stage.run(working(Reply(tuple(Use("Bash", {"command": line}) for line in lines))))
+
+    found = {str(call.input["command"]): (call.output, call.success) for call in seen.done.tool_calls}
+    assert found == {line: (f"{number}\n", number % 2 == 0) for number, line in enumerate(lines, 1)}
 
 
 def test_a_model_that_calls_its_tools_from_a_script_is_asked_about_each(stage: Stage) -> None:

@@ -83,7 +83,7 @@ def test_what_failed_before_it_began_begins_again(stage: Stage) -> None:
     seen = stage.run(at_first(failing(429)), settings={"attempts": 2})
 
     assert outcome(seen) == {"kind": "ok", "attempts": 2}
-    assert [asked.said[-1] for asked in stage.asked[:2]] == ["Do the work.\n"] * 2
+    assert [asked.said[-1] for asked in stage.asked[:2]] == ["Do the work."] * 2
 
 
 @pytest.mark.soak

@@ -173,8 +173,7 @@ class _Talk(Struct, frozen=True):
         try:
             with open_door(self.folder, session), agent_process(argv, self.request, self.env, until) as agent:
                 session.agent = agent
-                agent.say(prompt)
-                agent.end_input()
+                agent.say_all(prompt)
                 for line in agent.lines():
                     session.hear(line)
                     if session.over is not None:

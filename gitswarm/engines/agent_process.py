@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 from msgspec import Struct, field
 
+from gitswarm.containment import Containment
 from gitswarm.engines import launch
-from gitswarm.engines.base import SESSION_MARKER, StepEndedError, StepRequest
+from gitswarm.engines.base import SESSION_MARKER, StepEndedError
 from gitswarm.process_table import end_processes_with
 
 _POLL_S = 0.05
@@ -106,6 +107,14 @@ class AgentProcess(Struct):
             stdin.write(line.encode() + b"\n")
             stdin.flush()
 
+    def say_all(self, text: str) -> None:
+        """The whole of its standard input, in a thread of its own: it may not read before it has begun."""
+        threading.Thread(target=self._pour, args=(text,), daemon=True).start()
+
+    def _pour(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError), cast("IO[bytes]", self.process.stdin) as stdin:
+            stdin.write(text.encode(errors="replace"))
+
     def listen(self) -> None:
         """Passes on what it says, in a thread of its own."""
         with cast("IO[bytes]", self.process.stdout) as told:
@@ -127,9 +136,22 @@ class AgentProcess(Struct):
         end_process(self.process)
 
 
+class AgentPlace(Protocol):
+    """Of a program: a `StepRequest`, or as much of one as this."""
+
+    @property
+    def worktree(self) -> Path: ...
+
+    @property
+    def containment(self) -> Containment: ...
+
+    @property
+    def ended(self) -> threading.Event: ...
+
+
 @contextmanager
 def agent_process(
-    argv: Sequence[str], request: StepRequest, env: Mapping[str, str], deadline: float
+    argv: Sequence[str], request: AgentPlace, env: Mapping[str, str], deadline: float
 ) -> Iterator[AgentProcess]:
     """While the block lasts the program runs in the worktree, confined and in a session of its own. When it is left,
     nothing that it started is there any more.

@@ -30,7 +30,9 @@ BUILT_IN = {
             *("mode", "env", "cli", "provider"),
         ),
     ),
-    "gemini": BuiltIn("gitswarm.engines.gemini:ADAPTER", (), ("mode",)),
+    "gemini": BuiltIn(
+        "gitswarm.engines.gemini.adapter:ADAPTER", ("cli",), ("step_timeout", "attempts", "mode", "env", "cli")
+    ),
 }
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from gitswarm.containment import Containment
-from gitswarm.engines.claude import ask_owner, cli
-from gitswarm.engines.claude.door import open_door
+from gitswarm.engines import ask_owner
+from gitswarm.engines.claude import cli
 from gitswarm.engines.claude.gate import Gate
+from gitswarm.engines.door import open_door
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import ToolCall
 from tests.claude.stage import EVERYTHING, Given, Stage, allow, by, quick

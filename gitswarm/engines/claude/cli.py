@@ -16,13 +16,14 @@ from typing import IO, cast
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
+from gitswarm.engines import ask_owner
 from gitswarm.engines.agent_process import collect_lines, end_process, last_lines, start_piped
-from gitswarm.engines.claude import ask_owner
-from gitswarm.engines.claude.door import open_door
-from gitswarm.engines.claude.gate import HOOK_S, Gate
+from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.order import SessionOrder, Tell
 from gitswarm.engines.claude.said import Gone
 from gitswarm.engines.claude.wire import read_line
+from gitswarm.engines.door import open_door
+from gitswarm.engines.hook_verdict import HOOK_S
 
 _LINE_BYTES = 64 << 20
 _REAP_S = 5.0

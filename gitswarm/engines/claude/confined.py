@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gitswarm.containment import Containment
-from gitswarm.engines.claude import ask_owner
+from gitswarm.engines import ask_owner
 from gitswarm.engines.claude.order import SessionOrder
 
 _CREDENTIALS = ".credentials.json"

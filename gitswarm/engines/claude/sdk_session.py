@@ -22,10 +22,11 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookJSONOutput
 from msgspec import Struct
 
-from gitswarm.engines.claude.gate import HOOK_S, Gate
+from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.messages import read
 from gitswarm.engines.claude.order import SessionOrder, Tell
 from gitswarm.engines.claude.said import Ended, Gone, Said
+from gitswarm.engines.hook_verdict import HOOK_S
 
 _LINE_BYTES = 64 << 20
 _STDERR_LINES = 20

@@ -1,4 +1,4 @@
-"""The unix socket at which the CLI's hook asks the owner of the session."""
+"""The unix socket at which the hook of an agent's CLI (ask_owner.py) asks the owner of the session."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
-from gitswarm.engines.claude.gate import Gate
+from gitswarm.engines.hook_verdict import Answer, Question
 
 _QUESTION_BYTES = 64 << 20
 _PATIENCE_S = 30.0
@@ -18,8 +19,13 @@ _CHUNK = 1 << 16
 _SHORT = "/tmp"  # noqa: S108 - a folder of our own is made there; TMPDIR may be as deep as the repository
 
 
+class AnswersHooks(Protocol):
+    def answer(self, question: Question) -> Answer:
+        """Never raises; asked from several threads at once."""
+
+
 @contextmanager
-def open_door(folder: Path, gate: Gate) -> Iterator[Path]:
+def open_door(folder: Path, gate: AnswersHooks) -> Iterator[Path]:
     """Answers questions at a socket in `folder` while the block lasts; one thread for each, as tools may run side by
     side."""
     path = folder / "gate"
@@ -44,7 +50,7 @@ def _bind(door: socket.socket, path: Path) -> None:
         door.bind(str(way / path.name))
 
 
-def _attend(door: socket.socket, gate: Gate) -> None:
+def _attend(door: socket.socket, gate: AnswersHooks) -> None:
     while True:
         try:
             caller, _address = door.accept()
@@ -53,7 +59,7 @@ def _attend(door: socket.socket, gate: Gate) -> None:
         threading.Thread(target=_answer, args=(caller, gate), daemon=True).start()
 
 
-def _answer(caller: socket.socket, gate: Gate) -> None:
+def _answer(caller: socket.socket, gate: AnswersHooks) -> None:
     """One question and its answer; a caller that hangs or goes away gets none, which is a no."""
     with caller, suppress(OSError, ValueError, TypeError, RecursionError):
         caller.settimeout(_PATIENCE_S)

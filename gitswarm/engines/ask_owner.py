@@ -1,4 +1,4 @@
-"""The CLI's PreToolUse hook: takes the question to the owner's socket. No answer means no.
+"""The hook of an agent's CLI: takes its question to the owner's socket. No answer means no.
 
 Run by itself (`python -I -S ask_owner.py SOCKET PID`): nothing but the standard library, and little of that, as it
 starts before every tool call. Exit code 2 denies, whatever else goes wrong.

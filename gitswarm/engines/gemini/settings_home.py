@@ -1,0 +1,194 @@
+"""The folder of a session that Gemini CLI takes for its user's home: settings, system prompt, conversations.
+
+Nothing of the user's own is read there: no login, no hooks, no extensions, no memory. It goes with the session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from pydantic import JsonValue
+
+from gitswarm.containment import Containment
+from gitswarm.engines import ask_owner
+from gitswarm.engines.hook_verdict import HOOK_S
+
+TOOLS: Mapping[str, str] = {
+    "run_shell_command": "Bash",
+    "write_file": "Write",
+    "replace": "Edit",
+    "read_file": "Read",
+    "glob": "Glob",
+    "list_directory": "LS",
+    "grep_search": "Grep",
+    "web_fetch": "WebFetch",
+    "google_web_search": "WebSearch",
+}
+"""Gemini's name of a tool → the one that stations and the policy know. It gets no others."""
+USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
+"""For a station that names none."""
+
+_REFERENCE = re.compile(r'(?<!\\)@(?:"([^"]*)"|((?:\\.|[^\\\s,;!?()\[\]{}])+))')
+"""What Gemini CLI takes for the name of a file whose content belongs into the prompt."""
+_PREFACE = "The task of this step:\n\n"
+"""A prompt that begins with a slash would be one of its commands."""
+
+
+class SettingsHome(Struct, frozen=True):
+    """`folder` is the session's own, outside of the worktree. `program`: of Gemini CLI. `attempts`: of a request."""
+
+    folder: Path
+    program: Path
+    attempts: int
+
+    @property
+    def system_file(self) -> Path:
+        return self.folder / "system.md"
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """
+        :param env: the agent's, with what the caller set for Gemini.
+        """
+        return {
+            **env,
+            "GEMINI_CLI_HOME": str(self.folder),
+            # Otherwise the process that we know is only the parent of the one that works, and ignores SIGTERM.
+            "GEMINI_CLI_NO_RELAUNCH": "1",
+            "GEMINI_SYSTEM_MD": str(self.system_file),
+            "GEMINI_SANDBOX": "false",
+        }
+
+    def contained(self, containment: Containment, env: Mapping[str, str]) -> Containment:
+        """The same confinement, in which the program finds what it needs."""
+        node = shutil.which("node", path=env.get("PATH")) or "node"
+        needed = (self.program.parent, self.program.resolve().parent, Path(ask_owner.__file__), Path(node).resolve())
+        return containment.opened(read=needed, write=(self.folder,))
+
+    def write(self, system: str, tools: Sequence[str], max_turns: int, socket: Path, depth: int) -> None:
+        """All of it but conversations, so that none of what an agent left there counts for the next process.
+
+        :param tools: as stations call them; none: it only answers.
+        :param depth: of the containment.
+        """
+        self.system_file.write_text(system, encoding="utf-8")
+        settings = self.folder / ".gemini" / "settings.json"
+        settings.parent.mkdir(exist_ok=True)
+        own: dict[str, JsonValue] = {
+            # With an external login it does not look for one: it would read .gemini/.env of the project.
+            "security": {"auth": {"selectedType": "gemini-api-key", "useExternal": True}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+            "general": {
+                "enableAutoUpdate": False,
+                "enableAutoUpdateNotification": False,
+                "maxAttempts": self.attempts,
+            },
+            "advanced": {"ignoreLocalEnv": True},
+            "context": {
+                "includeDirectoryTree": False,
+                "fileFiltering": {"enableRecursiveFileSearch": False},
+            },
+            "model": {"maxSessionTurns": max_turns, "disableLoopDetection": True},
+            "skills": {"enabled": False},
+            "experimental": {"enableAgents": False},
+            "tools": {
+                # LS belongs to Glob.
+                "core": [name for name, known in TOOLS.items() if {"LS": "Glob"}.get(known, known) in tools],
+                "shell": {"enableInteractiveShell": False, "showColor": False},
+            },
+            "hooksConfig": {"enabled": True, "notifications": False},
+            "hooks": {
+                "BeforeTool": [_hook(".*", socket, depth)],
+                # It alone says how a command ended that had printed something.
+                "AfterTool": [_hook("run_shell_command", socket, depth)],
+            },
+        }
+        settings.write_text(json.dumps(own), encoding="utf-8")
+
+    def used(self) -> tuple[int, int]:
+        """Tokens in and out of all answers in its conversations so far."""
+        answers: dict[str, tuple[int, int]] = {}
+        for conversation in self.folder.glob(".gemini/tmp/*/chats/*.jsonl"):
+            for said in _objects(conversation):
+                tokens = said.get("tokens")
+                if said.get("type") == "gemini" and isinstance(tokens, dict):
+                    sent = _number(tokens, "input") + _number(tokens, "tool")
+                    answers[str(said.get("id"))] = sent, _number(tokens, "output") + _number(tokens, "thoughts")
+        return sum(sent for sent, _made in answers.values()), sum(made for _sent, made in answers.values())
+
+    def single_results(self) -> None:
+        """Takes results of tools out of a conversation that stand there as a message, too: a process that goes on
+        with it would send each of them twice, and the provider counts them."""
+        for conversation in self.folder.glob(".gemini/tmp/*/chats/*.jsonl"):
+            kept = [json.dumps(said) for said in _objects(conversation) if not _is_result(said)]
+            conversation.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+
+def arguments(program: Path, model: str | None, resume: str | None) -> list[str]:
+    """The command line. The prompt comes by standard input: everybody can read a command line."""
+    said = [str(program), "--output-format", "stream-json", "--yolo", "--skip-trust", "--extensions", "none"]
+    said += ["--model", model] if model is not None else []
+    return [*said, "--resume", resume] if resume is not None else said
+
+
+def as_prompt(text: str, worktree: Path) -> str:
+    """`text` as it is meant: what looks like the name of a file that is there brings no content, as the policy was
+    not asked."""
+
+    def escaped(found: re.Match[str]) -> str:
+        name = found[1] if found[1] is not None else re.sub(r"\\(.)", r"\1", found[2])
+        names = (name, name.rstrip("."))
+        return f"\\{found[0]}" if any(each and _exists(worktree / each) for each in names) else found[0]
+
+    return _PREFACE + _REFERENCE.sub(escaped, text)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:
+        return False
+
+
+def _hook(tool: str, socket: Path, depth: int) -> dict[str, JsonValue]:
+    # From inside of a sandbox we have no number: 0 is whoever listens outside.
+    owner = os.getpid() if depth == 0 else 0
+    words = (sys.executable, "-I", "-S", ask_owner.__file__, str(socket), str(owner))
+    hook: JsonValue = {"type": "command", "name": "swarm", "command": shlex.join(words), "timeout": HOOK_S * 1000}
+    return {"matcher": tool, "hooks": [hook]}
+
+
+def _objects(path: Path) -> list[dict[str, JsonValue]]:
+    """Of a file with JSON lines, of which the last may be under way."""
+    found = []
+    for line in path.read_bytes().splitlines():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict):
+            found.append(said)
+    return found
+
+
+def _is_result(said: Mapping[str, JsonValue]) -> bool:
+    parts = said.get("content")
+    return (
+        said.get("type") == "user"
+        and isinstance(parts, list)
+        and bool(parts)
+        and all(isinstance(part, dict) and "functionResponse" in part for part in parts)
+    )
+
+
+def _number(counts: Mapping[str, JsonValue], name: str) -> int:
+    value = counts.get(name)
+    return value if isinstance(value, int) else 0

@@ -19,11 +19,13 @@ from tests.conftest import Project
 from tests.projects import ask, new_project
 
 ROOT = Path(__file__).parent.parent.parent
+NO_GEMINI = "there is no program at /nowhere/gemini: unset SWARM_GEMINI_CLI, or correct engines.gemini.cli"
 KINDS = [
     ("claude-step", "stub"),
     ("claude-step", "sdk"),
     ("claude-step", "cli"),
     ("gemini-step", "stub"),
+    ("gemini-step", "cli"),
     ("command", "local"),
 ]
 
@@ -37,7 +39,7 @@ def program(folder: Path, says: str) -> str:
 
 
 def with_program(project: Project, path: str) -> Project:
-    return replace(project, env={**project.env, "SWARM_CLAUDE_CLI": path})
+    return replace(project, env={**project.env, "SWARM_CLAUDE_CLI": path, "SWARM_GEMINI_CLI": "/nowhere/gemini"})
 
 
 def told(project: Project) -> dict[tuple[str, str], dict[str, Any]]:
@@ -97,7 +99,7 @@ def test_what_is_missing_is_said_with_what_to_do(project: Project) -> None:
             mode,
         ): "there is no program at /nowhere/claude: unset SWARM_CLAUDE_CLI, or correct engines.claude.cli"
         for mode in ("sdk", "cli")
-    }
+    } | {("gemini-step", "cli"): NO_GEMINI}
 
 
 def test_an_old_program_cannot_be_used(project: Project, tmp_path: Path) -> None:
@@ -147,6 +149,9 @@ def test_the_table(project: Project) -> None:
         "                                      unset SWARM_CLAUDE_CLI, or correct\n"
         "                                      engines.claude.cli\n"
         "gemini-step  stub   yes   -           git-swarm itself\n"
+        "gemini-step  cli    no    -           there is no program at /nowhere/gemini:\n"
+        "                                      unset SWARM_GEMINI_CLI, or correct\n"
+        "                                      engines.gemini.cli\n"
         "command      local  yes   yes         git-swarm itself"
     )
     documented = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")

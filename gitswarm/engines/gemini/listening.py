@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -35,9 +36,10 @@ _ADVICE = {
     429: _WAIT_FOR_LIMIT,
 }
 """The next thing to do, by the HTTP status."""
+_API_ERROR = re.compile(r"\[API Error: (.*)\]", re.DOTALL)
 _STATUS = re.compile(r"\b([45]\d\d)\b")
 _USUAL_STATUSES = (400, 401, 403, 404, 429, 500, 503)
-_MOST_CHARS = 300
+_MOST_CHARS = 200
 
 
 class GeminiGate(Struct):
@@ -211,7 +213,7 @@ def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineO
     if listener.succeeded and exit_code == 0:
         return EngineOutcome(kind="ok")
     status = _status(listener.fault, exit_code or 0)
-    said = " ".join(listener.fault.split())[:_MOST_CHARS] or f"exit code {exit_code}"
+    said = _words(listener.fault) or f"exit code {exit_code}"
     advice = _ADVICE.get(status or 0)
     return EngineOutcome(
         kind="api_error",
@@ -247,6 +249,16 @@ def _status(fault: str, exit_code: int) -> int | None:
     """The HTTP status that a fault names; the exit code is its lowest byte."""
     named = [int(each) for each in _STATUS.findall(fault)]
     return next((status for status in (*named, *_USUAL_STATUSES) if status & 0xFF == exit_code), None)
+
+
+def _words(fault: str) -> str:
+    """What the provider said of a failure, in one line."""
+    found = _API_ERROR.search(fault)
+    said = found[1] if found else fault
+    with suppress(ValueError, TypeError, LookupError):
+        error = json.loads(said)["error"]
+        said = f"{error['code']} {error['message']}"
+    return " ".join(said.split())[:_MOST_CHARS]
 
 
 def _text(value: JsonValue) -> str:

@@ -8,7 +8,7 @@ CLAUDE := $(VENV)/.claude-installed
 # One more than processors: tests wait for processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
 # What tests need beside Python packages; the only part of the test run that needs a network.
-FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched)
+FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched gemini/.fetched)
 
 # Tests make and flush 100,000s of small files: in memory, where 8 GB of it are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 2>/dev/null && echo /dev/shm)
@@ -74,6 +74,10 @@ $(VENV)/git-lfs/.fetched: tests/fetch_git_lfs.sh $(STAMP)
 
 $(VENV)/bubblewrap/.fetched: tests/fetch_bubblewrap.sh $(STAMP)
 	sh tests/fetch_bubblewrap.sh $(VENV)/bubblewrap
+	touch $@
+
+$(VENV)/gemini/.fetched: tests/fetch_gemini.sh $(STAMP)
+	sh tests/fetch_gemini.sh $(VENV)/gemini
 	touch $@
 
 ifdef T

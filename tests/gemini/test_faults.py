@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import psutil
@@ -13,10 +15,12 @@ import pytest
 from msgspec import Struct
 
 from gitswarm.engines.base import SessionTerms
+from gitswarm.engines.gemini.listening import GeminiGate, Listener, ended
+from gitswarm.engines.recorder import Recorder
 from gitswarm.records.event import EventKind
 from gitswarm.records.outcome import Result
 from gitswarm.records.policy import Deny, Rewrite, Verdict
-from gitswarm.testing.orders import MARK, SECRET, Given, SeenStep
+from gitswarm.testing.orders import MARK, SECRET, Given, SeenStep, allow
 from tests.claude.stage import SCHEMA
 from tests.gemini.conftest import Stage
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
@@ -219,3 +223,17 @@ def test_what_was_denied_or_changed_is_in_the_receipt_and_a_secret_in_no_event(s
 
 def scrubbed(text: str) -> str:
     return text.replace(SECRET, "***")
+
+
+def test_a_call_that_nobody_asked_about_ends_the_session(stage: Stage) -> None:
+    """As where settings of the machine, which come before ours, switch hooks off."""
+    request = stage.run(always(failing(400)), section={"cli": "/nowhere"}).request
+    listener = Listener(
+        Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "cli-observed"), GeminiGate(allow)
+    )
+
+    listener.hear(json.dumps({"type": "tool_use", "tool_name": "write_file", "tool_id": "1", "parameters": {}}))
+    listener.hear(json.dumps({"type": "tool_result", "tool_id": "1", "status": "success"}))
+
+    assert listener.unjudged == "Write"
+    assert ended(listener, None, "").detail.startswith("Write was carried out without asking the policy")

@@ -4,7 +4,7 @@
 set -eu
 mkdir -p "$1"
 
-if ! command -v npm >/dev/null || ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)'; then
+if ! command -v npm >/dev/null || ! node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)'; then
     echo "no npm with Node.js 20 or newer on PATH: the tests of Gemini CLI will be skipped" >&2
     exit 0
 fi

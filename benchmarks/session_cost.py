@@ -1,14 +1,18 @@
 """What a step with a real session costs, beside the same CLI without git-swarm: `claude -p`, `git add`, `git commit`.
 
+The same for Gemini CLI, where it was fetched for the tests.
+
     python -m benchmarks.session_cost [--steps 6] [--rounds 3]
 
 The model is a scripted server on 127.0.0.1 that answers at once: what is left is the machine's own work. Each step
-makes three tool calls. A step of git-swarm asks the policy before each, and asks for a handoff in a second session.
+makes three tool calls. A step of git-swarm asks the policy before each. Claude is asked for a handoff in a
+second session, Gemini says it last.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -22,11 +26,13 @@ from msgspec import Struct, field
 from benchmarks.projects import Checkout, environment
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.program import find_program
+from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome, arguments
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.server import Loopback, serving
 from tests.routed import MAKER
 
 MODES = ("cli", "sdk")
+GEMINI = Path(sys.prefix) / "gemini" / "node_modules" / ".bin" / "gemini"
 TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
 
 
@@ -37,6 +43,12 @@ def model(asked: Asked) -> Reply:
     if asked.turn < 3:
         return use("Bash", command=f"echo {asked.number} >> file{asked.turn}.txt")
     return say("done")
+
+
+def model_of_gemini(asked: Asked) -> Reply:
+    """The same; its last word is the handoff."""
+    answer = model(asked)
+    return answer if asked.turn < 3 else use("StructuredOutput", status="VERIFIED", summary="done")
 
 
 class Samples(Struct):
@@ -52,14 +64,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, serving() as loopback:
-        samples = measure(Path(name), loopback, asked.steps, asked.rounds)
-    plain = statistics.median(samples.plain)
+        measured = {"claude -p": measure(Path(name), loopback, asked.steps, asked.rounds)}
+        if GEMINI.exists():
+            measured["gemini"] = measure_gemini(Path(name), loopback, asked.steps, asked.rounds)
     print("| a step with three tool calls | ms | ratio |")
     print("|---|---:|---:|")
-    print(f"| `claude -p`, `git add`, `git commit` | {plain:.0f} | 1.00 |")
-    for mode, found in samples.swarm.items():
-        each = statistics.median(found)
-        print(f"| git-swarm, mode {mode} | {each:.0f} | {each / plain:.2f} |")
+    for program, samples in measured.items():
+        plain = statistics.median(samples.plain)
+        print(f"| `{program}`, `git add`, `git commit` | {plain:.0f} | 1.00 |")
+        for mode, found in samples.swarm.items():
+            each = statistics.median(found)
+            print(f"| git-swarm, {mode} | {each:.0f} | {each / plain:.2f} |")
 
 
 def measure(folder: Path, loopback: Loopback, steps: int, rounds: int) -> Samples:
@@ -73,10 +88,35 @@ def measure(folder: Path, loopback: Loopback, steps: int, rounds: int) -> Sample
         raise SystemExit(program.problem)
     samples = Samples()
     for number in range(rounds):
-        samples.plain.append(_plain(_project(folder / f"plain{number}", env, steps), program.path, steps))
+        words = [str(program.path), "-p", "--output-format", "stream-json", "--verbose"]
+        words += ["--setting-sources", "", "--tools", TOOLS, "--allowedTools", TOOLS, "--permission-mode", "dontAsk"]
+        samples.plain.append(_plain(_project(folder / f"plain{number}", env, steps), words, steps))
         for mode in MODES:
             project = _project(folder / f"{mode}{number}", env, steps)
-            samples.swarm.setdefault(mode, []).append(_swarm(project, mode, steps))
+            samples.swarm.setdefault(f"mode {mode}", []).append(_swarm(project, mode, steps))
+    return samples
+
+
+def measure_gemini(folder: Path, loopback: Loopback, steps: int, rounds: int) -> Samples:
+    """By the same settings as git-swarm's, but for the hooks."""
+    env = environment(folder / "home-of-gemini") | {
+        "GEMINI_API_KEY": "dummy",
+        "GOOGLE_GEMINI_BASE_URL": loopback.play("gemini", model_of_gemini),
+        "SWARM_GEMINI_CLI": str(GEMINI),
+    }
+    home = SettingsHome(folder / "settings", GEMINI, 1)
+    home.folder.mkdir()
+    home.write("You are an implementer.", USUAL_TOOLS, -1, home.folder / "gate", 0)
+    path = home.folder / ".gemini" / "settings.json"
+    settings = json.loads(path.read_bytes())
+    del settings["hooks"]
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    samples = Samples()
+    for number in range(rounds):
+        project = _project(folder / f"gemini-plain{number}", home.environment(env), steps)
+        samples.plain.append(_plain(project, arguments(GEMINI, "gemini-3-flash", None), steps))
+        project = _project(folder / f"gemini{number}", env, steps)
+        samples.swarm.setdefault("engine gemini", []).append(_swarm(project, "cli", steps, "--engine", "gemini"))
     return samples
 
 
@@ -95,9 +135,7 @@ def _project(root: Path, env: Mapping[str, str], steps: int) -> Checkout:
     return project
 
 
-def _plain(project: Checkout, program: Path, steps: int) -> float:
-    words = [str(program), "-p", "do it", "--output-format", "stream-json", "--verbose", "--setting-sources", ""]
-    words += ["--tools", TOOLS, "--allowedTools", TOOLS, "--permission-mode", "dontAsk"]
+def _plain(project: Checkout, words: list[str], steps: int) -> float:
     started = time.perf_counter()
     for number in range(steps):
         _run(words, project)
@@ -106,17 +144,15 @@ def _plain(project: Checkout, program: Path, steps: int) -> float:
     return (time.perf_counter() - started) * 1000 / steps
 
 
-def _swarm(project: Checkout, mode: str, steps: int) -> float:
+def _swarm(project: Checkout, mode: str, steps: int, *options: str) -> float:
     """The whole command, its start-up and the run's first and last commit shared out over the steps."""
     started = time.perf_counter()
-    _run([sys.executable, "-m", "gitswarm", "start", "bench", "--mode", mode], project)
+    _run([sys.executable, "-m", "gitswarm", "start", "bench", "--mode", mode, *options], project)
     return (time.perf_counter() - started) * 1000 / steps
 
 
 def _run(words: list[str], project: Checkout) -> None:
-    subprocess.run(
-        words, cwd=project.root, env=dict(project.env), check=True, capture_output=True, stdin=subprocess.DEVNULL
-    )
+    subprocess.run(words, cwd=project.root, env=dict(project.env), check=True, capture_output=True, input=b"do it")
 
 
 if __name__ == "__main__":

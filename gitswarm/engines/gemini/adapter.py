@@ -74,11 +74,6 @@ class GeminiAdapter(EngineAdapter):
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         return KEY if {**env, **setup.access.env}.get(KEY) else ""
 
-    def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Gemini CLI reads it in a folder that it trusts; GEMINI.md is protected for every engine."""
-        del settings
-        return (".gemini/**",)
-
     def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
         return GeminiSettings.model_validate(settings).step_timeout
 

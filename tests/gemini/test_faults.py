@@ -225,15 +225,17 @@ def scrubbed(text: str) -> str:
     return text.replace(SECRET, "***")
 
 
-def test_a_call_that_nobody_asked_about_ends_the_session(stage: Stage) -> None:
-    """As where settings of the machine, which come before ours, switch hooks off."""
+@pytest.mark.parametrize("verdict", [None, Deny("test-rule", "not in this test", "")])
+def test_a_call_that_nobody_allowed_ends_the_session(stage: Stage, verdict: Deny | None) -> None:
+    """As where settings of the machine, which come before ours, switch hooks off, or an agent ends a hook."""
     request = stage.run(always(failing(400)), section={"cli": "/nowhere"}).request
-    listener = Listener(
-        Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "cli-observed"), GeminiGate(allow)
-    )
-
+    recorder = Recorder(request, lambda: datetime.now(UTC), lambda _event: None, "cli-observed")
+    listener = Listener(recorder, GeminiGate(allow))
+    if verdict is not None:
+        listener.gate.verdicts.append(("write_file", {}, verdict))
     listener.hear(json.dumps({"type": "tool_use", "tool_name": "write_file", "tool_id": "1", "parameters": {}}))
     listener.hear(json.dumps({"type": "tool_result", "tool_id": "1", "status": "success"}))
 
     assert listener.unjudged == "Write"
-    assert ended(listener, None, "").detail.startswith("Write was carried out without asking the policy")
+    assert [(call.success, call.blocked) for call in recorder.tool_calls] == [(True, False)]
+    assert ended(listener, None, "").detail.startswith("Write was carried out against the policy or without asking")

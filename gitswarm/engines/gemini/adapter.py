@@ -78,8 +78,9 @@ class GeminiAdapter(EngineAdapter):
         return GeminiSettings.model_validate(settings).step_timeout
 
     def mode_from_env(self, env: Mapping[str, str]) -> str | None:
-        """As the seeds name it."""
-        return {"0": "cli", "1": "stub"}.get(env.get("SWARM_GEMINI_STUB", ""))
+        """As the seeds name it, too."""
+        named = {"0": "cli", "1": "stub"}.get(env.get("SWARM_GEMINI_STUB", ""))
+        return named or super().mode_from_env(env)
 
 
 def find_program(cli: str | None, env: Mapping[str, str]) -> Program:

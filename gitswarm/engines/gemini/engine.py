@@ -39,7 +39,7 @@ _NAVIGATOR = (
 )
 _ADDITIONS = (
     "definitions of its tools; today's date, the operating system, the working directory and a folder for temporary "
-    "files; the GEMINI.md of the project"
+    "files; the GEMINI.md of the project; behind the task the JSON schema of the handoff"
 )
 
 

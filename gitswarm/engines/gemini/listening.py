@@ -100,8 +100,8 @@ class GeminiGate(Struct):
 
 class Listener(Struct):
     """One process, while it is listened to. `text`: what it said since its last tool call. `unjudged`: the tool of a
-    call that was carried out although nobody had asked the policy. `is_over`: it said its result, and `tokens`, in
-    and out, were used by then."""
+    call that was carried out although the policy had not been asked, or had denied it. `is_over`: it said its result,
+    and `tokens`, in and out, were used by then."""
 
     recorder: Recorder
     gate: GeminiGate
@@ -173,8 +173,8 @@ class Listener(Struct):
         tool, given, call = opened
         verdict = self.gate.taken(tool, given)
         success = said.get("status") == "success"
-        if success and verdict is None:
-            self.unjudged = call.tool
+        if success and (verdict is None or isinstance(verdict, Deny)):
+            self.unjudged, verdict = call.tool, None  # whoever ends a hook before it has answered
         if isinstance(verdict, Deny):
             self.recorder.end(call, ToolOutcome(success=False, output=verdict.told), verdict)
             return
@@ -198,8 +198,11 @@ class Listener(Struct):
 def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineOutcome:
     """How a process ended by itself; an exit code of 0 is no success."""
     if listener.unjudged is not None:
-        what = f"{listener.unjudged} was carried out without asking the policy, and the session was ended"
-        return EngineOutcome(kind="killed", detail=f"{what}: settings of Gemini CLI on this machine switch hooks off")
+        what = (
+            f"{listener.unjudged} was carried out against the policy or without asking it, and the session was ended"
+        )
+        why = "settings of Gemini CLI on this machine switch hooks off, or a program of the agent ended the hook"
+        return EngineOutcome(kind="killed", detail=f"{what}: {why}")
     if exit_code == _MAX_TURNS:
         return EngineOutcome(kind="max_turns", detail="its turns are used up")
     if not listener.is_over:

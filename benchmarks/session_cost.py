@@ -114,7 +114,7 @@ def measure_gemini(folder: Path, loopback: Loopback, steps: int, rounds: int) ->
     samples = Samples()
     for number in range(rounds):
         project = _project(folder / f"gemini-plain{number}", home.environment(env), steps)
-        samples.plain.append(_plain(project, arguments(GEMINI, "gemini-3-flash", None), steps))
+        samples.plain.append(_plain(project, arguments(GEMINI, "gemini-3-flash-preview", None), steps))
         project = _project(folder / f"gemini{number}", env, steps)
         samples.swarm.setdefault("engine gemini", []).append(_swarm(project, "cli", steps, "--engine", "gemini"))
     return samples

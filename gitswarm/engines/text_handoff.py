@@ -10,6 +10,7 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.bounds import read_handoff
+from gitswarm.engines.encodable import encodable_input
 from gitswarm.records.envelope import Handoff
 
 MOST_ASKED = 3
@@ -49,7 +50,7 @@ def read_last_message(said: str) -> LastMessage:
         return LastMessage(said, problem="it is not one JSON object alone" if said.strip() else "it is empty")
     if not isinstance(found, dict) or "status" not in found:
         return LastMessage(said, problem="it has no status")
-    handoff = read_handoff(found)
+    handoff = read_handoff(encodable_input(found))
     return LastMessage(said, problem=handoff) if isinstance(handoff, str) else LastMessage(text, handoff)
 
 

@@ -26,6 +26,7 @@ from tests.loopback.server import Loopback, serving
 
 FETCHED = Path(sys.prefix) / "gemini" / "node_modules" / ".bin" / "gemini"
 KEY = "AIzaSyPlanted0123456789abcdefghijklmnop"
+PRICES = {"gemini-2.5-flash": (1.0, 10.0), "gemini-3-flash": (2.0, 20.0)}
 BOUND_S = 60.0
 """No step in these tests takes longer on a busy machine."""
 SAMPLE = (
@@ -92,12 +93,10 @@ class Stage(Struct, frozen=True):
         written = {"mode": "cli", "cli": str(FETCHED), "attempts": 1, **section}
         configured = adapter.configuration.model_validate(written)
         env = {**self.env, **access(self.loopback.play(self.scenario, model))}
-        setup = EngineSetup(
-            "gemini", _now, adapter.frozen(configured), adapter.access(configured, env), lambda _model: (1.0, 10.0)
-        )
+        setup = EngineSetup("gemini", _now, adapter.frozen(configured), adapter.access(configured, env), PRICES.get)
         return adapter.open("cli", setup)
 
-    def run(self, model: Model, *, prompt: str = "Do the work.", **more: Any) -> SeenStep:
+    def run(self, model: Model, /, *, prompt: str = "Do the work.", **more: Any) -> SeenStep:
         """However it ends, it does so in bounded time, and no process is left of it.
 
         :param more: of the request; `section`: of the configuration; `ends_after` as in `watch`.
@@ -107,7 +106,6 @@ class Stage(Struct, frozen=True):
             execution=Execution("run-20260101-000000-000000", "one", "work", 1, "maker"),
             executed=0,
             mode="cli",
-            model="gemini-2.5-flash",
             worktree=self.worktree,
             run_base=self.worktree / "base",
             prompt=Prompt("You are an implementer.", prompt),
@@ -115,7 +113,7 @@ class Stage(Struct, frozen=True):
             env=self.env,
             scratch=self.folder / "scratch",
             ended=self.ended,
-            **{"decide": allow, "terms": SessionTerms(output_schema=SCHEMA), **more},
+            **{"model": "gemini-2.5-flash", "decide": allow, "terms": SessionTerms(output_schema=SCHEMA), **more},
         )
         seen = watch(engine, request, ends_after)
         assert seen.took_s < BOUND_S

@@ -147,6 +147,15 @@ def test_the_end_of_the_budget(stage: Stage, limit: dict[str, Any], says: str) -
     assert seen.told(EventKind.USAGE)[-1]["tokens"] == seen.done.tokens.model_dump(mode="json")
 
 
+@pytest.mark.soak
+def test_the_model_that_answers_is_named_and_paid(stage: Stage) -> None:
+    """Gemini CLI has names of its own for some; this one has no price."""
+    seen = stage.run(working(handed_over()), model="gemini-3-flash")
+
+    assert [asked.model for asked in stage.asked] == [seen.done.model] == ["gemini-3.8-flash"]
+    assert (seen.done.tokens.total, seen.done.cost_usd) == (120, None)
+
+
 def hanging(stage: Stage) -> Model:
     """Works, then has a shell that leaves another one behind, in a session of its own, and waits."""
     line = f"setsid nohup sleep 300 >/dev/null 2>&1 & touch {stage.worktree}/began; sleep 300"

@@ -58,7 +58,7 @@ class GeminiEngine(Struct, frozen=True):
         started = time.monotonic()
         recorder = Recorder(request, self.setup.clock, emit, "cli-observed")
         recorder.prompt(request.prompt)
-        used, last = (0, 0), LastMessage("")
+        used, last, model = (0, 0), LastMessage(""), request.model
         try:
             with self._session(request, recorder, request.prompt.system, request.ended) as session:
                 if isinstance(session, EngineOutcome):
@@ -67,7 +67,7 @@ class GeminiEngine(Struct, frozen=True):
                     try:
                         outcome, last = self._worked(session, request, started)
                     finally:
-                        used = session.used
+                        used, model = session.used, session.answered_by or model
         except (StepEndedError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001 - what was recorded is worth more than where it broke
@@ -86,8 +86,9 @@ class GeminiEngine(Struct, frozen=True):
             transcript=recorder.transcript,
             tool_calls=recorder.tool_calls,
             tokens=Tokens.of(*used),
-            cost_usd=self._price(request.model, used),
+            cost_usd=self._price(request.model, used, model),
             outcome=outcome,
+            model=None if model == request.model else model,
         )
 
     def _worked(
@@ -135,7 +136,7 @@ class GeminiEngine(Struct, frozen=True):
             outcome = session.prompted(Prompted(question.prompt), Limits(time.monotonic() + question.timeout_s))
             if outcome.kind == "killed":
                 raise TimeoutError
-            tokens, cost = Tokens.of(*session.used), self._price(terms.model, session.used)
+            tokens, cost = Tokens.of(*session.used), self._price(terms.model, session.used, session.answered_by)
             if outcome.kind == "ok":
                 return RouteAnswer(session.last, tokens, cost)
             return RouteAnswer(None, tokens, cost, f"no answer: {outcome.kind}: {outcome.detail}")
@@ -146,9 +147,12 @@ class GeminiEngine(Struct, frozen=True):
         host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
         return (f"{host}:{url.port or (80 if url.scheme == 'http' else 443)}",)
 
-    def _price(self, model: str, used: tuple[int, int]) -> float | None:
-        """By the list price of fresh input: what the provider takes off for cached input is not known here."""
-        price = self.setup.prices(model)
+    def _price(self, model: str, used: tuple[int, int], answered_by: str | None = None) -> float | None:
+        """By the list price of fresh input: what the provider takes off for cached input is not known here.
+
+        :param answered_by: where it is known already; a version of `model` costs what that does.
+        """
+        price = self.setup.prices(answered_by if answered_by and not answered_by.startswith(model) else model)
         return None if price is None else (used[0] * price[0] + used[1] * price[1]) / 1_000_000
 
     @contextmanager

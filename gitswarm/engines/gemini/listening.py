@@ -101,7 +101,7 @@ class GeminiGate(Struct):
 class Listener(Struct):
     """One process, while it is listened to. `text`: what it said since its last tool call. `unjudged`: the tool of a
     call that was carried out although the policy had not been asked, or had denied it. `is_over`: it said its result,
-    and `tokens`, in and out, were used by then."""
+    and `tokens`, in and out, were used by then, most of them by `model`."""
 
     recorder: Recorder
     gate: GeminiGate
@@ -111,6 +111,7 @@ class Listener(Struct):
     is_over: bool = False
     succeeded: bool = False
     tokens: tuple[int, int] | None = None
+    model: str | None = None
     unjudged: str | None = None
     _heard: str = ""
     _open: dict[str, tuple[str, Given, OpenCall]] = field(default_factory=dict)
@@ -193,6 +194,9 @@ class Listener(Struct):
             total, sent = stats.get("total_tokens"), stats.get("input_tokens")
             if isinstance(total, int) and isinstance(sent, int):
                 self.tokens = sent, max(0, total - sent)  # what it thought is part of the total alone
+            models = stats.get("models")
+            if isinstance(models, dict) and models:
+                self.model = max(models, key=lambda name: _total(models[name]))
 
 
 def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineOutcome:
@@ -252,6 +256,11 @@ def _status(fault: str, exit_code: int) -> int | None:
     """The HTTP status that a fault names; the exit code is its lowest byte."""
     named = [int(each) for each in _STATUS.findall(fault)]
     return next((status for status in (*named, *_USUAL_STATUSES) if status & 0xFF == exit_code), None)
+
+
+def _total(used: JsonValue) -> int:
+    total = used.get("total_tokens") if isinstance(used, dict) else None
+    return total if isinstance(total, int) else 0
 
 
 def _words(fault: str) -> str:

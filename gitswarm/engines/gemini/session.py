@@ -50,7 +50,7 @@ class AskedPlace(Struct, frozen=True):
 
 class GeminiSession(Struct):
     """`env`: of its processes, whole. `model` None: the CLI's own choice. `used`: tokens in and out of what is over.
-    `last`: what the last process said last."""
+    `last`: what the last process said last. `answered_by`: the model, as the provider calls it."""
 
     home: SettingsHome
     place: AskedPlace
@@ -63,6 +63,7 @@ class GeminiSession(Struct):
     conversation: str | None = None
     used: tuple[int, int] = (0, 0)
     last: str = ""
+    answered_by: str | None = None
 
     def prompted(self, prompt: Prompted, limits: Limits) -> EngineOutcome:
         """One process, to its end.
@@ -87,7 +88,7 @@ class GeminiSession(Struct):
         if self.used != earlier:
             self._tell()
         self.conversation = listener.session or self.conversation
-        self.last = listener.text
+        self.last, self.answered_by = listener.text, listener.model or self.answered_by
         return outcome
 
     def _heard(

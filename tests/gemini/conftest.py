@@ -31,8 +31,6 @@ BOUND_S = 60.0
 """No step in these tests takes longer on a busy machine."""
 SAMPLE = (
     "test_it_says_who_it_is",
-    "test_files_are_written_and_calls_recorded",
-    "test_what_is_rewritten_is_carried_out_so",
     "test_it_ends_when_nobody_waits_any_more",
     "test_a_run_of_it_is_what_the_contracts_say",
 )

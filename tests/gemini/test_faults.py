@@ -206,15 +206,14 @@ def test_what_was_denied_or_changed_is_in_the_receipt_and_a_secret_in_no_event(s
         raise RuntimeError("no idea")
 
     calls = (
+        Text(f"it is {SECRET}"),
         *use("Grep", pattern="x", dir_path="base").blocks,
         *bash("touch b.txt").blocks,
         *bash(f"echo {SECRET}").blocks,
         *use("Bash", command="true", dir_path="base").blocks,
         *use("invoke_agent", name="x").blocks,
     )
-    seen = stage.run(
-        working(Reply(calls), say(f"it is {SECRET}"), final=handed_over()), decide=decide, scrub=scrubbed
-    )
+    seen = stage.run(working(Reply(calls), handed_over()), decide=decide, scrub=scrubbed)
 
     assert [(call.tool_name, call.success, call.blocked, call.blocked_reason) for call in seen.done.tool_calls] == [
         ("Grep", False, True, "test-rule: not in this test"),
@@ -226,7 +225,8 @@ def test_what_was_denied_or_changed_is_in_the_receipt_and_a_secret_in_no_event(s
     changed = seen.done.tool_calls[1]
     assert (changed.input, changed.executed_input) == ({"command": "touch b.txt"}, {"command": "echo other; exit 4"})
     assert changed.output.strip() == "other"
-    assert SECRET not in repr(seen.told(EventKind.MESSAGE)) + repr([call.output for call in seen.done.tool_calls])
+    assert seen.told(EventKind.MESSAGE)[0]["text"] == "it is ***"
+    assert SECRET not in repr([call.output for call in seen.done.tool_calls])
     assert "denied (test-rule): not in this test" in stage.asked[1].said[-5]
 
 

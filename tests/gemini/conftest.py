@@ -99,6 +99,7 @@ class Stage(Struct, frozen=True):
 
         :param more: of the request; `section`: of the configuration; `ends_after` as in `watch`.
         """
+        more.setdefault("terms", SessionTerms(output_schema=SCHEMA))
         engine, ends_after = self.engine(model, **more.pop("section", {})), more.pop("ends_after", None)
         request = StepRequest(
             execution=Execution("run-20260101-000000-000000", "one", "work", 1, "maker"),
@@ -108,10 +109,15 @@ class Stage(Struct, frozen=True):
             run_base=self.worktree / "base",
             prompt=Prompt("You are an implementer.", prompt),
             outputs=(),
-            env=self.env,
             scratch=self.folder / "scratch",
             ended=self.ended,
-            **{"model": "gemini-2.5-flash", "decide": allow, "terms": SessionTerms(output_schema=SCHEMA), **more},
+            **{
+                "model": "gemini-2.5-flash",
+                "env": self.env,
+                "decide": allow,
+                "terms": SessionTerms(output_schema=SCHEMA),
+                **more,
+            },
         )
         seen = watch(engine, request, ends_after)
         assert seen.took_s < BOUND_S

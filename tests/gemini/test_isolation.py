@@ -18,7 +18,7 @@ from tests.loopback.replies import always, bash, handed_over, working
 
 
 def test_a_project_s_settings_execute_nothing_and_switch_no_hook_off(stage: Stage) -> None:
-    """Nor do the user's, and no file comes into a prompt that the policy was not asked for."""
+    """Nor do the user's, even if their environment trusts the project; no file comes into a prompt by its name."""
     ran = stage.folder / "ran"
     hook: JsonValue = {"matcher": ".*", "hooks": [{"type": "command", "command": f"touch {ran}"}]}
     settings: Mapping[str, JsonValue] = {
@@ -33,9 +33,12 @@ def test_a_project_s_settings_execute_nothing_and_switch_no_hook_off(stage: Stag
         for name in (".env", ".gemini/.env"):
             (stage.folder / place / name).write_text("THEIR_VARIABLE=1\n", encoding="utf-8")
     (stage.worktree / "key.txt").write_text("the content of a file\n", encoding="utf-8")
+    trusted = stage.folder / "trusted.json"
+    trusted.write_text(json.dumps({str(stage.worktree): "TRUST_FOLDER"}), encoding="utf-8")
+    theirs = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_TRUSTED_FOLDERS_PATH": str(trusted)}
     model = working(bash('touch a.txt; test -z "$THEIR_VARIABLE"'), handed_over())
 
-    seen = stage.run(model, prompt="/help @key.txt, @key.txt. a@b.c @pytest.mark")
+    seen = stage.run(model, prompt="/help @key.txt, @key.txt. a@b.c @pytest.mark", env={**stage.env, **theirs})
 
     assert [(tool, given) for tool, given, _there in seen.asked] == [
         ("Bash", {"command": 'touch a.txt; test -z "$THEIR_VARIABLE"'})

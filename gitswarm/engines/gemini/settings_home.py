@@ -36,6 +36,17 @@ TOOLS: Mapping[str, str] = {
 USUAL_TOOLS = ("Read", "Write", "Edit", "Bash", "Grep", "Glob")
 """For a station that names none."""
 
+_NEVER = frozenset(
+    {
+        # Each makes it trust the project, whose settings then come over ours: hooks switched off, servers started.
+        "GEMINI_CLI_TRUST_WORKSPACE",
+        "GEMINI_CLI_TRUSTED_FOLDERS_PATH",
+        "GEMINI_CLI_INTEGRATION_TEST",
+        "GEMINI_CLI_SYSTEM_SETTINGS_PATH",
+        "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+    }
+)
+"""Sessions never get these, whoever sets them."""
 _REFERENCE = re.compile(r'(?<!\\)@(?:"([^"]*)"|((?:\\.|[^\\\s,;!?()\[\]{}])+))')
 """What Gemini CLI takes for the name of a file whose content belongs into the prompt."""
 _PREFACE = "The task of this step:\n\n"
@@ -58,7 +69,7 @@ class SettingsHome(Struct, frozen=True):
         :param env: the agent's, with what the caller set for Gemini.
         """
         return {
-            **env,
+            **{name: value for name, value in env.items() if name not in _NEVER},
             "GEMINI_CLI_HOME": str(self.folder),
             # Otherwise the process that we know is only the parent of the one that works, and ignores SIGTERM.
             "GEMINI_CLI_NO_RELAUNCH": "1",
@@ -83,7 +94,10 @@ class SettingsHome(Struct, frozen=True):
         settings.parent.mkdir(exist_ok=True)
         own: dict[str, JsonValue] = {
             # With an external login it does not look for one: it would read .gemini/.env of the project.
-            "security": {"auth": {"selectedType": "gemini-api-key", "useExternal": True}},
+            "security": {
+                "auth": {"selectedType": "gemini-api-key", "useExternal": True},
+                "folderTrust": {"enabled": True},
+            },
             "privacy": {"usageStatisticsEnabled": False},
             "telemetry": {"enabled": False},
             "general": {

@@ -99,7 +99,6 @@ class Stage(Struct, frozen=True):
 
         :param more: of the request; `section`: of the configuration; `ends_after` as in `watch`.
         """
-        more.setdefault("terms", SessionTerms(output_schema=SCHEMA))
         engine, ends_after = self.engine(model, **more.pop("section", {})), more.pop("ends_after", None)
         request = StepRequest(
             execution=Execution("run-20260101-000000-000000", "one", "work", 1, "maker"),

@@ -107,7 +107,7 @@ def measure_gemini(folder: Path, loopback: Loopback, steps: int, rounds: int) ->
     home = SettingsHome(folder / "settings", GEMINI, 1)
     home.folder.mkdir()
     home.write("You are an implementer.", USUAL_TOOLS, -1, home.folder / "gate", 0)
-    path = home.folder / ".gemini" / "settings.json"
+    path = home.home / ".gemini" / "settings.json"
     settings = json.loads(path.read_bytes())
     del settings["hooks"]
     path.write_text(json.dumps(settings), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from pydantic import JsonValue
 
 from gitswarm.engines.base import RouteTerms
-from gitswarm.engines.gemini.settings_home import as_prompt
+from gitswarm.engines.gemini.settings_home import SettingsHome, as_prompt
 from gitswarm.records.navigator import RouteQuestion
 from tests.gemini.conftest import Stage
 from tests.loopback.api import say
@@ -73,3 +74,26 @@ def test_a_navigator_only_answers(stage: Stage) -> None:
     assert (answer.value, answer.tokens.total, answer.problem) == ('{"candidate": 1}', 120, None)
     assert stage.asked[0].wants_result
     assert engine.hosts(stage.env) == (f"127.0.0.1:{stage.loopback.port}",)
+
+
+def test_what_an_agent_leaves_in_its_home_is_not_followed(tmp_path: Path) -> None:
+    """From the sandbox it can write there, and git-swarm reads it outside."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    home = SettingsHome(tmp_path / "1", tmp_path / "gemini", 1)
+    theirs = tmp_path / "theirs" / "chats"
+    theirs.mkdir(parents=True)
+    said = json.dumps({"id": "1", "type": "gemini", "content": "secret", "tokens": {"input": 9, "output": 9}})
+    (theirs / "a.jsonl").write_text(said, encoding="utf-8")
+    (home.home / ".gemini" / "tmp" / "wt" / "chats").mkdir(parents=True)
+    (home.home / ".gemini" / "tmp" / "link").symlink_to(theirs.parent)
+    (home.home / ".gemini" / "tmp" / "wt" / "chats" / "link.jsonl").symlink_to(theirs / "a.jsonl")
+    os.mkfifo(home.home / ".gemini" / "tmp" / "wt" / "chats" / "pipe.jsonl")
+    (home.home / ".gemini" / "settings.json").symlink_to(tmp_path / "theirs" / "settings.json")
+
+    new = home.continued(tmp_path / "2")
+    new.write("system", (), -1, tmp_path / "gate", 0)
+
+    assert (home.used(), new.used()) == ((0, 0), (0, 0))
+    assert list(new.home.rglob("*.jsonl")) == []
+    assert not (tmp_path / "theirs" / "settings.json").exists()

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.claude.runs import asked, reaching
+from tests.claude.stage import living
 from tests.claude.test_mixed import begin, is_running, kill
 from tests.conftest import Project
 from tests.gemini.conftest import FETCHED, access
@@ -112,4 +113,4 @@ def test_claude_writes_gemini_criticizes_a_command_judges_and_each_is_killed(
         ("test", "command", "local", "VERIFIED"),
     ]
     assert ask(made, "verify").code == 0
-    assert not is_running(str(FETCHED))
+    assert living("GOOGLE_GEMINI_BASE_URL", made.env["GOOGLE_GEMINI_BASE_URL"]) == []

@@ -169,14 +169,14 @@ class GeminiEngine(Struct, frozen=True):
         asked.scratch.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=asked.scratch))
         try:
-            home = SettingsHome(folder, program.path, self.settings.attempts)
-            whole = home.environment(env)
-            place = AskedPlace(asked.worktree, home.contained(asked.containment, whole), is_over)
+            (folder / "1").mkdir()
+            home = SettingsHome(folder / "1", program.path, self.settings.attempts)
+            place = AskedPlace(asked.worktree, asked.containment, is_over)
             model = None if asked.model in _NO_MODEL else asked.model
             yield GeminiSession(
                 home,
                 place,
-                whole,
+                env,
                 asked.decide,
                 recorder,
                 lambda used: self._price(asked.model, used),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gitswarm.containment import Containment
 from gitswarm.engines.agent_process import AgentProcess, agent_process
@@ -43,14 +44,17 @@ class Prompted(Struct, frozen=True):
 
 
 class AskedPlace(Struct, frozen=True):
+    """Where a session works; its containment is not opened for it yet."""
+
     worktree: Path
     containment: Containment
     ended: threading.Event
 
 
 class GeminiSession(Struct):
-    """`env`: of its processes, whole. `model` None: the CLI's own choice. `used`: tokens in and out of what is over.
-    `last`: what the last process said last. `answered_by`: the model, as the provider calls it."""
+    """`home`: of the process that is next or at work. `env`: the agent's, with what the caller set for Gemini.
+    `model` None: the CLI's own choice. `used`: tokens in and out of what is over. `last`: what the last process said
+    last. `answered_by`: the model, as the provider calls it."""
 
     home: SettingsHome
     place: AskedPlace
@@ -70,14 +74,19 @@ class GeminiSession(Struct):
 
         :raises StepEndedError: nobody waits for it any more.
         """
+        if self.conversation is not None:
+            folder = self.home.folder.with_name(f"{int(self.home.folder.name) + 1}")
+            folder.mkdir()
+            self.home = self.home.continued(folder)
+        env = self.home.environment(self.env)
+        opened = self.home.contained(self.place.containment, env)
         gate, before = GeminiGate(self.decide), self.home.used()
         listener = Listener(self.recorder, gate)
         argv = arguments(self.home.program, self.model, self.conversation)
         with open_door(self.home.folder, gate) as socket:
-            self.home.write(self.system, prompt.tools, prompt.max_turns, socket, self.place.containment.depth)
-            self.home.single_results()
+            self.home.write(self.system, prompt.tools, prompt.max_turns, socket, opened.depth)
             try:
-                with agent_process(argv, self.place, self.env, limits.deadline) as agent:
+                with agent_process(argv, replace(self.place, containment=opened), env, limits.deadline) as agent:
                     agent.say_all(as_prompt(prompt.text, self.place.worktree))
                     outcome = self._heard(agent, listener, limits, before)
             except OSError as error:

@@ -1,6 +1,8 @@
-"""The folder of a session that Gemini CLI takes for its user's home: settings, system prompt, conversations.
+"""What Gemini CLI takes for its user's home: settings, conversations, and beside it the system prompt and the socket.
 
 Nothing of the user's own is read there: no login, no hooks, no extensions, no memory. It goes with the session.
+From the sandbox an agent can write there: each process gets another one, with nothing but the conversation of the
+former.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.containment import Containment
@@ -54,11 +57,15 @@ _PREFACE = "The task of this step:\n\n"
 
 
 class SettingsHome(Struct, frozen=True):
-    """`folder` is the session's own, outside of the worktree. `program`: of Gemini CLI. `attempts`: of a request."""
+    """`folder` is the process's own, outside of the worktree. `program`: of Gemini CLI. `attempts`: of a request."""
 
     folder: Path
     program: Path
     attempts: int
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
 
     @property
     def system_file(self) -> Path:
@@ -70,7 +77,7 @@ class SettingsHome(Struct, frozen=True):
         """
         return {
             **{name: value for name, value in env.items() if name not in _NEVER},
-            "GEMINI_CLI_HOME": str(self.folder),
+            "GEMINI_CLI_HOME": str(self.home),
             # Otherwise the process that we know is only the parent of the one that works, and ignores SIGTERM.
             "GEMINI_CLI_NO_RELAUNCH": "1",
             "GEMINI_SYSTEM_MD": str(self.system_file),
@@ -80,18 +87,19 @@ class SettingsHome(Struct, frozen=True):
     def contained(self, containment: Containment, env: Mapping[str, str]) -> Containment:
         """The same confinement, in which the program finds what it needs."""
         node = shutil.which("node", path=env.get("PATH")) or "node"
-        needed = (self.program.parent, self.program.resolve().parent, Path(ask_owner.__file__), Path(node).resolve())
-        return containment.opened(read=needed, write=(self.folder,))
+        program = self.program.resolve()
+        needed = (self.folder, self.program.parent, program.parent, Path(ask_owner.__file__), Path(node).resolve())
+        return containment.opened(read=needed, write=(self.home,))
 
     def write(self, system: str, tools: Sequence[str], max_turns: int, socket: Path, depth: int) -> None:
-        """All of it but conversations, so that none of what an agent left there counts for the next process.
+        """All of it but a conversation.
 
         :param tools: as stations call them; none: it only answers.
         :param depth: of the containment.
         """
         self.system_file.write_text(system, encoding="utf-8")
-        settings = self.folder / ".gemini" / "settings.json"
-        settings.parent.mkdir(exist_ok=True)
+        settings = self.home / ".gemini" / "settings.json"
+        settings.parent.mkdir(parents=True, exist_ok=True)
         own: dict[str, JsonValue] = {
             # With an external login it does not look for one: it would read .gemini/.env of the project.
             "security": {
@@ -130,7 +138,7 @@ class SettingsHome(Struct, frozen=True):
     def used(self) -> tuple[int, int]:
         """Tokens in and out of all answers in its conversations so far."""
         answers: dict[str, tuple[int, int]] = {}
-        for conversation in self.folder.glob(".gemini/tmp/*/chats/*.jsonl"):
+        for conversation in self._conversations():
             for said in _objects(conversation):
                 tokens = said.get("tokens")
                 if said.get("type") == "gemini" and isinstance(tokens, dict):
@@ -138,12 +146,22 @@ class SettingsHome(Struct, frozen=True):
                     answers[str(said.get("id"))] = sent, _number(tokens, "output") + _number(tokens, "thoughts")
         return sum(sent for sent, _made in answers.values()), sum(made for _sent, made in answers.values())
 
-    def single_results(self) -> None:
-        """Takes results of tools out of a conversation that stand there as a message, too: a process that goes on
-        with it would send each of them twice, and the provider counts them."""
-        for conversation in self.folder.glob(".gemini/tmp/*/chats/*.jsonl"):
+    def continued(self, folder: Path) -> SettingsHome:
+        """Another one that has the conversations, and in them no result of a tool that stands there as a message,
+        too: a process that goes on would send each of them twice, and the provider counts them."""
+        new = replace(self, folder=folder)
+        for conversation in self._conversations():
             kept = [json.dumps(said) for said in _objects(conversation) if not _is_result(said)]
-            conversation.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            copy = new.home / conversation.relative_to(self.home)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        return new
+
+    def _conversations(self) -> list[Path]:
+        """Those that lie here: an agent may have put a link, or what cannot be read, in their place."""
+        here = self.home.resolve()
+        found = self.home.glob(".gemini/tmp/*/chats/*.jsonl")
+        return [path for path in found if path.resolve() == here / path.relative_to(self.home) and path.is_file()]
 
 
 def arguments(program: Path, model: str | None, resume: str | None) -> list[str]:

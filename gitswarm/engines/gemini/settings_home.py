@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -52,6 +53,7 @@ _NEVER = frozenset(
 """Sessions never get these, whoever sets them."""
 _REFERENCE = re.compile(r'(?<!\\)@(?:"([^"]*)"|((?:\\.|[^\\\s,;!?()\[\]{}])+))')
 """What Gemini CLI takes for the name of a file whose content belongs into the prompt."""
+_MOST_BYTES = 256 << 20
 _PREFACE = "The task of this step:\n\n"
 """A prompt that begins with a slash would be one of its commands."""
 
@@ -199,9 +201,12 @@ def _hook(tool: str, socket: Path, depth: int) -> dict[str, JsonValue]:
 
 
 def _objects(path: Path) -> list[dict[str, JsonValue]]:
-    """Of a file with JSON lines, of which the last may be under way."""
-    found = []
-    for line in path.read_bytes().splitlines():
+    """Of a file with JSON lines, of which the last may be under way. An agent may change it meanwhile: no link is
+    followed, no pipe waited for."""
+    text, found = b"", []
+    with suppress(OSError), os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        text = file.read(_MOST_BYTES)
+    for line in text.splitlines():
         try:
             said = json.loads(line)
         except ValueError:

@@ -8,7 +8,7 @@ CLAUDE := $(VENV)/.claude-installed
 # One more than processors: tests wait for processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1) + 1)
 # What tests need beside Python packages; the only part of the test run that needs a network.
-FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched chromium/.fetched)
+FETCHED := $(addprefix $(VENV)/,sdists/.fetched git-lfs/.fetched bubblewrap/.fetched chromium/.fetched gemini/.fetched)
 
 # Tests make and flush 100,000s of small files: in memory, where 8 GB of it are free.
 MEMORY := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 2>/dev/null && echo /dev/shm)
@@ -28,7 +28,7 @@ ROUTES := tests/test_random_routes.py tests/test_random_views.py
 MODEL := tests/test_model.py
 CROWD := tests/test_guarantee_9_crowd.py tests/test_guarantee_9_parallel.py tests/test_guarantee_2_untouched.py
 BUDGETS := tests/test_budget_held.py
-SESSIONS := tests/claude
+SESSIONS := tests/claude tests/gemini
 CODEX_TESTS := tests/codex
 WEB := tests/web
 soak_kills := $(KILLS) -k 'at_any_point and not again'
@@ -86,6 +86,10 @@ $(VENV)/chromium/.fetched: tests/fetch_chromium.sh $(STAMP)
 
 $(VENV)/codex/.fetched: tests/fetch_codex.sh $(STAMP)
 	sh tests/fetch_codex.sh $(VENV)/codex
+	touch $@
+
+$(VENV)/gemini/.fetched: tests/fetch_gemini.sh $(STAMP)
+	sh tests/fetch_gemini.sh $(VENV)/gemini
 	touch $@
 
 ifdef T

@@ -1,6 +1,6 @@
 """What a step with a real session costs, beside the same CLI, `git add` and `git commit` alone.
 
-    python -m benchmarks.session_cost [--engine codex] [--steps 6] [--rounds 3]
+    python -m benchmarks.session_cost [--engine codex|gemini] [--steps 6] [--rounds 3]
 
 The model is a scripted server on 127.0.0.1 that answers at once: what is left is the machine's own work. Each step
 makes three tool calls. A step of git-swarm asks the policy before each, and asks for a handoff in a second session.
@@ -9,6 +9,7 @@ makes three tool calls. A step of git-swarm asks the policy before each, and ask
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import subprocess
 import sys
@@ -25,11 +26,13 @@ from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
 from gitswarm.engines.claude.program import find_program
 from gitswarm.engines.codex.adapter import ADAPTER as CODEX
+from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome, arguments
 from tests.codex.stage import FETCHED
 from tests.loopback.api import Asked, Reply, say, use
 from tests.loopback.server import Loopback, serving
 from tests.routed import MAKER
 
+GEMINI = Path(sys.prefix) / "gemini" / "node_modules" / ".bin" / "gemini"
 TOOLS = "Read,Write,Edit,Bash,Grep,Glob"
 
 
@@ -40,6 +43,11 @@ def model(asked: Asked) -> Reply:
     if asked.turn < 3:
         return use("Bash", command=f"echo {asked.number} >> file{asked.turn}.txt")
     return say("done")
+
+
+def model_of_gemini(asked: Asked) -> Reply:
+    """The same; its last word is the handoff."""
+    return model(asked) if asked.turn < 3 else use("StructuredOutput", status="VERIFIED", summary="done")
 
 
 class Samples(Struct):
@@ -53,11 +61,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engine", choices=("claude", "codex"), default="claude")
+    parser.add_argument("--engine", choices=tuple(SUBJECTS), default="claude")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, serving() as loopback:
         folder = Path(name)
-        subject = (_claude if asked.engine == "claude" else _codex)(folder / "home", loopback)
+        subject = SUBJECTS[asked.engine](folder / "home", loopback)
         samples = measure(folder, subject, asked.steps, asked.rounds)
     plain = statistics.median(samples.plain)
     print("| a step with three tool calls | ms | ratio |")
@@ -69,13 +77,15 @@ def main() -> None:
 
 
 class Subject(Struct, frozen=True):
-    """`words`: the command line of one step without git-swarm; `told`: its beginning, for the table."""
+    """`words`: the command line of one step without git-swarm; `told`: its beginning, for the table; `plain_env`: the
+    environment of that, where it is another."""
 
     engine: str
     modes: tuple[str, ...]
     env: Mapping[str, str]
     words: Sequence[str]
     told: str
+    plain_env: Mapping[str, str] | None = None
 
 
 def _claude(home: Path, loopback: Loopback) -> Subject:
@@ -106,10 +116,38 @@ def _codex(home: Path, loopback: Loopback) -> Subject:
     return Subject("codex", ("cli",), env, words, "codex exec")
 
 
+def _gemini(home: Path, loopback: Loopback) -> Subject:
+    """By the same settings as git-swarm's, but for the hooks."""
+    url = loopback.play("model", model_of_gemini)
+    env = environment(home) | {
+        "GEMINI_API_KEY": "dummy",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "SWARM_GEMINI_CLI": str(GEMINI),
+    }
+    own = SettingsHome(home.parent / "settings", GEMINI, 1)
+    own.folder.mkdir()
+    own.write("You are an implementer.", USUAL_TOOLS, -1, own.folder / "gate", 0)
+    path = own.home / ".gemini" / "settings.json"
+    settings = json.loads(path.read_bytes())
+    del settings["hooks"]
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    return Subject(
+        "gemini",
+        ("cli",),
+        env,
+        [*arguments(GEMINI, "gemini-3-flash-preview", None), "-p", "do it"],
+        "gemini",
+        own.environment(env),
+    )
+
+
+SUBJECTS = {"claude": _claude, "codex": _codex, "gemini": _gemini}
+
+
 def measure(folder: Path, subject: Subject, steps: int, rounds: int) -> Samples:
     samples = Samples()
     for number in range(rounds):
-        plain = _project(folder / f"plain{number}", subject.env, steps)
+        plain = _project(folder / f"plain{number}", subject.plain_env or subject.env, steps)
         samples.plain.append(_plain(plain, subject.words, steps))
         for mode in subject.modes:
             project = _project(folder / f"{mode}{number}", subject.env, steps)

@@ -123,7 +123,7 @@ def test_a_wrong_value_is_told_with_its_line(text: str, problem: str) -> None:
     [
         ("claude: {mode: clli}", "engines.claude.mode: there is no mode 'clli' (did you mean 'cli'?)"),
         ("claude: {mode: fast}", "engines.claude.mode: there is no mode 'fast' (known: cli, sdk, stub)"),
-        ("gemini: {mode: sdk}", "engines.gemini.mode: there is no mode 'sdk' (known: stub)"),
+        ("gemini: {mode: sdk}", "engines.gemini.mode: there is no mode 'sdk' (known: cli, stub)"),
         ("claude: {setting_sources: user}", "engines.claude.setting_sources: expected a list: [user]"),
     ],
 )

@@ -29,6 +29,7 @@ from tests.cli import test_archive
 from tests.codex import test_faults as codex_faults
 from tests.conftest import Project
 from tests.every_key import keys_of
+from tests.gemini import test_faults as test_gemini
 from tests.landing import test_push, test_signed, test_strategies, test_targets
 from tests.operations import test_forge, test_gate_and_deploy, test_wisdom
 from tests.projects import ask, new_project
@@ -121,6 +122,10 @@ def claude(**keys: object) -> dict[str, object]:
     return config(engines={"claude": keys})
 
 
+def gemini(**keys: object) -> dict[str, object]:
+    return config(engines={"gemini": keys})
+
+
 def line(**keys: object) -> dict[str, object]:
     return flow(own={"engine": "command", "command": keys})
 
@@ -154,6 +159,13 @@ CHANGES: dict[str, Change] = {
         config(engines={"codex": {"cli": "/bin/sh", "env": {"A": "${UNSET}"}}}),
         config(engines={"codex": {"cli": "/bin/sh"}}),
     ),
+    "GeminiSection.mode": Change(
+        Started.engines,
+        config(engines={"default": "gemini", "gemini": {"mode": "cli"}}),
+        config(engines={"default": "gemini"}),
+    ),
+    "GeminiSection.env": Change(Started.engines, gemini(env={"GEMINI_API_KEY": "${NOBODYS_KEY}"})),
+    "GeminiSection.cli": Change(Started.engines, gemini(cli="/nowhere/gemini")),
     "CommandsSection.test": Change(Started.log, config(commands={"test": "true"})),
     "CommandsSection.lint": Change(Started.log, config(commands={"lint": "true"})),
     "CommandsSection.smoke": Change(Started.log, config(commands={"smoke": "true"})),
@@ -226,6 +238,8 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
     "ClaudeSection.attempts": test_faults.test_a_provider_that_does_not_answer_fails_the_step,
     "CodexSection.step_timeout": codex_faults.test_a_step_has_an_end,
     "CodexSection.attempts": codex_faults.test_what_may_pass_is_tried_again_in_the_same_session,
+    "GeminiSection.step_timeout": test_gemini.test_a_step_that_takes_too_long_is_ended_with_its_shells,
+    "GeminiSection.attempts": test_gemini.test_a_failure_that_passes_is_got_over,
     "WorktreeSection.setup_timeout": test_setup.test_a_setup_that_does_not_end_is_ended,
     "RoutingSection.navigator_timeout": test_navigator.test_an_answer_counts_when_it_is_in_time,
     "PolicySection.env": test_environment.test_a_command_is_told_which_variable_it_did_not_get,
@@ -259,8 +273,8 @@ SHOWN_BY: dict[str, Callable[..., None]] = {
 }
 """Tests that set a key and see what it changes."""
 
-WAITING = {"Config.hub", "GeminiSection.mode"}
-"""The push guard reads the first as text; what may go there comes with the hub. Gemini has no other mode yet."""
+WAITING = {"Config.hub"}
+"""The push guard reads it as text; what may go there comes with the hub."""
 
 
 def test_keys_are_found_however_deep_they_stand() -> None:

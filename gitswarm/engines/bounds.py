@@ -6,13 +6,16 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import JsonValue, ValidationError
 
+from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.outcome import Status
 from gitswarm.specs.context import cut
 
 _SUMMARY_CHARS = 10_000
 _MOST_ITEMS = 100
 _ITEM_CHARS = 2_000
 _NAME_CHARS = 80
+_ENDED_EARLY = ("max_turns", "denied")
 
 
 def read_handoff(said: JsonValue) -> Handoff | str:
@@ -25,6 +28,14 @@ def read_handoff(said: JsonValue) -> Handoff | str:
         place = ".".join(str(part) for part in first["loc"]) or "handoff"
         return f"it is not valid: {place}: {first['msg']}"
     return handoff.model_copy(update={"concerns": (*handoff.concerns, *losses)}) if losses else handoff
+
+
+def early_handoff(handoff: Handoff, outcome: EngineOutcome) -> Handoff:
+    """What a session can have handed over that `outcome` ended before its work was over: PARTIAL at best."""
+    if outcome.kind not in _ENDED_EARLY or handoff.status not in (Status.VERIFIED, Status.UNVERIFIED):
+        return handoff
+    why = f"the session ended early ({outcome.kind}): {outcome.detail}"
+    return handoff.model_copy(update={"status": Status.PARTIAL, "concerns": (*handoff.concerns, why)})
 
 
 def bounded(said: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], tuple[str, ...]]:

@@ -35,7 +35,9 @@ BUILT_IN = {
         ("cli",),
         ("step_timeout", "attempts", "mode", "env", "cli"),
     ),
-    "gemini": BuiltIn("gitswarm.engines.gemini:ADAPTER", (), ("mode",)),
+    "gemini": BuiltIn(
+        "gitswarm.engines.gemini.adapter:ADAPTER", ("cli",), ("step_timeout", "attempts", "mode", "env", "cli")
+    ),
 }
 
 

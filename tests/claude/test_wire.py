@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
 
-from gitswarm.engines.claude.encodable import encodable
 from gitswarm.engines.claude.messages import read
 from gitswarm.engines.claude.said import (
     AnswerUsage,
@@ -26,6 +25,7 @@ from gitswarm.engines.claude.said import (
     Usage,
 )
 from gitswarm.engines.claude.wire import read_line
+from gitswarm.engines.encodable import encodable
 
 SESSION = '"session_id": "e585a5af-2db3-4ff4-93d3-da96e359cc7a", "uuid": "3d86aed8-70b1-42c8-90ea-237b95e06cc8"'
 ASSISTANT = '"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "stop_reason": null'

@@ -34,18 +34,18 @@ def here(project: Project, tmp_path: Path) -> Project:
     ("engines", "flow", "refused"),
     [
         ("flows: {two: gemini}", "one", ""),
-        ("flows: {two: gemini}", "two", "gemini-step has no mode 'cli' in this version (it has: stub)"),
+        ("flows: {two: gemini}", "two", "gemini-step has no mode 'sdk' in this version (it has: stub, cli)"),
         ("default: gemini, flows: {two: claude}", "two", ""),
         ("default: gemini, steps: {one/a: claude}", "one", ""),
-        ("default: gemini, steps: {one/b: claude}", "one", "gemini-step has no mode 'cli'"),
+        ("default: gemini, steps: {one/b: claude}", "one", "gemini-step has no mode 'sdk'"),
         ("flows: {one: gemini}, steps: {a: claude}", "one", ""),
-        ("steps: {sq-risk-review-weigh: gemini}", "one", "gemini-step has no mode 'cli'"),
+        ("steps: {sq-risk-review-weigh: gemini}", "one", "gemini-step has no mode 'sdk'"),
     ],
 )
 def test_a_mode_is_for_the_engines_that_are_asked(here: Project, engines: str, flow: str, refused: str) -> None:
     team(here, f"engines: {{{engines}}}\n")
 
-    answer = ask(here, "start", flow, "-m", "x", "--mode", "cli", "--dry-run")
+    answer = ask(here, "start", flow, "-m", "x", "--mode", "sdk", "--dry-run")
 
     assert answer.code == (2 if refused else 0), answer.stderr
     assert refused in answer.stderr
@@ -69,11 +69,9 @@ def test_a_variable_that_is_not_set_stops_only_who_needs_it(here: Project) -> No
     assert [answer.code for answer in answers] == [0, 1]
     told = "engines.claude.env.A needs the variable NOBODYS, which is not set"
     assert told in answers[1].stderr
-    found = json.loads(ask(here, "engines", "--json").stdout)
-    assert {each["problem"] for each in found if each["engine"] != "codex-step"} == {
-        None,
-        f"{told}: export NOBODYS=…",
-    }
+    listed = {(each["engine"], each["mode"]): each for each in json.loads(ask(here, "engines", "--json").stdout)}
+    assert listed["claude-step", "cli"]["problem"] == f"{told}: export NOBODYS=…"
+    assert listed["gemini-step", "stub"]["problem"] is None
 
 
 def test_a_broken_engine_is_told_and_stops_nothing_else(here: Project, site: Path) -> None:
@@ -104,7 +102,7 @@ def test_a_stub_of_an_installed_engine_is_listed_chosen_and_recorded(here: Proje
     assert (step["engine"], step["mode"], step["model"]) == ("bolt-step", "stub", "bolt-stub")
     told = ask(here, "engines", "-v").stdout
     assert max(map(len, told.splitlines())) <= 80
-    assert told.count("can  ") == 2  # the matrix is told in two parts
+    assert told.count("can  ") == 3  # the matrix is told in three parts
     about = " ".join(told.partition("bolt-step, bolt for short")[2].split())
     keys = ", ".join(f"engines.bolt.{key}" for key in ("speed", "mode", "env", "cli"))
     assert about == f"from lightning 1.0 providers them, others prices of models.yaml, else unknown keys {keys}"

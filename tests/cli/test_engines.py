@@ -19,6 +19,7 @@ from tests.conftest import Project
 from tests.projects import ask, new_project
 
 ROOT = Path(__file__).parent.parent.parent
+NO_GEMINI = "there is no program at /nowhere/gemini: unset SWARM_GEMINI_CLI, or correct engines.gemini.cli"
 KINDS = [
     ("claude-step", "stub"),
     ("claude-step", "sdk"),
@@ -26,6 +27,7 @@ KINDS = [
     ("codex-step", "stub"),
     ("codex-step", "cli"),
     ("gemini-step", "stub"),
+    ("gemini-step", "cli"),
     ("command", "local"),
 ]
 
@@ -39,7 +41,8 @@ def program(folder: Path, says: str) -> str:
 
 
 def with_program(project: Project, path: str) -> Project:
-    env = {"SWARM_CLAUDE_CLI": path, "SWARM_CODEX_CLI": "/nowhere/codex"}  # whatever is installed here
+    nowhere = {name: f"/nowhere/{name.lower()}" for name in ("CODEX", "GEMINI")}  # whatever is installed here
+    env = {f"SWARM_{name}_CLI": found for name, found in nowhere.items()} | {"SWARM_CLAUDE_CLI": path}
     return replace(project, env={**project.env, **env})
 
 
@@ -102,7 +105,8 @@ def test_what_is_missing_is_said_with_what_to_do(project: Project) -> None:
         for mode in ("sdk", "cli")
     } | {
         ("codex-step", "cli"): "there is no program at /nowhere/codex: "
-        "unset SWARM_CODEX_CLI, or correct engines.codex.cli"
+        "unset SWARM_CODEX_CLI, or correct engines.codex.cli",
+        ("gemini-step", "cli"): NO_GEMINI,
     }
 
 
@@ -157,6 +161,9 @@ def test_the_table(project: Project) -> None:
         "                                      unset SWARM_CODEX_CLI, or correct\n"
         "                                      engines.codex.cli\n"
         "gemini-step  stub   yes   -           git-swarm itself\n"
+        "gemini-step  cli    no    -           there is no program at /nowhere/gemini:\n"
+        "                                      unset SWARM_GEMINI_CLI, or correct\n"
+        "                                      engines.gemini.cli\n"
         "command      local  yes   yes         git-swarm itself"
     )
     documented = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")

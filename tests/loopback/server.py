@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from tests.loopback import responses
+from tests.loopback import google, responses
 from tests.loopback.api import Asked, Model, Reply, error_body, message, stream
 
 
@@ -85,6 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if google.METHOD in self.path:
+            self._google(body)
+            return
         scenario, _version, wire = self.path.split("?")[0].lstrip("/").partition("/v1/")
         if scenario not in self.server.loopback.models:
             self._whole(404, json.dumps({"type": "error", "error": {"type": "not_found_error", "message": "?"}}))
@@ -102,6 +105,19 @@ class _Handler(BaseHTTPRequestHandler):
                 self._stream(stream(asked, reply), reply.headers)
             else:
                 self._whole(200, json.dumps(message(asked, reply)), reply.headers)
+
+    def _google(self, body: dict[str, Any]) -> None:
+        """The same scenarios, as Google's API asks and answers."""
+        scenario, _slash, rest = self.path.lstrip("/").partition("/v1beta/models/")
+        asked, reply = self.server.loopback.take(
+            Asked, scenario, google.as_messages(body, rest.partition(":")[0]), dict(self.headers.items())
+        )
+        self.server.loopback.wait(reply.hang_s)
+        with suppress(ConnectionError):
+            if reply.status != 200:
+                self._whole(reply.status, json.dumps(google.error_body(reply)), reply.headers)
+            else:
+                self._stream(google.stream(asked, reply), reply.headers)
 
     def _whole(self, status: int, text: str, headers: Any = ()) -> None:
         raw = text.encode()

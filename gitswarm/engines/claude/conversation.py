@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit
-from gitswarm.engines.claude.encodable import encodable, encodable_input
 from gitswarm.engines.claude.ending import LastWords
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.meter import Meter
@@ -29,6 +28,7 @@ from gitswarm.engines.claude.said import (
     Spoke,
     Switched,
 )
+from gitswarm.engines.encodable import encodable, encodable_input
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.policy import Deny, Rewrite, Verdict

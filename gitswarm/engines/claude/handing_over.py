@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepRequest, StepResult, capped
-from gitswarm.engines.bounds import read_handoff
+from gitswarm.engines.bounds import early_handoff, read_handoff
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.said import Usage
@@ -18,7 +18,6 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import UNKNOWN_TIME, Result, Status, reset_words
 from gitswarm.records.receipt import Tokens
 
-_ENDED_EARLY = ("max_turns", "denied")
 _FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
 
 
@@ -80,10 +79,7 @@ def _handoff(worked: Worked) -> tuple[Handoff | None, str | None]:
     handoff = _said_in(final) if final is not None else outcome.detail or outcome.kind
     if isinstance(handoff, str):
         return None, f"no handoff: {handoff}"
-    if outcome.kind in _ENDED_EARLY and handoff.status in (Status.VERIFIED, Status.UNVERIFIED):
-        why = f"the session ended early ({outcome.kind}): {outcome.detail}"
-        return handoff.model_copy(update={"status": Status.PARTIAL, "concerns": (*handoff.concerns, why)}), None
-    return handoff, None
+    return early_handoff(handoff, outcome), None
 
 
 def _limited(outcome: EngineOutcome) -> Handoff:

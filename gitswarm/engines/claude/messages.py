@@ -19,9 +19,9 @@ from claude_agent_sdk import (
 )
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import Called, Ended, Faulted, Limited, Returned, Said, Spoke
 from gitswarm.engines.claude.wire import counted, flat, streamed, system, usage
+from gitswarm.engines.encodable import as_input
 
 
 def read(message: Message) -> Iterator[Said]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.encodable import as_input
 from gitswarm.engines.claude.said import (
     AnswerUsage,
     Began,
@@ -23,6 +22,7 @@ from gitswarm.engines.claude.said import (
     Switched,
     Usage,
 )
+from gitswarm.engines.encodable import as_input
 
 JsonMessage = Mapping[str, JsonValue]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import fields, replace
 from pydantic import JsonValue
 
-from gitswarm.engines.claude.said import Said
-
 _MOST_LEVELS = 50
 _TOO_DEEP = f"[… nested more than {_MOST_LEVELS} levels deep …]"
+
+
+Said = TypeVar("Said", bound=Struct)
 
 
 def encodable(said: Said) -> Said:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gitswarm.git.former import Former
+from gitswarm.git.incoming import Former
 from gitswarm.git.repository import open_repository
 from gitswarm.records.secrets import SecretRules
 from gitswarm.safety.redact.redactor import Redactor

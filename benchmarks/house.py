@@ -26,7 +26,7 @@ _STEP = ("runner/step/", "engines/base.py", "ledger/store.py", "ledger/state.py"
 _EARLIER = (
     "runner/step/briefing.py",
     "runner/step/position.py",
-    "runner/step/branches.py",
+    "runner/step/position.py",
     "specs/",
     "routing/",
     "records/",

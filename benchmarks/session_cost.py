@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from benchmarks.projects import Checkout, environment
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.program import find_program
+from gitswarm.engines.claude.profile import find_program
 from gitswarm.engines.codex.adapter import ADAPTER as CODEX
 from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome, arguments
 from tests.codex.stage import FETCHED

@@ -32,9 +32,9 @@ from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import timestamp
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.execution import new_run_id
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import RoutingMode
-from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled
 from gitswarm.runner.begin import NewRun, create_run

@@ -34,11 +34,9 @@ import pygit2
 
 from gitswarm.git.as_user import UsersGit
 from gitswarm.git.objects import Objects
-from gitswarm.git.process import Git
+from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.refs import Refs
-from gitswarm.git.running import RunningGit
-from gitswarm.ledger.inbox import Inbox
-from gitswarm.ledger.journal import Journal
+from gitswarm.ledger.journal import Inbox, Journal
 from gitswarm.worktree.run_folder import RunFolder
 
 COUNT = "count"

@@ -19,10 +19,10 @@ from pydantic import BaseModel, Field
 from gitswarm.git.repository import Repository
 from gitswarm.settings import config_with
 from gitswarm.specs.flow import Flow
+from gitswarm.specs.fragments import StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import StepTemplate
 from tests import test_budget, test_denied, test_guarantee_7_secrets, test_instructions
 from tests.claude import test_capabilities, test_faults, test_program
 from tests.cli import test_archive

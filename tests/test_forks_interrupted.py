@@ -18,10 +18,10 @@ from gitswarm.git.locks import Locks
 from gitswarm.ledger.journal import Journal
 from gitswarm.records.base import Clock
 from gitswarm.records.event import Event, EventKind
-from gitswarm.runner.forks import branching, parallel
-from gitswarm.runner.forks.parallel import ParallelSteps
+from gitswarm.runner.forks import branching
+from gitswarm.runner.forks.branching import ParallelSteps
 from gitswarm.runner.step.execute import ask as ask_engine
-from gitswarm.worktree.side import Side, remove_side
+from gitswarm.worktree.shadow import Side, remove_side
 from tests.conftest import Project
 from tests.forking import WRITERS, check_tidy, with_flow
 from tests.projects import ask, only_run
@@ -48,7 +48,7 @@ def interrupted(project: Project, monkeypatch: pytest.MonkeyPatch, branches: Map
         in_time.append(request.ended.wait(PATIENCE_S))
         raise StepEndedError
 
-    monkeypatch.setattr(parallel, "ask", play)
+    monkeypatch.setattr(branching, "ask", play)
     answer = ask(project, "start", "fan", "--script", project.script("steps: {}"))
     assert (answer.code, answer.stdout.split()[1:2]) == (5, ["paused:"]), answer.stderr
     assert f"because    interrupted {', '.join(branches)}, in parallel: what they left is kept\n" in answer.stdout
@@ -118,7 +118,7 @@ def test_an_interrupt_while_an_event_is_written_does_not_wait_for_its_branch(
         in_time.append(time.monotonic() - began < PATIENCE_S)
 
     monkeypatch.setattr(Journal, "append", append_or_raise)
-    monkeypatch.setattr(parallel, "_ENDING_S", PATIENCE_S)
+    monkeypatch.setattr(branching, "_ENDING_S", PATIENCE_S)
     assert interrupted(project, monkeypatch, {"left": _wait, "right": tell}) == [True, True]
     assert in_time == [True]
 

@@ -26,8 +26,8 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.reading import decisions
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
+from gitswarm.records.execution import new_run_id
 from gitswarm.records.routing import Action, Decision, HumanPolicy, RoutingMode
-from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing import driver

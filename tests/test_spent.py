@@ -15,7 +15,7 @@ from gitswarm.git.repository import open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.spent import payments, usage_in
 from gitswarm.ledger.state import replay
-from gitswarm.records.money import Spent, usd
+from gitswarm.records.text import Spent, usd
 from tests.conftest import Project
 from tests.forking import AUDITS, WRITERS, sibling_refs, steps, trailers, with_flow
 from tests.projects import only_run

@@ -21,13 +21,12 @@ from gitswarm.cli.opened import JsonFlag
 from gitswarm.cli.run_words import about, age, state_word
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.archive import archived_runs
+from gitswarm.ledger.archive import archived_runs, discarded_runs
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.landed import landings
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.trash import discarded_runs
 from gitswarm.records.budget import seconds
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.held import hold_run

@@ -15,11 +15,11 @@ from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.model import RunReport
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import UsageError
-from gitswarm.ledger.changed_files import changed_files
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields, timing
+from gitswarm.ledger.work import changed_files
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from gitswarm.cli.opened import JsonFlag, RunArgument, reader_here
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.bills import Bill, Sum, bills, total
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.state import replay
+from gitswarm.ledger.work import Bill, Sum, bills, total
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -20,8 +20,8 @@ from gitswarm.cli.console import err, out
 from gitswarm.cli.executing import explain_rehearsal, finish
 from gitswarm.cli.start import Asked, execute
 from gitswarm.errors import SwarmError
-from gitswarm.git.commits import Person
-from gitswarm.git.create import create_repository
+from gitswarm.git.merge import create_repository
+from gitswarm.git.object_reader import Person
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.outcome import RunStatus

@@ -11,8 +11,8 @@ from gitswarm.cli.here import readable_config, repository_here, surroundings
 from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
-from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.doctor import Diagnosis, examine_machine, examine_repository, repair
+from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.settings import CommandLine, Config, freeze_settings, load_config
 

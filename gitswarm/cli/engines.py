@@ -15,7 +15,7 @@ from gitswarm.cli.lines import hanging
 from gitswarm.cli.terminal import text_width
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import adapters, broken_engines, distribution_of
-from gitswarm.runner.engine_survey import EngineHere, survey_engines
+from gitswarm.runner.engines import EngineHere, survey_engines
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.settings import CommandLine, freeze_settings
 

@@ -1,14 +1,17 @@
-"""What commands that execute a run share: progress, Ctrl-C, the result and its exit code."""
+"""What commands that execute a run share: limits, progress, Ctrl-C, `--detach`, the result and its exit code."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -17,21 +20,25 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, duration, err, money, out_lines, plural
-from gitswarm.cli.here import config_at, read_text, surroundings
+from gitswarm.cli.here import config_at, now, read_text, surroundings
 from gitswarm.cli.lines import fact, next_lines, told
 from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
 from gitswarm.evidence.diff_scan import scan
+from gitswarm.git.owners import announce
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import code_tree
-from gitswarm.ledger.bills import worked_ms
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, is_played, overview
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.stored_json import ConcernFields, deployed_as, spec_fields
+from gitswarm.ledger.work import worked_ms
+from gitswarm.records.base import timestamp
+from gitswarm.records.budget import OPTIONS, seconds
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.review import Feedback
 from gitswarm.runner.human import ResumeOptions
@@ -40,6 +47,80 @@ from gitswarm.runner.operations.forge.feedback import read_feedback
 from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
+
+MaxCostOption = Annotated[str | None, Option("--max-cost", metavar="USD", help="What the run may cost; or none.")]
+MaxTokensOption = Annotated[
+    str | None, Option("--max-tokens", metavar="NUMBER", help="How many tokens the run may use; or none.")
+]
+MaxTimeOption = Annotated[
+    str | None, Option("--max-time", metavar="DURATION", help="How long steps may take in all: 45m, 4h; or none.")
+]
+
+_READ: Mapping[str, tuple[Callable[[str], float], str]] = {
+    "cost_usd": (lambda text: float(text.removeprefix("$")), "5"),
+    "tokens": (lambda text: int(text.replace(",", "").replace("_", "")), "200000"),
+    "time_s": (seconds, "4h"),
+}
+"""By name of the limit: how it is read, and an example."""
+
+
+def said_budget(cost: str | None, tokens: str | None, time: str | None) -> dict[str, float | None]:
+    """The limits that were given, by name; None: there is to be none.
+
+    :raises UsageError: one is no amount above 0.
+    """
+    given = {"cost_usd": cost, "tokens": tokens, "time_s": time}
+    return {name: _amount(name, text) for name, text in given.items() if text is not None}
+
+
+def _amount(name: str, text: str) -> float | None:
+    if text == "none":
+        return None
+    read, example = _READ[name]
+    try:
+        amount = read(text.strip())
+    except ValueError:
+        amount = math.nan
+    if not (math.isfinite(amount) and amount > 0):
+        raise UsageError(f"{OPTIONS[name]} {text}: no amount above 0", hint=f"{OPTIONS[name]} {example}")
+    return amount
+
+
+def execute_in_background(repository: Repository, layout: RunLayout, until: str | None) -> Path:
+    """Starts the process; the file that its output goes to."""
+    log = log_of(repository, layout.run_id)
+    words = ["resume", layout.run_id, *(["--until", until] if until else [])]
+    process = in_background(words, repository.checkout or repository.common_dir, os.environ, log)
+    announce(repository.common_dir, layout.run_id, process.pid, timestamp(now()))
+    return log
+
+
+def log_of(repository: RepositoryReader, run: str) -> Path:
+    """What processes in the background say about a run."""
+    log = repository.swarm_dir / "logs" / f"{run}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log
+
+
+def in_background(words: Sequence[str], folder: Path, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    """A command of git-swarm, in a process that outlives this one."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            command_line(words),
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def command_line(words: Sequence[str]) -> list[str]:
+    """What starts a command of this git-swarm."""
+    # -P: the folder that we stand in may hold modules with our names.
+    return [sys.executable, "-P", "-m", "gitswarm", *words]
+
 
 EXIT_CODES = {RunStatus.FAILED: 4, RunStatus.UNPROVEN: 4, RunStatus.PAUSED: 5}
 INTERRUPTED = 130

@@ -13,7 +13,7 @@ from gitswarm.cli.here import repository_here
 from gitswarm.cli.lines import told
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.runner.by_agent import refuse_agent
+from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
 from gitswarm.safety.footprint import Change, FileState
 from gitswarm.safety.guard import is_guard

@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, complain, err, out, out_json, out_lines
-from gitswarm.cli.editing import edited
 from gitswarm.cli.executing import AcceptOption, accept_of, quiet_surroundings
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.errors import UsageError
+from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.overview import way_home
 from gitswarm.ledger.state import RunState
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
-from gitswarm.runner.by_agent import refuse_agent
 from gitswarm.runner.held import hold_run
+from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.landing.approve import Approval, approve_run, reject_run
+from gitswarm.runner.landing.attempt import push_target
 from gitswarm.runner.landing.land import Delivered, land_run, plan_land
-from gitswarm.runner.landing.message import landed_text
 from gitswarm.runner.landing.out_of_band import settled
-from gitswarm.runner.landing.plan import Landed, Way, Wish, short
-from gitswarm.runner.landing.push import push_target
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.plan import Landed, Refused, Way, Wish, short
+from gitswarm.runner.landing.shape import landed_text
 from gitswarm.runner.session import Session
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+
+def edited(repository: Repository, text: str) -> str:
+    """What the user makes of a text; empty where nothing is left.
+
+    :raises UsageError: there is no editor, or it ended with an error.
+    """
+    editor = subprocess.run(["git", "var", "GIT_EDITOR"], capture_output=True, text=True, check=False).stdout.strip()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "LAND_EDITMSG"
+        file.write_text(f"{text}\n", encoding="utf-8")
+        argv = ["sh", "-c", f'{editor or "false"} "$@"', editor, str(file)]
+        done = subprocess.run(argv, cwd=repository.main_folder, check=False)
+        if done.returncode != 0:
+            raise UsageError(f"your editor failed: {editor or 'none is set'}", hint="git config core.editor")
+        return file.read_text(encoding="utf-8", errors="replace").strip()
+
 
 REFUSED = 1
 _PATHS_SHOWN = 20

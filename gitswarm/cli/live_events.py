@@ -1,14 +1,20 @@
-"""The events of a run: those that there are, and those that come while somebody executes it."""
+"""`events`: the history of a run, those that there are and those that come while somebody executes it."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Annotated
 
-from gitswarm.cli.console import advise
-from gitswarm.cli.opened import Opened
+from pydantic import JsonValue
+
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import advise, escaped, out_lines, out_verbatim
+from gitswarm.cli.lines import told
+from gitswarm.cli.opened import Opened, RunArgument, open_run
 from gitswarm.git.owners import Owner, owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import current
@@ -21,6 +27,7 @@ from gitswarm.ledger.reading import live_journals, stored_events
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.event import TERMINAL_KINDS, LoggedEvent
 from gitswarm.records.outcome import RunStatus
+from gitswarm.records.text import shorten
 
 POLL_S = 0.1
 
@@ -107,3 +114,27 @@ def _is_committed(state: RunState, journal: OpenJournal) -> bool:
         (record.flow, record.step, record.execution.iteration) == (journal.flow, journal.step, journal.iteration)
         for record in state.steps
     )
+
+
+def events(
+    run: RunArgument = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Keep printing new events until the run ends.")] = False,
+    as_json: Annotated[bool, Option("--json", help="One JSON document per line.")] = False,
+) -> None:
+    """Everything that happened in a run, in order."""
+    opened = open_run(run)
+    for event in events_as_they_come(opened) if follow else events_so_far(opened):
+        _print_event(event, as_json=as_json)
+
+
+def _print_event(event: LoggedEvent, *, as_json: bool) -> None:
+    if as_json:
+        out_verbatim(escaped(event.to_line().decode().rstrip("\n")))
+        return
+    where = place(event.flow_key, event.step_id, event.iteration)
+    about = ", ".join(f"{key}={_short(value)}" for key, value in event.payload.items() if value not in (None, ""))
+    out_lines(told(f"{event.ts[11:23]} {event.kind:<15} ", f"{where}  {about}".rstrip(), sys.stdout))
+
+
+def _short(value: JsonValue) -> str:
+    return shorten(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 60)

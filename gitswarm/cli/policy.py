@@ -14,12 +14,12 @@ from gitswarm.cli.lines import hanging, labelled
 from gitswarm.errors import NotARepositoryError
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.policy import Allow, Deny, Verdict
-from gitswarm.safety.policy.classes import CLASSES
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.scope import RunScope, Scope, StationRights, make_scope
+from gitswarm.safety.policy.paths import RunScope, Scope, StationRights, make_scope
+from gitswarm.safety.policy.table import CLASSES
 from gitswarm.settings import CONFIG_FILE, load_config
-from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.flow import SDLC_FLOWS
+from gitswarm.specs.station import RunArtifact, parse_artifact
 
 _CONTAINED = "what it does when it runs is not read; only a sandbox limits it"
 _ANY_RUN = f"{RUNS_FOLDER}/run"

@@ -15,7 +15,7 @@ from gitswarm.cli.console import out
 from gitswarm.cli.here import read_text, repository_here
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
-from gitswarm.ledger.inbox import Inbox, InboxEvent
+from gitswarm.ledger.journal import Inbox, InboxEvent
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.state import replay
 from gitswarm.records.event import EventKind

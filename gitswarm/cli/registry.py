@@ -157,7 +157,7 @@ ROOT = Group(
             is_long=True,
         ),
         "blame": Command(
-            "blame:blame",
+            "why:blame",
             "Every line of a file, with the step that wrote it.",
             "--run= --json",
             is_long=True,
@@ -206,7 +206,7 @@ ROOT = Group(
             words="run",
         ),
         "events": Command(
-            "following:events",
+            "live_events:events",
             "Everything that happened in a run, in order.",
             "--follow -f --json",
             words="run",

@@ -8,16 +8,24 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
-from gitswarm.cli.executing import AcceptOption, FeedbackOption, accept_of, continue_run, feedback_of
+from gitswarm.cli.executing import (
+    AcceptOption,
+    FeedbackOption,
+    MaxCostOption,
+    MaxTimeOption,
+    MaxTokensOption,
+    accept_of,
+    continue_run,
+    feedback_of,
+    said_budget,
+)
 from gitswarm.cli.here import repository_here
-from gitswarm.cli.limits import MaxCostOption, MaxTimeOption, MaxTokensOption, said_budget
 from gitswarm.cli.opened import RunOption
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.rescue import rescue_branch
-from gitswarm.runner.by_agent import refuse_agent
-from gitswarm.runner.human import ResumeOptions
+from gitswarm.runner.human import ResumeOptions, refuse_agent
 
 UntilOption = Annotated[str | None, Option(metavar="STEP", help="Stop after this step.")]
 AllowOption = Annotated[

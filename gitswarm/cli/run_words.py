@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from gitswarm.cli.console import money, plural
 from gitswarm.errors import UsageError
 from gitswarm.ledger.overview import RunOverview
+from gitswarm.records.execution import created_at
 from gitswarm.records.outcome import RunStatus, Status
-from gitswarm.records.run_id import created_at
 
 _STATES = {RunStatus.UNPROVEN: "not proven"}
 SUCCESSORS = ("landed", "approved", "rejected", "rehearsal")

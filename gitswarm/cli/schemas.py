@@ -14,25 +14,23 @@ from gitswarm.cli.console import out
 from gitswarm.cli.reports.model import RunReport
 from gitswarm.errors import NotFoundError
 from gitswarm.records.acceptance import AcMatrix, AcStatus
-from gitswarm.records.base_tests import BaseTests
-from gitswarm.records.deploy_decision import DeployDecision
+from gitswarm.records.case_results import BaseTests
 from gitswarm.records.envelope import Envelope, Handoff
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
-from gitswarm.records.merge_decision import GateFindings, MergeDecision
+from gitswarm.records.gate_decision import DeployDecision, GateFindings, MergeDecision, Traceability
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.review import PullRequestStatus, ReviewWorklist
 from gitswarm.records.routing import Decision
 from gitswarm.records.run_spec import RunSpec
-from gitswarm.records.traceability import Traceability
 from gitswarm.records.wisdom import Learnings, Proposals, RunWisdom
 from gitswarm.settings import config_with
 from gitswarm.specs.flow import Flow
+from gitswarm.specs.fragments import StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import StepTemplate
 
 SCHEMAS: Mapping[str, type[BaseModel | RunReport]] = {
     "ac_matrix": AcMatrix,

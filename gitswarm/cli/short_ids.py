@@ -6,7 +6,7 @@ import re
 
 from gitswarm.cli.candidates import runs_here
 from gitswarm.cli.terminal import is_screen
-from gitswarm.records.run_id import shortest
+from gitswarm.records.execution import shortest
 
 _ID = re.compile(r"(?<![\w/.-])run-\d{8}-\d{6}-[0-9a-f]{6}(?![\w/-]|\.\w)")
 

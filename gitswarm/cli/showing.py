@@ -73,7 +73,7 @@ def show(
     for path in wanted:
         out_stored(stored_file(opened, record, path))
     if prompt:
-        from gitswarm.cli.spoken import out_prompt
+        from gitswarm.cli.folded import out_prompt
 
         out_prompt(opened, record)
     if routing and as_json:

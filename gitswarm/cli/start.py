@@ -1,51 +1,116 @@
-"""`start`: creates a run and executes it."""
+"""`start`: creates a run and executes it, or says with `--dry-run` what would be executed, by whom, at what cost."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.background import execute_in_background
-from gitswarm.cli.console import out
-from gitswarm.cli.dry_run import show_forecast
+from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
 from gitswarm.cli.executing import (
     Executed,
     FeedbackOption,
+    MaxCostOption,
+    MaxTimeOption,
+    MaxTokensOption,
     NoticeObserver,
     apply_durability,
+    execute_in_background,
     feedback_of,
     finish,
+    said_budget,
     stop_signals,
     watching,
 )
 from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
-from gitswarm.cli.limits import MaxCostOption, MaxTimeOption, MaxTokensOption, said_budget
+from gitswarm.cli.lines import fact
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.wisdom import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
+from gitswarm.records.budget import limit_words, time_words
+from gitswarm.records.execution import new_run_id
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import RunSpec
+from gitswarm.records.text import listed, usd
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
-from gitswarm.runner.base_instructions import read_instructions
-from gitswarm.runner.begin import NewRun, create_run, refuse_run, start_run
+from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
 from gitswarm.runner.observer import Observer
+from gitswarm.runner.prompts import StepForecast, forecast
 from gitswarm.runner.specs import freeze, parse_script, user_files
+from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
 from gitswarm.settings import CommandLine, Config, freeze_settings
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.yaml_source import did_you_mean
+
+
+def show_forecast(new: NewRun, *, as_json: bool) -> None:
+    """Every step of the run, its loops at their maximum and its sessions at all of their turns."""
+    engine = new.spec.settings.default_engine
+    steps = [step for flow in new.specs.flows.values() for step in forecast(new.specs, flow, new.spec)]
+    if as_json:
+        out_json([to_builtins(step) for step in steps])
+        return
+    table(
+        ("step", "model", "times", "prompt", "hash", "at worst"),
+        [_row(step) for step in steps],
+        stretch=1,
+    )
+    turn = new.specs.policy.turn
+    total = usd(*(step.cost_usd for step in steps))
+    out(f"at worst   {sum(step.tokens for step in steps):,} tokens, {money(total)}")
+    for name, value in _budget(new, steps):
+        out_lines(fact(name, value))
+    counted = f"every loop to its maximum, every turn {turn.input:,} tokens in and {turn.output:,} out"
+    out_lines(fact("counted", counted))
+    tests = sum(step.executions for step in steps if step.extra_runs)
+    if tests:
+        longest = duration(new.spec.settings.proof.max_time * 1000)
+        what = (
+            f"executed {tests} times, and once more where code changed after them; each may add up to"
+            f" {MOST_EXTRA_RUNS} runs to compare with the base, {longest} in all (proof.max_time)"
+        )
+        out_lines(fact("tests", what))
+    if engine.mode == "stub":
+        out(f"actual     {money(0.0)}: mode stub calls no model")
+
+
+def _budget(new: NewRun, steps: list[StepForecast]) -> Iterator[tuple[str, str]]:
+    """The longest that it can take, what nobody can say, and whether the limits hold all that."""
+    limits = new.spec.settings.budget.limits
+    longest = sum(step.time_s or 0.0 for step in steps)
+    own = [f"{step.flow}/{step.step}" for step in steps if step.time_s is None]
+    unbounded = f"; without {listed(own)}, which nothing bounds" if own else ""
+    yield "time", f"at most {time_words(longest)}, one step after the other{unbounded}"
+    unpriced = sorted({step.model for step in steps if step.cost_usd is None and step.model})
+    if unpriced:
+        yield "unknown", f"the price of {listed(unpriced)}: .swarm/flows/policy/models.yaml can say it"
+    known = usd(*(step.cost_usd for step in steps if step.cost_usd is not None)) or 0.0
+    worst = {"cost_usd": known, "tokens": sum(step.tokens for step in steps), "time_s": longest}
+    for name, limit in limits.plain.items():
+        open_ended = (name == "cost_usd" and unpriced) or (name == "time_s" and own)
+        holds = (
+            "is more than that" if limit >= worst[name] and not open_ended else "may be reached: then the run pauses"
+        )
+        yield "budget", f"{limit_words(name, limit)} {holds}"
+
+
+def _row(step: StepForecast) -> tuple[str, str, str, str, str, str]:
+    if step.model is None:
+        return (f"{step.flow}/{step.step}", f"({step.agent})", str(step.executions), "", "", "")
+    size = f"{step.prompt_chars:,}"
+    cost = money(step.cost_usd)
+    return (f"{step.flow}/{step.step}", step.model, str(step.executions), size, step.prompt_hash[:8], cost)
 
 
 class Asked(Struct, frozen=True):

@@ -19,17 +19,15 @@ from gitswarm.cli.run_words import SUCCESSORS, age, count_of, state_word, task_t
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.archive import archived_runs, is_lifted
+from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
-from gitswarm.ledger.trash import discarded_runs
-from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.execution import RUNS_FOLDER, created_at
 from gitswarm.records.outcome import RunStatus
-from gitswarm.records.run_id import created_at
 from gitswarm.worktree.disk_use import disk_bytes
 
 _NARROW = 72

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import err, harmless, out_json, out_json_line, out_lines, out_verbatim
-from gitswarm.cli.folded import Folding, folded_lines
+from gitswarm.cli.folded import Folding, Line, folded_lines, in_words, line_of, out_prompt, placed, transcript_lines
 from gitswarm.cli.live_events import events_as_they_come, hint_at_resume, open_steps, place
 from gitswarm.cli.opened import Opened, RunOption, StepArgument, open_run, step_outcome, understood
-from gitswarm.cli.spoken import Line, in_words, line_of, out_prompt, placed, transcript_lines
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.ledger.finding import find_step, is_named
 from gitswarm.ledger.layout import KERNEL

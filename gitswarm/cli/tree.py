@@ -13,8 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from gitswarm.cli.arguments import Option, Parameter, parameters
-from gitswarm.cli.help_pages import EXAMPLES
-from gitswarm.cli.usage import NAME
+from gitswarm.cli.help_pages import EXAMPLES, NAME
 from gitswarm.errors import UsageError
 
 _HELP = {"help_option_names": ["-h", "--help"]}

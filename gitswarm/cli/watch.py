@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument
+from gitswarm.cli.bisect import signals_that_end
 from gitswarm.cli.console import advise, err, harmless, out, out_lines
-from gitswarm.cli.interrupts import signals_that_end
 from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.opened import reader_here
 from gitswarm.cli.run_words import about

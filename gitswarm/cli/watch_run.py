@@ -10,18 +10,16 @@ from itertools import dropwhile
 from msgspec import Struct, field
 
 from gitswarm.cli.console import duration
-from gitswarm.cli.folded import Folding
+from gitswarm.cli.folded import Folding, line_of
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.live_events import Stamp, place, stamp
 from gitswarm.cli.log import step_lines
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.run_words import about, headline
 from gitswarm.cli.short_ids import with_short_ids
-from gitswarm.cli.spoken import line_of
 from gitswarm.cli.terminal import text_width
 from gitswarm.errors import NotFoundError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.bills import worked_ms
 from gitswarm.ledger.events import read_lines
 from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal_files import JournalFile, journal_files, whole_lines
@@ -30,6 +28,7 @@ from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import Timing, timings
+from gitswarm.ledger.work import worked_ms
 from gitswarm.records.event import EventKind
 from gitswarm.records.evidence import extra_run_words
 from gitswarm.records.outcome import RunStatus

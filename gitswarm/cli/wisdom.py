@@ -13,8 +13,16 @@ from gitswarm.cli.lines import hanging, labelled
 from gitswarm.cli.opened import JsonFlag, reader_here
 from gitswarm.errors import SwarmError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.wisdom import Offer, find_offer, offers, read_wisdom, scent_trail
-from gitswarm.ledger.wisdom_edits import EditedFile, Misfit, edited_files
+from gitswarm.ledger.wisdom import (
+    EditedFile,
+    Misfit,
+    Offer,
+    edited_files,
+    find_offer,
+    offers,
+    read_wisdom,
+    scent_trail,
+)
 from gitswarm.records.text import listed
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
-from gitswarm.records.event import Event
+from gitswarm.records.event import Event, TranscriptLine
 from gitswarm.records.evidence import CheckOutcome
 from gitswarm.records.execution import Execution
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
@@ -22,7 +22,6 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.policy import Decide, Deny, Verdict
 from gitswarm.records.receipt import Tokens, ToolCall
 from gitswarm.records.secrets import Scrub
-from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
 
 SESSION_MARKER = "SWARM_SESSION"

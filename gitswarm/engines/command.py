@@ -19,7 +19,7 @@ from gitswarm.engines.base import (
 from gitswarm.engines.detect import no_tests_ran
 from gitswarm.engines.left_files import leave
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.shell_line import LineEnd, out_of_time, run_line, time_left, wait_as_told
+from gitswarm.engines.stub import LineEnd, out_of_time, run_line, time_left, wait_as_told
 from gitswarm.processes import Ending
 from gitswarm.records.base import Clock
 from gitswarm.records.envelope import Handoff

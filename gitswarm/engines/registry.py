@@ -1,6 +1,7 @@
 """Which engines there are: the built-in ones, and those that installed distributions bring as entry points.
 
-Nobody is imported before somebody asks for that engine, and a broken one is nobody's fault but its own."""
+Nobody is imported before somebody asks for that engine, and a broken one is nobody's fault but its own.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +9,39 @@ import importlib
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from msgspec import Struct
 
 from gitswarm.engines.adapter import EngineAdapter
+from gitswarm.engines.base import LOCAL_WORK, Capabilities, Emit, StepRequest, StepResult, WithoutModel
 from gitswarm.engines.names import BUILT_IN, GROUP, STUB, id_of, short_of
 from gitswarm.errors import EngineMissingError, UsageError
+from gitswarm.records.engine_outcome import EngineOutcome
+from gitswarm.records.outcome import Result
 from gitswarm.specs.yaml_source import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class MissingEngine(WithoutModel):
+    """Each step that asks it fails, and says why."""
+
+    engine_id: str
+    mode: str
+    problem: str
+    capabilities: Capabilities = LOCAL_WORK
+
+    def run(self, request: StepRequest, emit: Emit) -> StepResult:
+        del emit
+        return StepResult(
+            step_id=request.execution.step,
+            status=Result.FAILED,
+            output="",
+            error=self.problem,
+            outcome=EngineOutcome(kind="engine_missing", detail=self.problem),
+        )
+
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _TAKEN = frozenset({"default", "flows", "steps", "command", "kernel", "human", "none", STUB})

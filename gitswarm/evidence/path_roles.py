@@ -20,13 +20,12 @@ import configparser
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Literal
 
 from gitswarm.evidence.test_count import is_test_file
-from gitswarm.records.globs import is_named
-from gitswarm.records.sensitive_paths import LOCK_FILES
+from gitswarm.records.globs import LOCK_FILES, PROTECTED, gitignore, is_named
 
 PathRole = Literal["harness", "mixed", "test", "generated", "docs", "config", "product"]
 
@@ -355,3 +354,12 @@ def _lines_differ(before: str, after: str) -> bool:
     """For files that are not parsed: a line about tests came or went, or a pattern that may mean them."""
     old, new = (set(map(str.strip, text.splitlines())) for text in (before, after))
     return any(_OF_TESTS.search(line) or re.match(r"^!?(?:\*|\*\*/?)(?:\.\w+)?$", line) for line in old ^ new)
+
+
+def protected_paths(changed: Iterable[str], configured: Iterable[str]) -> tuple[str, ...]:
+    """Those of the changed paths that are protected, always or by `policy.protected_paths`; each once.
+
+    :param configured: globs from the top of the worktree, as in `.gitignore`.
+    """
+    spec = gitignore(*PROTECTED, *configured)
+    return tuple(path for path in dict.fromkeys(changed) if spec.match_file(path))

@@ -23,9 +23,9 @@ from itertools import chain
 
 from msgspec import Struct
 
-from gitswarm.evidence.expectations import Expectations, literal_text
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.python_tests import parse
+from gitswarm.evidence.survivors import Expectations, literal_text
 from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import shorten

@@ -1,16 +1,18 @@
-"""What became of the tests of the base: kept, weakened, lost, reshaped, removed on purpose."""
+"""What became of the tests of the base: kept, weakened, lost, reshaped, moved, removed with what they tested."""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.declarations import DeclaredTest
 from gitswarm.evidence.definitions import changed_definitions
-from gitswarm.evidence.moved_examples import moved_examples
-from gitswarm.evidence.removal import subject_of
+from gitswarm.evidence.python_tests import parse
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.evidence.test_count import TextChange
@@ -18,8 +20,123 @@ from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
-_LISTED = 3
+_MOST_VALUES = 50_000
+_NO_RESULTS = frozenset({"None", "True", "False"})
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Pairs of an input and a result that tests name together, as text; read when something is compared with them."""
+
+    texts: Iterable[str]
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        pairs: set[tuple[str, str]] = set()
+        for text in self.texts:
+            tree = parse(text)
+            for node in ast.walk(tree) if tree is not None else ():
+                if len(pairs) < _MOST_VALUES:
+                    pairs.update(_pairs(node))
+        return frozenset(pairs)
+
+    def has(self, given: ast.expr, result: ast.expr | None) -> bool:
+        wanted = literal_text(result) if result is not None else None
+        if wanted is None or wanted in _NO_RESULTS:
+            return False
+        return (asked := literal_text(given)) is not None and (asked, wanted) in self.pairs
+
+
+def _pairs(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """`assert f(3) == 7`, `self.assertEqual(f(3), 7)`, a row `(3, 7)` of a table."""
+    sides: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is):
+        sides = [(node.left, node.comparators[0]), (node.comparators[0], node.left)]
+    elif isinstance(node, ast.Call) and len(node.args) > 1 and getattr(node.func, "attr", "").startswith("assert"):
+        sides = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
+    for call, result in sides:
+        if isinstance(call, ast.Call) and (wanted := literal_text(result)) is not None:
+            inputs = [literal_text(each) for each in (*call.args, *(word.value for word in call.keywords))]
+            yield from ((each, wanted) for each in inputs if each is not None)
+            if len(call.args) > 1 and None not in inputs:
+                yield f"({', '.join(each for each in inputs if each is not None)})", wanted
+    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
+        row = [literal_text(each) for each in node.elts]
+        if row[-1] is not None and None not in row:
+            yield from ((each, row[-1]) for each in row[:-1] if each is not None)
+
+
+def literal_text(node: ast.expr) -> str | None:
+    """A literal in one form; None for what is none."""
+    try:
+        return repr(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{2,}")
+
+
+def subject_of(test: FollowedTest, text: str, following: Sequence[int], subjects: frozenset[str]) -> str | None:
+    """The first removed name that a test's own lines contain.
+
+    :param text: of its file before the change.
+    :param following: first lines of the tests of that file.
+    """
+    lines = text.splitlines()
+    end = min((line - 1 for line in following if line > test.before.line), default=len(lines))
+    own = "\n".join(lines[test.before.line - 1 : end])
+    return next((word for word in _IDENTIFIER.findall(own) if word in subjects), None)
+
+
 _WORD = re.compile(r"\w+")
+_BEGINS = re.compile(r"^( *)(?:async )?(?:def|class) (\w+)")
+
+
+def moved_examples(judged: ComparisonIndex, lost: Iterable[CaseResult]) -> list[CaseResult]:
+    """Those of `lost` of which every line stands in the changed files, by the new names of what the product has
+    renamed; as many as doctests are executed that were not there."""
+    candidates = [case for case in lost if is_doctest(case)]
+    known = judged.base.results.named() if judged.base is not None and judged.base.results is not None else {}
+    new = sum(is_doctest(case) and case.is_executed and name not in known for name, case in judged.cases.items())
+    if not candidates or not new:
+        return []
+    changes = judged.proof.changes
+    definitions = changed_definitions(changes)
+    before = _lines((line for each in changes for line in _split(each.before)), definitions.removed)
+    after = _lines((line for each in changes for line in _split(each.after)), definitions.added)
+    moved = []
+    for case in candidates:
+        own = _lines(_shown_by(case, changes), definitions.removed)
+        if own and own <= after - (before - own):
+            moved.append(case)
+    return moved[:new]
+
+
+def _shown_by(case: CaseResult, changes: Sequence[TextChange]) -> Sequence[str]:
+    """The lines of its definition; of its file, where that has none of this name."""
+    text = next((each.before for each in changes if (each.old_path or each.path) == case.file), None)
+    lines = _split(text)
+    name = path_within(case).rpartition(".")[2]
+    begins = [(at, len(found[1]), found[2]) for at, line in enumerate(lines) if (found := _BEGINS.match(line))]
+    for at, depth, defined in begins:
+        if defined == name:
+            end = next((later for later, indent, _ in begins if later > at and indent <= depth), len(lines))
+            return lines[at:end]
+    return lines
+
+
+def _split(text: str | None) -> Sequence[str]:
+    return (text or "").splitlines()
+
+
+def _lines(lines: Iterable[str], names: Collection[str]) -> Counter[str]:
+    """Those that are examples, with one word in place of all these names."""
+    examples = (line.strip() for line in lines if line.lstrip().startswith((">>> ", "... ")))
+    return Counter(_WORD.sub(lambda word: "_" if word[0] in names else word[0], line) for line in examples)
+
+
+_LISTED = 3
 
 
 def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:

@@ -1,18 +1,41 @@
-"""A test command as far as it can be changed: one program that is known, or something that runs it unseen.
+"""A test command as far as it can be changed: to ask for a report that names its tests, or to run some of them
+alone.
 
-A line with operators, substitutions or redirections is a script, `make check` and `npm test` run one: nothing is ever
+A line with operators, substitutions or redirections is a script, `make check` and `npm test` run one: nothing
+is ever
 appended to those.
+
+| command                         | asked for a report by                              | read from  |
+|---------------------------------|----------------------------------------------------|------------|
+| anything that may call pytest   | `PYTEST_ADDOPTS`: `--junitxml`, family xunit1      | the folder |
+| `jest …`, `vitest …`            | arguments: the JSON report                         | the folder |
+| `node --test …`                 | arguments: the reporters tap (to stdout) and junit | the folder |
+| `npm test` for `… node --test`  | `NODE_OPTIONS`: the same                           | the folder |
+| `go test …`                     | argument: `-json`                                  | the output |
+| anything that may call          | `GOTESTSUM_JSONFILE`                               | the folder |
+| gotestsum                       |                                                    |            |
+| anything that may call nextest  | `NEXTEST_STATUS_LEVEL=all`: it prints every name   | the output |
+| `cargo test …`                  | nothing: it prints every name                      | the output |
+
+pytest expands variables in the path of its report, so one script that calls it in several folders leaves a file
+for
+each. Two calls in one folder leave the second; `read_run` sees that by the output, and says so.
+Arguments are added to one known program only. A command that names a report of its own keeps it, and is not
+asked.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
 from msgspec import Struct, field
+
+from gitswarm.evidence.case_names import go_parts, titles
+from gitswarm.records.case_results import CaseResult, CaseResults
 
 Runner = Literal["pytest", "jest", "vitest", "go", "gotestsum", "cargo", "nextest", "node"]
 
@@ -161,3 +184,195 @@ def _node(words: _Words) -> TestCommand | None:
 def _of(runner: Runner, words: _Words, count: int) -> TestCommand:
     words.take(count)
     return TestCommand(runner, tuple(words.taken), tuple(words.rest))
+
+
+_MOST_TESTS = 200
+_MOST_CHARS = 60_000  # a program's arguments have their limits; Linux allows 128 KiB for one of them
+_GO_VALUES = frozenset({"-run", "-skip", "-list", "-bench", "-fuzz"})
+
+
+def select_tests(
+    command: str | Sequence[str], names: Collection[str], results: CaseResults, scripts: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    """The words of the program that runs these tests, and few others; None where that cannot be said.
+
+    It can for one program that is known, when each name is one of `results`, at most 200 names, and what it is given
+    to run is replaced: `pytest tests -x` becomes `pytest -x tests/test_a.py::test_b`. Not for a script, a makefile
+    or `npm test`.
+
+    :param scripts: of the package.json where it runs.
+    """
+    known = read_command(command, scripts)
+    named = results.named()
+    cases = [named[name] for name in sorted(names) if name in named]
+    too_long = sum(len(name) for name in names) > _MOST_CHARS
+    if known is None or not cases or len(cases) != len(set(names)) or len(cases) > _MOST_TESTS or too_long:
+        return None
+    if any("…" in case.name for case in cases):
+        return None  # cut: nothing is called so
+    select = _SELECT.get(known.runner)
+    arguments = select(known, cases, results) if select else None
+    return None if arguments is None else (*known.before, *arguments)
+
+
+def _pytest(command: TestCommand, cases: Sequence[CaseResult], results: CaseResults) -> list[str]:
+    return [*_without_places(command.arguments, results), *(each.name for each in cases)]
+
+
+def _without_places(given: Sequence[str], results: CaseResults) -> list[str]:
+    """The words but for files, folders and tests to be run; a value of an option is none of these by its form."""
+    files = {case.file for case in results.cases if case.file}
+    kept = []
+    for word in given:
+        place = word.split("::", 1)[0].removeprefix("./").rstrip("/")
+        if word.startswith("-") or not (place in files or any(f"{file}".startswith(f"{place}/") for file in files)):
+            kept.append(word)
+    return kept if "." not in kept else [word for word in kept if word != "."]
+
+
+def _script(command: TestCommand, cases: Sequence[CaseResult], results: CaseResults) -> list[str] | None:
+    """By files and a pattern of whole names: titles joined by one space, as both tools match them."""
+    files = sorted({case.file for case in cases if case.file})
+    given = _without_places(command.arguments, results)
+    if not files or any(case.file is None for case in cases) or "--" in given or "-t" in given:
+        return None
+    whole = all(case.name == case.file for case in cases)
+    loaded = [case for case in cases if case.name != case.file]
+    pattern = "|".join(re.escape(" ".join(titles(case))).replace("/", r"\/") for case in loaded)
+    by_name = [] if whole else ["-t", f"^(?:{pattern})$"]
+    if command.runner == "jest":
+        return [*given, *by_name, "--runTestsByPath", *files]
+    words = given if given[:1] == ["run"] else ["run", *given]
+    return [*words, *files, *by_name]
+
+
+def _go(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str] | None:
+    given = command.arguments
+    parts = [go_parts(case.name) for case in cases]
+    if None in parts or "-args" in given:
+        return None
+    found = [part for part in parts if part is not None]
+    packages = sorted({package for package, _, _ in found})
+    tests = "|".join(sorted({test for _, test, _ in found}))
+    options: list[str] = []
+    for word, before in zip(given, ("", *given[:-1]), strict=True):
+        is_package = not word.startswith("-") and ("/" in word or word in {".", "..."})
+        if not (is_package or word.split("=", 1)[0] in _GO_VALUES or before in _GO_VALUES):
+            options.append(word)
+    return [*options, "-count=1", "-run", f"^(?:{tests})$", *packages]
+
+
+def _cargo(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str] | None:
+    if any(case.name.startswith("doc ") or case.outcome == "error" for case in cases):
+        return None
+    tests = sorted({case.name.rpartition(" ")[2] for case in cases})
+    separator = [] if "--" in command.arguments else ["--"]
+    return [*command.arguments, *separator, "--exact", *tests]
+
+
+def _nextest(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str] | None:
+    tests = " | ".join(f"test(={each.name.rpartition(' ')[2]})" for each in cases)
+    return None if "--" in command.arguments else [*command.arguments, "-E", tests]
+
+
+def _node_titles(command: TestCommand, cases: Sequence[CaseResult], _results: CaseResults) -> list[str]:
+    """Node 20 matches each title for itself, and runs a test only when the blocks around it match too."""
+    found = sorted({title for case in cases for title in titles(case)})
+    return [*(f"--test-name-pattern=^{re.escape(title)}$" for title in found), *command.arguments]
+
+
+_SELECT: Mapping[Runner, Callable[[TestCommand, Sequence[CaseResult], CaseResults], list[str] | None]] = {
+    "pytest": _pytest,
+    "jest": _script,
+    "vitest": _script,
+    "go": _go,
+    "cargo": _cargo,
+    "nextest": _nextest,
+    "node": _node_titles,
+}
+
+
+class ReportRequest(Struct, frozen=True):
+    """
+    :ivar environment: to be set for the command.
+    :ivar argv: to be started in its place; None: the command as it is.
+    """
+
+    environment: Mapping[str, str]
+    argv: tuple[str, ...] | None = None
+
+
+def request_report(
+    command: str | Sequence[str], folder: str, environment: Mapping[str, str], scripts: Mapping[str, str]
+) -> ReportRequest:
+    """How to run `command` so that every file below `folder` is a report of it, or its output is one.
+
+    A program that is too old for what it is asked ends at once and leaves neither a report nor readable output; such
+    a run has to be made again as it stands.
+
+    :param command: a line for a shell, or the words of a program.
+    :param folder: absolute, outside of the worktree; exists, and is empty.
+    :param environment: the command's; what its variables ask already is kept.
+    :param scripts: of the package.json where it runs.
+    """
+    known = read_command(command, scripts)
+    if known is None:
+        script = npm_script(command, scripts)
+        return ReportRequest(_unseen(folder, environment) | (_node_options(script or "", folder, environment)))
+    arguments = _arguments(known, folder)
+    if arguments is not None:
+        return ReportRequest({}, (*known.before, *arguments))
+    if known.runner in {"pytest", "gotestsum", "nextest"}:
+        return ReportRequest(_unseen(folder, environment))
+    return ReportRequest({})
+
+
+def _unseen(folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """For programs that a command may call: variables that nobody else reads."""
+    given = environment.get("PYTEST_ADDOPTS", "")
+    file = f"--junitxml={shlex.quote(folder)}/$PWD/pytest.xml"
+    asked = {"PYTEST_ADDOPTS": f"{given} -o junit_family=xunit1 {file}".strip()}
+    if "GOTESTSUM_JSONFILE" not in environment:
+        asked["GOTESTSUM_JSONFILE"] = f"{folder}/gotestsum.jsonl"
+    if "NEXTEST_STATUS_LEVEL" not in environment:
+        asked["NEXTEST_STATUS_LEVEL"] = "all"
+    return asked
+
+
+def _arguments(command: TestCommand, folder: str) -> tuple[str, ...] | None:
+    """The program's arguments with those that ask; None where it is asked by variables, or not at all."""
+    given = command.arguments
+    if command.runner == "go":
+        return None if _has(given, "-json", "-c", "-list") else ("-json", *given)
+    if command.runner == "node":
+        return None if _has(given, "--test-reporter") else (*_reporters(folder), *given)
+    if "--" in given:
+        return None
+    if command.runner == "jest" and not _has(given, "--json", "--outputFile", "--watch", "--listTests"):
+        return (*given, "--json", f"--outputFile={folder}/jest.json")
+    if command.runner == "vitest" and not _has(given, "--reporter", "--outputFile", "--watch", "-w", "list", "bench"):
+        return (*given, "--reporter=default", "--reporter=json", f"--outputFile.json={folder}/vitest.json")
+    return None
+
+
+def _has(arguments: Sequence[str], *options: str) -> bool:
+    return any(word.split("=", 1)[0].split(".", 1)[0] in options for word in arguments)
+
+
+def _reporters(folder: str) -> tuple[str, ...]:
+    """Each reporter needs a destination; tap on stdout is what is read where there is no file."""
+    return (
+        "--test-reporter=tap",
+        "--test-reporter-destination=stdout",
+        "--test-reporter=junit",
+        f"--test-reporter-destination={folder}/node.xml",
+    )
+
+
+def _node_options(script: str, folder: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Reporters add up, and their number has to be that of the destinations: nobody else may ask for one."""
+    given = environment.get("NODE_OPTIONS", "")
+    words = script.replace("&&", " ").split()
+    if "--test" not in words or "--test-reporter" in f"{script} {given}" or any(mark in folder for mark in ' "\\'):
+        return {}
+    return {"NODE_OPTIONS": " ".join(filter(None, (given, *_reporters(folder))))}

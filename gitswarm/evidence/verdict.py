@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.claimed_files import any_means
-from gitswarm.evidence.claims import Claims, PassClaim
+from gitswarm.evidence.claims import Claims, PassClaim, any_means
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.records.evidence import CheckOutcome, DiffSummary, Finding, Flag, TestReport, Verdict
 from gitswarm.records.outcome import Status

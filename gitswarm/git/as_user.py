@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.commits import NewCommit, Person
+from gitswarm.git.object_reader import NewCommit, Person
 
 # `git rev-parse --local-env-vars`: what would aim git at another repository than the one it stands in.
 LOCAL_VARIABLES = frozenset(

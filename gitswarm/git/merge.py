@@ -1,16 +1,57 @@
-"""Merges trees without a worktree, and finds where histories parted; a conflict is a value."""
+"""Merges trees without a worktree, finds where histories parted, and makes repositories to try something out in."""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from msgspec import Struct
 
 from gitswarm.errors import GitFailedError
-from gitswarm.git.commits import NewCommit
+from gitswarm.git.object_reader import NewCommit, Person
+from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.reader import STAND_IN
-from gitswarm.git.repository import Repository
+from gitswarm.git.repository import Repository, open_repository
+
+
+def create_repository(folder: Path, env: Mapping[str, str], author: Person, message: str) -> None:
+    """`git init` in `folder`, and one commit by `author` of everything that lies there.
+
+    Nothing of the user's git configuration takes part: no identity, template, hook, signature or ignore file,
+    no object or ref format that libgit2 cannot read.
+
+    :raises GitFailedError: git said no.
+    """
+    clean = scrubbed(env)
+    formats = ("-c", "init.defaultRefFormat=files", "init", "--object-format=sha1")
+    Git(clean).output(*formats, "--quiet", "--template=", "--initial-branch=main", "--", str(folder))
+    git = Git(clean, git_dir=folder / ".git", work_tree=folder)
+    git.output("add", "--all", "--force", "--", ".")
+    who = {
+        "GIT_AUTHOR_NAME": author.name,
+        "GIT_AUTHOR_EMAIL": author.email,
+        "GIT_COMMITTER_NAME": author.name,
+        "GIT_COMMITTER_EMAIL": author.email,
+    }
+    git.output("commit", "--quiet", "--no-gpg-sign", "--no-status", "-m", message, extra_env=who)
+
+
+@contextmanager
+def scratch_repository(repository: Repository) -> Iterator[Repository]:
+    """A bare repository without refs in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="git-swarm-") as folder:
+        place = Path(folder)
+        formats = ("-c", "init.defaultRefFormat=files", "init", "--object-format=sha1")
+        Git(repository.env).output(*formats, "--quiet", "--bare", "--template=", "--", str(place), cwd=place)
+        alternates = place / "objects" / "info" / "alternates"
+        alternates.parent.mkdir(exist_ok=True)
+        alternates.write_bytes(os.fsencode(repository.common_dir / "objects") + b"\n")
+        yield open_repository(place, repository.env)
+
 
 _CONFLICTED = 1
 _UNRELATED = 1

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from gitswarm.git.commits import NewCommit, Person
 from gitswarm.git.note_reader import NoteReader
+from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.git.objects import Objects
 from gitswarm.git.refs import Refs
 

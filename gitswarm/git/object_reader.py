@@ -1,12 +1,43 @@
-"""What is asked about stored objects, whoever reads them."""
+"""Values of stored commits, and what is asked about objects, whoever reads them."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from gitswarm.git.commits import EMPTY_TREE, Commit, Person
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+class Person(Struct, frozen=True):
+    name: str
+    email: str
+
+
+class NewCommit(Struct, frozen=True):
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+    author: Person
+    committer: Person
+    when: datetime
+
+
+class Commit(Struct, frozen=True):
+    """A stored commit. Ids are 40 hex digits."""
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+
 
 Entries = Mapping[str, tuple[str, int]]
 """Name → id and mode of everything in a tree."""

@@ -11,10 +11,17 @@ import pygit2
 from msgspec import Struct
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.commits import EMPTY_TREE, Commit, NewCommit, Person
-from gitswarm.git.object_reader import DIRECTORY, GITLINK, Entries, ObjectReader
-from gitswarm.git.process import Git
-from gitswarm.git.refusal import refusal
+from gitswarm.git.object_reader import (
+    DIRECTORY,
+    EMPTY_TREE,
+    GITLINK,
+    Commit,
+    Entries,
+    NewCommit,
+    ObjectReader,
+    Person,
+)
+from gitswarm.git.process import Git, refusal
 
 FILE = 0o100644
 EXECUTABLE = 0o100755

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
-from gitswarm.errors import SwarmError
-from gitswarm.git.refusal import refusal
+from gitswarm.errors import GitFailedError, SwarmError, is_storage_fault, storage_error
+
+_LOCK = re.compile(r"'([^'\n]+\.lock)'")
+
+
+def refusal(what: str, said: str) -> SwarmError:
+    """The error for a call that failed: a lock that lies there, storage that takes nothing, or git's own words.
+
+    :param what: what was to be done, the beginning of a sentence.
+    :param said: what git or libgit2 said about it.
+    """
+    found = _LOCK.search(said)
+    lock = Path(found[1]) if found else None
+    if lock is not None and lock.exists():
+        # Only git knows whose lock a shared one is: we never delete it.
+        return GitFailedError(
+            f"{what}: {lock} is in the way, {_age(lock)} old",
+            hint=f"rm {lock}   (if no git command is running)",
+        )
+    if is_storage_fault(said):
+        return storage_error(f"{what}: {said}")
+    return GitFailedError(f"{what}: {said}", hint="git swarm resume   (when that is fixed)")
+
+
+def _age(path: Path) -> str:
+    seconds = max(0, int(time.time() - path.lstat().st_mtime))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
 
 # An agent can leave hooks, a monitor or a replaced `.git` pointer behind that would run when *we* call git.
 # With submodule.recurse we would also work in repositories that an agent configured.
@@ -138,3 +171,39 @@ def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:
     words = [word for before, word in zip(("", *arguments), arguments, strict=False) if before != "-c"]
     verb = next((word for word in words if not word.startswith("-")), "git")
     return refusal(f"git {verb} failed", said)
+
+
+class RunningGit:
+    """A call of git that goes on while we do something else; safe only where doing it twice is."""
+
+    def __init__(self, git: Git, *arguments: str, stdin: bytes = b"") -> None:
+        self._git = git
+        self._arguments = arguments
+        self._stdin = stdin
+        with ExitStack() as stack:
+            given = stack.enter_context(_as_file(stdin)) if stdin else subprocess.DEVNULL
+            self._process = subprocess.Popen(
+                git.argv(*arguments),
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd=git.work_tree or git.git_dir,
+                env=dict(git.env),
+            )
+
+    def wait(self) -> None:
+        """Returns when it is done; a call that failed is made once more, with its error.
+
+        :raises GitFailedError: as `Git.output`.
+        """
+        if self._process.wait() != 0:
+            self._git.output(*self._arguments, stdin=self._stdin)
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[IO[bytes]]:
+    """An input that nobody has to feed, unlike a pipe."""
+    with tempfile.TemporaryFile() as given:
+        given.write(content)
+        given.seek(0)
+        yield given

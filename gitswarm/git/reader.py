@@ -9,13 +9,11 @@ from pathlib import Path
 
 from gitswarm.errors import NotFoundError
 from gitswarm.git.cat_file import CatFile
-from gitswarm.git.commits import Person
-from gitswarm.git.discovery import Place, discover
+from gitswarm.git.discovery import LinkedWorktree, Place, belongs_to_another, branch_of, discover, linked_worktrees
 from gitswarm.git.note_reader import NoteReader
-from gitswarm.git.object_reader import ObjectReader
+from gitswarm.git.object_reader import ObjectReader, Person
 from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.ref_files import RefFiles, RefReader, is_id
-from gitswarm.git.worktrees import LinkedWorktree, belongs_to_another, branch_of, linked_worktrees
 
 STAND_IN = Person("git-swarm", "git-swarm@git-swarm.invalid")
 

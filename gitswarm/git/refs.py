@@ -9,9 +9,8 @@ from pathlib import Path, PurePosixPath
 import pygit2
 
 from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
-from gitswarm.git.process import Git
+from gitswarm.git.process import Git, refusal
 from gitswarm.git.ref_files import damaged_ref
-from gitswarm.git.refusal import refusal
 
 _LOCK_WAIT_S = 10.0
 _ABANDONED_LOCK_S = 5.0

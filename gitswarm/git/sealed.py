@@ -13,8 +13,7 @@ import pygit2
 from msgspec import Struct
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.commits import EMPTY_TREE, Person
-from gitswarm.git.object_reader import hash_object
+from gitswarm.git.object_reader import EMPTY_TREE, Person, hash_object
 
 DIRECTORY = 0o040000
 GITLINK = 0o160000

@@ -1,8 +1,13 @@
 """The archive: one ref for all runs that were folded into it, and how they are read from there.
 
-`refs/swarm/archive` is a commit with `.swarm/runs/<run>/` for each run: `overview.json` (`status --json` as it was),
-`refs` (`<commit> <ref>` a line), `commits` (all commits of those refs, as `git cat-file --batch` prints them) and
-`trees/<commit>`, the tree of each. So nothing of a run is lost to `git gc`, and `git log --all` shows one commit.
+`refs/swarm/archive` is a commit with `.swarm/runs/<run>/` for each run: `overview.json` (`status --json` as it
+was),
+`refs` (`<commit> <ref>` a line), `commits` (all commits of those refs, as `git cat-file --batch` prints them)
+and
+`trees/<commit>`, the tree of each. So nothing of a run is lost to `git gc`, and `git log --all` shows one
+commit.
+
+The trash holds discarded runs under refs of their own.
 """
 
 from __future__ import annotations
@@ -14,8 +19,7 @@ from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.ref_files import ARCHIVE_REF, RefReader
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.run_id import RUN_ID
+from gitswarm.records.execution import RUN_ID, RUNS_FOLDER
 
 TITLE = "git-swarm archive"
 REFS, COMMITS, TREES, OVERVIEW = "refs", "commits", "trees", "overview.json"
@@ -118,3 +122,12 @@ def printed_commits(printed: bytes) -> dict[str, bytes]:
         found[commit_id] = printed[end + 1 : end + 1 + int(size)]
         at = end + 1 + int(size) + 1
     return found
+
+
+TRASH = "refs/swarm/trash/"
+
+
+def discarded_runs(repository: RepositoryReader) -> list[RunLayout]:
+    """Oldest created first."""
+    names = {name.removeprefix(TRASH).partition("/")[0] for name in repository.refs.list(TRASH)}
+    return [RunLayout(name) for name in sorted(names)]

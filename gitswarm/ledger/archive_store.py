@@ -9,16 +9,15 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from gitswarm.errors import RefMovedError, SwarmError
-from gitswarm.git.commits import NewCommit
 from gitswarm.git.locks import Locks
+from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, archive_folder, printed_commits
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.base import Clock
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 
 _ATTEMPTS = 20
 _LOCK_WAIT_S = 1.0

@@ -9,14 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.errors import NotFoundError
-from gitswarm.git.commits import Commit
+from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import lift_where_archived
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import step_record
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.run_id import RUN_ID
+from gitswarm.records.execution import RUN_ID
 
 _LANDED = "Swarm-Landed: "
 """`ledger.landed.TRAILER`, which is not read with libgit2 here."""

@@ -1,16 +1,18 @@
-"""Writes the chain of a run anew on another base: the same steps, beside the old ones."""
+"""Copies of a run's chain on another base, and the commits of steps that were executed beside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from gitswarm.errors import SwarmError
-from gitswarm.git.commits import Commit
 from gitswarm.git.merge import Merged, merge_trees
+from gitswarm.git.object_reader import Commit
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.rebase import ONTO, REBASED_FROM, copied_message
-from gitswarm.ledger.state import RunState
+from gitswarm.ledger.state import RunState, step_record
+from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.execution import RUNS_FOLDER
 
 
@@ -90,3 +92,31 @@ def own_chain(repository: Repository, state: RunState) -> list[Commit]:
     while found[-1].id != state.run_commit:
         found.append(repository.objects.commit(found[-1].parents[0]))
     return found[::-1]
+
+
+def siblings(repository: Repository, layout: RunLayout, fork: str | None = None) -> list[StepRecord]:
+    """Every such commit of a run, of one step the newest first; `number` is 0, as they are on no branch.
+
+    :param fork: only those that started there.
+    """
+    prefix = layout.sibling_ref(fork, "") if fork else layout.fork_prefix
+    found = []
+    for name in repository.refs.list(prefix):
+        commit_id = repository.refs.read(name)
+        record = _record(repository, layout, commit_id) if commit_id else None
+        if record is not None and (fork is None or record.fork == fork):
+            found.append(record)
+    return found
+
+
+def _record(repository: Repository, layout: RunLayout, commit_id: str) -> StepRecord | None:
+    """None for what a person may have put there."""
+    commit = repository.objects.commit(commit_id)
+    message = parse_message(commit.message)
+    if message is None or not commit.parents:
+        return None
+    try:
+        record = step_record(layout, 0, commit, message)
+    except (KeyError, ValueError):
+        return None
+    return record if record.fork == record.parent else None

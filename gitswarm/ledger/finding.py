@@ -9,13 +9,12 @@ from typing import TypeVar
 
 from gitswarm.errors import GarbledError, NotFoundError
 from gitswarm.git.reader import RepositoryReader
-from gitswarm.ledger.archive import archived_runs, lift
+from gitswarm.ledger.archive import archived_runs, discarded_runs, lift
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.ledger.trash import discarded_runs
-from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID, SHORT
+from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID, SHORT
 
 _SHADOW = f"refs/heads/{BRANCH_PREFIX}"
 

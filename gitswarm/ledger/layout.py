@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gitswarm.git.commits import Person
-from gitswarm.records.execution import RUNS_FOLDER, Execution
-from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.git.object_reader import Person
+from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER, Execution
 
 HUMAN = "human"
 """Agent of the steps that people do: adopted edits, skipped steps, approvals."""

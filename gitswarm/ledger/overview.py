@@ -11,13 +11,12 @@ from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.approval import ApprovalKind, is_code, last_word, newest_landing, standing_approval
-from gitswarm.ledger.budget import said_limits, uses
 from gitswarm.ledger.conflicts import LandingConflict, standing_conflict, way_out
 from gitswarm.ledger.finding import journal_folder, parsed
 from gitswarm.ledger.journal_files import journal_files
 from gitswarm.ledger.last_tests import TestsTold, last_tests
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.spent import Payments, payments
+from gitswarm.ledger.spent import Payments, payments, said_limits, uses
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import (

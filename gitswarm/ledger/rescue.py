@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gitswarm.git.commits import Commit
+from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import archived_runs
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
-from gitswarm.records.run_id import BRANCH_PREFIX, RUN_ID
+from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID
 
 if TYPE_CHECKING:
     from gitswarm.git.repository import Repository

@@ -9,15 +9,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.errors import NotFoundError, SwarmError
-from gitswarm.git.commits import Commit
+from gitswarm.git.object_reader import Commit
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.rebase import REBASED_FROM, RunBase
 from gitswarm.ledger.steps import OpenConcern, StepRecord, Tally
 from gitswarm.records.execution import Execution
-from gitswarm.records.money import read
 from gitswarm.records.outcome import Result, RunStatus, Status
+from gitswarm.records.text import read
 
 
 class RunState(Struct, frozen=True):

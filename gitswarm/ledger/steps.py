@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.records.execution import Execution
-from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result, Status
+from gitswarm.records.text import usd
 
 
 class StepRecord(Struct, frozen=True):

@@ -1,23 +1,78 @@
-"""Writes a run: commits, `next`, notes, branch. The order of the calls is the guarantee (design section 4)."""
+"""Writes a run: commits, `next`, notes, branch, without secrets. The order of the calls is the guarantee (design
+section 4).
+"""
 
 from __future__ import annotations
 
+import codecs
+import json
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from msgspec import Struct, field
+from pydantic import JsonValue
 
-from gitswarm.git.commits import NewCommit
+from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.message import FORMAT, CommitMessage, Kind, parse_message
 from gitswarm.ledger.routing_note import Entry, parse, render
-from gitswarm.ledger.scrubbed import scrubbed, scrubbed_record
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.base import Clock, timestamp
+from gitswarm.records.base import Clock, Record, pretty_json, timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.routing import Choice, Decision, RoutingMode, Superseded, Supersedes
 from gitswarm.records.secrets import Scrubber
+
+R = TypeVar("R", bound=Record)
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def scrubbed(path: str, content: bytes, scrubber: Scrubber) -> bytes:
+    """A file as it may be stored; the same bytes when there is no secret in it.
+
+    What is no text is read letter by letter (latin-1): a secret in it goes too, which may break such a file.
+    """
+    try:
+        if path.endswith(".json"):
+            return _json(content, scrubber)
+        if path.endswith(".jsonl"):
+            return _json_lines(content, scrubber)
+    except (ValueError, RecursionError):
+        pass  # not what its name promises
+    return _text(content, scrubber.scrub)
+
+
+def scrubbed_record(record: R, scrubber: Scrubber) -> R:
+    """The same record when there is no secret in it."""
+    plain: JsonValue = record.model_dump(mode="json")
+    clean = scrubber.scrub_json(plain)
+    return record if clean is plain else type(record).model_validate(clean)
+
+
+def _json(content: bytes, scrubber: Scrubber) -> bytes:
+    value: JsonValue = json.loads(content)
+    clean = scrubber.scrub_json(value)
+    return content if clean is value else pretty_json(clean)
+
+
+def _json_lines(content: bytes, scrubber: Scrubber) -> bytes:
+    values: list[JsonValue] = [json.loads(line) for line in content.splitlines() if line.strip()]
+    clean = scrubber.scrub_json(values)
+    if clean is values or not isinstance(clean, list):
+        return content
+    return b"".join(json.dumps(value, ensure_ascii=False).encode() + b"\n" for value in clean)
+
+
+def _text(content: bytes, scrub: Callable[[str], str]) -> bytes:
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        encoding, text = "latin-1", content.decode("latin-1")
+    clean = scrub(text)
+    return content if clean == text else clean.encode(encoding)
 
 
 class StagedCommit(Struct, frozen=True):

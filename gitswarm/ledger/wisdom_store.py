@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from gitswarm.errors import NotFoundError, RefMovedError
-from gitswarm.git.commits import NewCommit
+from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import HUMAN, KERNEL, agent_identity
 from gitswarm.ledger.message import CommitMessage
-from gitswarm.ledger.scrubbed import scrubbed_record
+from gitswarm.ledger.store import scrubbed_record
 from gitswarm.ledger.wisdom import WISDOM_REF, read_entry, wisdom_file
 from gitswarm.records.base import Clock
 from gitswarm.records.secrets import Scrubber

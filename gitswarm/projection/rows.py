@@ -27,10 +27,10 @@ from gitswarm.projection.schema import FORMAT, fitting
 from gitswarm.records.base import timestamp
 from gitswarm.records.event import LoggedEvent
 from gitswarm.records.evidence import Evidence
-from gitswarm.records.money import Spent
+from gitswarm.records.execution import created_at
 from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Decision
-from gitswarm.records.run_id import created_at
+from gitswarm.records.text import Spent
 
 Row = dict[str, Any]
 

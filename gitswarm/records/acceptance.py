@@ -8,8 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from gitswarm.records.base import Record
-from gitswarm.records.unique import refuse_twice
+from gitswarm.records.base import Record, refuse_twice
 
 CriterionState = Literal["open", "done", "blocked"]
 CriterionProof = Literal["proven", "claimed", "untested", "failing"]

@@ -1,8 +1,11 @@
+"""The base of all stored records, and how they are read."""
+
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Self, get_args
 
@@ -56,3 +59,12 @@ def timestamp(moment: datetime) -> str:
 def readable(path: str) -> str:
     """A path as text that can be stored as JSON; a name that is not UTF-8 loses what it cannot show."""
     return os.fsencode(path).decode(errors="replace")
+
+
+def refuse_twice(ids: Iterable[str]) -> None:
+    """
+    :raises ValueError: an id stands there more than once.
+    """
+    twice = [name for name, count in Counter(ids).items() if count > 1]
+    if twice:
+        raise ValueError(f"these ids are used more than once: {', '.join(twice)}")

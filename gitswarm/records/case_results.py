@@ -1,4 +1,4 @@
-"""Every test of one run by its name, beside the counts of its report; compared, and not stored."""
+"""Results of tests by name: of one run, and of the run's base as the ledger keeps it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from gitswarm.records.base import Record
-from gitswarm.records.evidence import ReportSource
+from gitswarm.records.evidence import ReportSource, TestReport
 
 MOST_CASES = 100_000
 """Of a run with more names the first are kept, and it is not `complete`."""
@@ -84,3 +84,16 @@ def _bounded(name: str) -> str:
 def _storable(text: str) -> str:
     """Half a surrogate pair becomes a question mark."""
     return text.encode(errors="replace").decode()
+
+
+class BaseTests(Record):
+    """`<flow>/base/<step>.json`: of the test step that had them run.
+
+    `key`: of the code, the command and what it was run in. Only of green runs that name every test. `asked`: the
+    report came where it was asked for.
+    """
+
+    key: str
+    asked: bool
+    report: TestReport
+    results: CaseResults

@@ -1,3 +1,5 @@
+"""How a session of an engine ended, and what an interrupted step left."""
+
 from __future__ import annotations
 
 from typing import Literal
@@ -36,3 +38,20 @@ class EngineOutcome(Record):
     retryable: bool = False
     resets_at: str | None = None
     attempts: NonNegativeInt = 1
+
+
+class PartialHandoff(Record):
+    """`<flow>/handoff_partial.json` (seed 003). `kept` is the ref that holds the work as it was; `siblings` are the
+    steps that were executed side by side: what each left is kept under a ref of its own."""
+
+    run_id: str
+    flow_key: str
+    step_id: str
+    iteration: int
+    status: Literal["PARTIAL"] = "PARTIAL"
+    end: int
+    interrupted_at: str
+    summary: str
+    files: tuple[str, ...]
+    kept: str
+    siblings: tuple[str, ...] = ()

@@ -1,9 +1,12 @@
+"""Events of an execution, and the lines of its transcript."""
+
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import ConfigDict, JsonValue
 
@@ -105,3 +108,31 @@ class LoggedEvent(Record):
 
     def to_line(self) -> bytes:
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+class Message(Record):
+    timestamp: str
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class ToolUse(Record):
+    timestamp: str
+    type: Literal["tool_use"] = "tool_use"
+    tool: str
+    input: dict[str, JsonValue]
+
+
+class ToolResult(Record):
+    timestamp: str
+    type: Literal["tool_result"] = "tool_result"
+    tool: str
+    success: bool
+    output: str
+
+
+TranscriptLine = Message | ToolUse | ToolResult
+
+
+def to_jsonl(lines: tuple[TranscriptLine, ...]) -> bytes:
+    return b"".join(json.dumps(line.model_dump(mode="json"), ensure_ascii=False).encode() + b"\n" for line in lines)

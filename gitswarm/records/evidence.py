@@ -1,15 +1,49 @@
+"""Evidence of a step: tests, changes, claims against facts; and what speaks against the work of a run and is not
+settled.
+"""
+
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal
 
 from pydantic import Field, JsonValue, NonNegativeInt
 
 from gitswarm.records.acceptance import AcProgress, JudgedCriterion
 from gitswarm.records.base import Record
-from gitswarm.records.concern import AcceptedConcern, Concern
 from gitswarm.records.envelope import FileChange
 from gitswarm.records.review import WorklistCount
 from gitswarm.records.secrets import SecretFound
+
+_NO_WORD = re.compile(r"[^\w:.-]+")
+_LONGEST = 80
+
+
+class Concern(Record):
+    """A fact that contradicts a claim or a promise.
+
+    `id`: `<flag>@<flow>/<step>`; `#2` behind it when a person accepted the first and there is more of the same.
+    `names`: the tests or paths that it is about. A run does not succeed while a blocking one is open.
+    """
+
+    id: str
+    flag: str
+    blocking: bool
+    fact: str
+    names: tuple[str, ...] = ()
+
+
+class AcceptedConcern(Record):
+    """A person's word that a concern may stay. It holds for these names only."""
+
+    id: str
+    why: str
+    names: tuple[str, ...] = ()
+
+
+def concern_id(flag: str, flow: str, step: str) -> str:
+    """One word: a flag may hold a name that an agent made up, and ids stand beside each other in a trailer."""
+    return f"{_NO_WORD.sub('_', flag)[:_LONGEST]}@{flow}/{step}"
 
 
 class ChangedFile(FileChange):

@@ -1,11 +1,65 @@
-"""The identity of an execution: what its files, its records and the trailers of its commit are named after."""
+"""The identity of runs and executions: what files, records and trailers of commits are named by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
 from msgspec import Struct
+
+RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
+
+BRANCH_PREFIX = "shadow/"
+
+
+SHORT = 6
+"""Letters that name a run at least."""
+
+_TICKS = 4096  # per second
+
+
+def new_run_id(now: datetime, entropy: bytes, newest: str | None = None) -> str:
+    """`run-YYYYMMDD-HHMMSS-xxxxxx` in UTC. The first three x are 1/4096 s, so that ids sort by creation; the
+    others come from `entropy` (2 bytes).
+
+    :param newest: the newest id that there is. A clock that was set back does not go below it.
+    """
+    ticks = _ticks(now.astimezone(UTC))
+    if newest is not None:
+        ticks = max(ticks, _ticks(created_at(newest)) + 1)
+    moment = _EPOCH + timedelta(seconds=ticks // _TICKS)
+    chance = int.from_bytes(entropy[:2]) % _TICKS
+    return f"run-{moment:%Y%m%d-%H%M%S}-{ticks % _TICKS:03x}{chance:03x}"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _ticks(moment: datetime) -> int:
+    seconds = (moment.replace(microsecond=0) - _EPOCH) // timedelta(seconds=1)
+    return seconds * _TICKS + moment.microsecond * _TICKS // 1_000_000
+
+
+def created_at(run_id: str) -> datetime:
+    """The moment that an id names; the epoch for one that names no day of the calendar."""
+    try:
+        second = datetime.strptime(run_id[4:19], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return _EPOCH
+    # Rounded up: the tick that it is turned into again is the same.
+    return second + timedelta(microseconds=-(-int(run_id[20:23], 16) * 1_000_000 // _TICKS))
+
+
+def shortest(run_id: str, others: Iterable[str]) -> str:
+    """The end of an id that no other has: its last part, with more of it in front where that is needed."""
+    ends = [other for other in others if other.endswith(run_id[-SHORT:]) and other != run_id]
+    for length in (SHORT, len("hhmmss-xxxxxx")):
+        if not any(other.endswith(run_id[-length:]) for other in ends):
+            return run_id[-length:]
+    return run_id
+
 
 RUNS_FOLDER = ".swarm/runs"
 

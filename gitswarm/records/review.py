@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.base import Record
-from gitswarm.records.unique import refuse_twice
+from gitswarm.records.base import Record, refuse_twice
 
 ItemId = Annotated[str, Field(pattern=r"^RW-\d{3,}$")]
 

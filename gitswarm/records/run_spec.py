@@ -5,10 +5,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, JsonValue, model_validator
 
 from gitswarm.records.base import Record, WrittenSection
+from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.policy import PolicyRules
 from gitswarm.records.routing import HumanPolicy, RoutingMode
-from gitswarm.records.run_id import BRANCH_PREFIX
 from gitswarm.records.secrets import SecretRules
 
 

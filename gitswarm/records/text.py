@@ -1,10 +1,12 @@
-"""Text as wide as a terminal shows it."""
+"""Text as wide as a terminal shows it; amounts of tokens, money and time, added up and written in one place."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
+
+from msgspec import Struct
 
 _LISTED = 3
 
@@ -36,3 +38,37 @@ def _columns(letter: str) -> int:
     if unicodedata.combining(letter):
         return 0
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+_DIGITS = 6
+"""Of an amount of US dollars that is stored: what the `Swarm-Cost-USD` trailer holds."""
+
+_UNKNOWN = "unknown"
+
+
+def usd(*amounts: float | None) -> float | None:
+    """The sum of amounts of US dollars, to six digits; None as soon as one of them is unknown."""
+    known = [amount for amount in amounts if amount is not None]
+    return round(sum(known), _DIGITS) if len(known) == len(amounts) else None
+
+
+def written(amount: float | None) -> str:
+    """An amount of US dollars as a trailer has it."""
+    return _UNKNOWN if amount is None else f"{amount:.{_DIGITS}f}"
+
+
+def read(trailer: str) -> float | None:
+    """
+    :raises ValueError: it is no amount.
+    """
+    return None if trailer == _UNKNOWN else float(trailer)
+
+
+class Spent(Struct, frozen=True):
+    """`cost_usd` in US dollars, None: a part of it is unknown."""
+
+    tokens: int = 0
+    cost_usd: float | None = 0.0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(self.tokens + other.tokens, usd(self.cost_usd, other.cost_usd))

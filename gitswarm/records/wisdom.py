@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from gitswarm.records.base import Record
-from gitswarm.records.unique import refuse_twice
+from gitswarm.records.base import Record, refuse_twice
 
 LearningId = Annotated[str, Field(pattern=r"^LN-\d{3,}$")]
 ProposalId = Annotated[str, Field(pattern=r"^WP-\d{3,}$")]

@@ -27,7 +27,7 @@ from gitswarm.routing import navigator
 from gitswarm.routing.forks import continuation_into, once_more, side_by_side
 from gitswarm.routing.graph import graph_transitions, onward
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
-from gitswarm.routing.offroad import graph_extended, offroad
+from gitswarm.routing.navigator import graph_extended, offroad
 from gitswarm.routing.options import Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation

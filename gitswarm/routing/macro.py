@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from gitswarm.records.merge_decision import GateVerdict
+from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.outcome import Status
 from gitswarm.records.routing import Action, Candidate, Continuation, HumanPolicy
 from gitswarm.routing.options import end, pause

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 from pydantic import JsonValue, ValidationError
 
 from gitswarm.records.envelope import Confidence
+from gitswarm.records.event import Event, EventKind
 from gitswarm.records.navigator import RouteAnswer, RouteQuestion
 from gitswarm.records.routing import (
     Action,
     Candidate,
+    Choice,
     Continuation,
     HumanPolicy,
     NavigatorUse,
@@ -22,12 +24,13 @@ from gitswarm.records.routing import (
     Proposal,
     RoutingMode,
     RoutingSignal,
+    RoutingSource,
     WhyNow,
 )
 from gitswarm.routing.options import Transitions, continuation_of, pause
 from gitswarm.routing.situation import MAX_INJECTIONS, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
-from gitswarm.specs.charter import invoked_rule, offroad_problem, told_charter
+from gitswarm.specs.fragments import invoked_rule, offroad_problem, told_charter
 from gitswarm.specs.graph import edges
 
 _CONTEXT_CHARS = 8_000
@@ -239,3 +242,42 @@ def _cost(option: Candidate, situation: Situation) -> str:
 def _json(situation: Situation, name: str) -> str:
     text = json.dumps(situation.context.get(name), indent=1, ensure_ascii=False)
     return text if len(text) <= _CONTEXT_CHARS else f"{text[:_CONTEXT_CHARS]}\n[… {len(text)} characters in all]"
+
+
+_BY_RULES = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC, RoutingSource.ESCALATE})
+"""Nobody was asked, or nobody's answer counted."""
+
+
+def graph_extended(proposal: Proposal) -> Event:
+    """A proposal is carried out."""
+    nodes: list[JsonValue] = [node.id for node in proposal.nodes]
+    payload: dict[str, JsonValue] = {"proposal": proposal.id, "after": proposal.after_step, "nodes": nodes}
+    return Event(kind=EventKind.GRAPH_EXTENDED, payload=payload)
+
+
+def offroad(
+    choice: Choice, from_step: str | None, golden: Candidate | Continuation, confidence: Confidence | None = None
+) -> tuple[Event, ...]:
+    """The flow's own graph is left: said once, with the reason and with what the graph would have done (seed 001).
+
+    :param golden: the way that the graph takes by itself.
+    """
+    if choice.decision not in OFF_THE_GRAPH:
+        return ()
+    frame = choice.stack[-1] if choice.stack and choice.decision is not Action.SKIP else None
+    payload: dict[str, JsonValue] = {
+        "candidate_id": choice.candidate_id,
+        "from_step": from_step,
+        "instead_of": golden.candidate_id,
+        "why_now": choice.why_now.model_dump(mode="json") if choice.why_now else None,
+        "golden_path_step": golden.target if isinstance(golden, Candidate) else golden.step,
+        "actual_step": choice.to_step,
+        "route_type": choice.decision.name,
+        "rationale": choice.reason,
+        "return_address": frame.back.step if frame else None,
+        "confidence": confidence,
+        "evaluated_conditions": [trace.expression for trace in choice.explanation.conditions],
+        "tie_breaker_used": choice.routing_source not in _BY_RULES,
+        "offroad_rule": choice.offroad_rule,
+    }
+    return (Event(kind=EventKind.ROUTING_OFFROAD, payload=payload),)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from gitswarm.records.merge_decision import GateVerdict
+from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.navigator import Ask
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import ForkState, Frame, HumanPolicy, RoutingMode, StallState

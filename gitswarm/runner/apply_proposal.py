@@ -13,17 +13,15 @@ from msgspec import Struct
 
 from gitswarm.errors import GitFailedError, SwarmError, UsageError
 from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.discovery import pointer
 from gitswarm.git.locks import Locks
 from gitswarm.git.objects import EXECUTABLE, FILE
 from gitswarm.git.repository import Repository
-from gitswarm.git.worktrees import pointer
 from gitswarm.ledger.message import SUBJECT_WIDTH, CommitMessage
-from gitswarm.ledger.wisdom import Offer
-from gitswarm.ledger.wisdom_edits import EditedFile, Misfit, edited_files
-from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.ledger.wisdom import EditedFile, Misfit, Offer, edited_files
+from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.records.text import shorten
-from gitswarm.worktree.commit_hooks import HooksFolder, commit_hooks, hooks_folder
-from gitswarm.worktree.land import checkouts_of
+from gitswarm.worktree.land import HooksFolder, checkouts_of, commit_hooks, hooks_folder
 
 TRAILER = "Swarm-Proposal"
 """Of an applied proposal's commit: `<run id>/<proposal>`."""

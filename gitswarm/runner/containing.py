@@ -17,10 +17,8 @@ from gitswarm.records.policy import PolicyRules
 from gitswarm.runner.session import Session
 from gitswarm.safety.network.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
-from gitswarm.safety.sandbox.git_config import identity_config
-from gitswarm.safety.sandbox.machine import is_python, virtual_environment
-from gitswarm.safety.sandbox.mounts import Mount, covered, shown, writable
-from gitswarm.safety.sandbox.repository import Ground
+from gitswarm.safety.sandbox.machine import Mount, covered, is_python, shown, virtual_environment, writable
+from gitswarm.safety.sandbox.repository_view import Ground, identity_config
 from gitswarm.safety.sandbox.seatbelt import Seatbelt
 from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, find_sandbox
 from gitswarm.worktree.shadow import Shadow

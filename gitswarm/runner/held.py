@@ -23,12 +23,12 @@ from gitswarm.ledger.state import RunState, replay
 from gitswarm.records.base import timestamp
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.begin import NewRun, open_session
-from gitswarm.runner.landing.allowing import allowed_so_far
+from gitswarm.runner.landing.approve import allowed_so_far
 from gitswarm.runner.new_ground import stand_on_new_ground
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Surroundings
 from gitswarm.runner.specs import read_frozen
-from gitswarm.runner.undo.rolled_back import keep_rolled_back
+from gitswarm.runner.undo.rollback import keep_rolled_back
 from gitswarm.worktree.shadow import checked_out_elsewhere
 
 _ID = re.compile(r"[0-9a-f]{40}")

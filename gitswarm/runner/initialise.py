@@ -12,8 +12,18 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.safety.footprint import Change, Entry, FileState, Footprint, change, effective, put, state_of
-from gitswarm.safety.guard import CHAINED, HOOK, dispatch_folder, is_guard, is_ours_in, needs_dispatch, plan_guard
-from gitswarm.safety.taken_back import Undone, remove_if_empty, undo_changes
+from gitswarm.safety.guard import (
+    CHAINED,
+    HOOK,
+    Undone,
+    dispatch_folder,
+    is_guard,
+    is_ours_in,
+    needs_dispatch,
+    plan_guard,
+    remove_if_empty,
+    undo_changes,
+)
 from gitswarm.worktree.push_block import INIT_RECORD, block_pushes, unblock_pushes
 from gitswarm.worktree.shadow import is_ours
 

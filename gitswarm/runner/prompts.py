@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from gitswarm.engines.names import DEFAULT, id_of
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import NotFoundError, SpecError, UsageError
-from gitswarm.records.money import usd
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings, RunSpec
+from gitswarm.records.text import usd
 from gitswarm.runner.engines import choice_of, prices_of
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.step.proving import MOST_EXTRA_RUNS
@@ -22,10 +22,10 @@ from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.specs.compile import Briefing, PromptPlan, Role, compile_prompt, reads_trail
 from gitswarm.specs.context import Budget, pack_history, pack_instructions, pack_trail
 from gitswarm.specs.flow import Flow, ShellCommand, Step
+from gitswarm.specs.fragments import template_id
 from gitswarm.specs.graph import worst_executions
 from gitswarm.specs.library import Library
 from gitswarm.specs.model_policy import ModelPolicy, ModelWish, choose_model
-from gitswarm.specs.template import template_id
 from gitswarm.specs.yaml_source import did_you_mean
 
 _MARK = re.compile(r"unknown fragment '([^']+)'|unknown variable '\{\{([^}]+)\}\}'")

@@ -16,14 +16,12 @@ from msgspec import Struct, field
 from pydantic import JsonValue
 
 from gitswarm.evidence.observed_command import EDITING_TOOLS
-from gitswarm.git.commits import EMPTY_TREE
-from gitswarm.git.object_reader import DIRECTORY, GITLINK
+from gitswarm.git.object_reader import DIRECTORY, EMPTY_TREE, GITLINK
 from gitswarm.git.repository import Repository
 from gitswarm.git.worktree_form import in_worktree_form
 from gitswarm.ledger.layout import KERNEL, RunLayout
-from gitswarm.ledger.reading import decisions
+from gitswarm.ledger.reading import StepFiles, decisions, step_files
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.step_files import StepFiles, step_files
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Envelope, Handoff

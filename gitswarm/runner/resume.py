@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.budget import say_limits
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.spent import say_limits
 from gitswarm.ledger.state import RunState
+from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.outcome import RunStatus
-from gitswarm.records.partial import PartialHandoff
 from gitswarm.runner.containing import mention_sandbox
 from gitswarm.runner.control import Request
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
@@ -21,15 +21,13 @@ from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import asked_engines, refuse_impossible
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions, commit_human_step
-from gitswarm.runner.landing.accepting import accept_concerns
-from gitswarm.runner.landing.allowing import allow_secrets
+from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
 from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
 from gitswarm.runner.operations.forge.handing_in import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
-from gitswarm.runner.undo.partial import lay_out, standing_partial
-from gitswarm.runner.undo.recovery import drop_journals, look, take_place, tidy_index
+from gitswarm.runner.undo.recovery import drop_journals, lay_out, look, standing_partial, take_place, tidy_index
 from gitswarm.runner.workplace import prepare_worktree
 
 

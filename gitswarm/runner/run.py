@@ -10,12 +10,12 @@ from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.ledger.store import end_trailers
 from gitswarm.records.base import timestamp
+from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.event import ANNOUNCED, Event, EventKind, LoggedEvent
 from gitswarm.records.outcome import Result, RunStatus
-from gitswarm.records.partial import PartialHandoff
 from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS, Request
-from gitswarm.runner.deciding.budget import allowance, within_budget
+from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.operations.catalog import execute_kernel_step
@@ -25,8 +25,7 @@ from gitswarm.runner.step.execute import execute_step
 from gitswarm.runner.step.plan import Resumption, plan_step
 from gitswarm.runner.step.position import route_event
 from gitswarm.runner.step.render import proposal_file
-from gitswarm.runner.undo.partial import keep_partial, partial_fork, partial_path
-from gitswarm.runner.undo.recovery import take_place
+from gitswarm.runner.undo.recovery import keep_partial, partial_fork, partial_path, take_place
 
 _END_KINDS = {
     RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,

@@ -13,9 +13,9 @@ from gitswarm.engines.base import EngineAccess
 from gitswarm.evidence.suite_run import Missing, SuiteRun
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.inbox import Inbox
+from gitswarm.ledger.copies import siblings
+from gitswarm.ledger.journal import Inbox
 from gitswarm.ledger.layout import AGENT_DOMAIN, RunLayout, agent_identity
-from gitswarm.ledger.siblings import siblings
 from gitswarm.ledger.store import RunStore
 from gitswarm.records.base import Clock
 from gitswarm.records.instructions import Instructions
@@ -25,23 +25,21 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.observer import Observer
-from gitswarm.runner.stored_tests import StoredTests
+from gitswarm.runner.step.committed_files import StoredTests
 from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
 from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.safety.sandbox.trial import Sandbox
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.fragments import Fragments, StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import StepTemplate
-from gitswarm.worktree.index_watch import IndexWatch
-from gitswarm.worktree.nested import NestedFinder
-from gitswarm.worktree.repository_watch import RepositoryWatch
+from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
 from gitswarm.worktree.run_folder import RunFolder
 from gitswarm.worktree.shadow import Placement, Shadow
+from gitswarm.worktree.submodules import NestedFinder
 
 MARKER = "SWARM_STEP_OF"
 """Environment variable of every process that works for a run; its value is the run id."""

@@ -20,13 +20,12 @@ from gitswarm.routing.sidequests import pattern_problem
 from gitswarm.runner.prompts import prompt_problems
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.specs.flow import Branch, Flow
-from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.fragments import ASIDE_TEMPLATE, Fragments, StepTemplate, template_id
 from gitswarm.specs.library import USER_FOLDERS, Library, LoadedFlow
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import NODE_PREFIX, ConditionTrigger, PathTrigger, Sidequest
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import ASIDE_TEMPLATE, StepTemplate, template_id
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 _POLICY = "policy/models.json"

@@ -11,20 +11,22 @@ from gitswarm.processes import CommandLimits
 from gitswarm.runner.containing import contained, contained_environment, let_go
 from gitswarm.runner.session import MARKER, Session
 from gitswarm.safety.environment import without_credentials
-from gitswarm.worktree import sparse
+from gitswarm.worktree import snapshot
 from gitswarm.worktree.land import add_landing, remove_landing
 from gitswarm.worktree.setup import copy_untracked, run_setup
 from gitswarm.worktree.shadow import (
     Shadow,
+    Side,
     add_shadow,
+    add_side,
     choose_path,
     fill,
     find_shadow,
     follow_moved,
+    open_side,
     reattach,
     recorded_path,
 )
-from gitswarm.worktree.side import Side, add_side, open_side
 
 
 def prepare_worktree(session: Session) -> Shadow:
@@ -46,7 +48,7 @@ def prepare_worktree(session: Session) -> Shadow:
         fill(shadow)
     shadow.remember_set_up(_set_up(session, shadow))
     shadow = _equipped(session, shadow)
-    sparse.reveal(shadow, shadow.branch)
+    snapshot.reveal(shadow, shadow.branch)
     return shadow
 
 
@@ -59,7 +61,7 @@ def prepare_side(session: Session, shadow: Shadow, step: str, commit: str) -> Sh
     side = _equipped(session, add_side(session.repository, shadow, step, commit, session.locks))
     fill(side)
     side.remember_set_up(_set_up(session, side))
-    sparse.reveal(side, commit)
+    snapshot.reveal(side, commit)
     return side
 
 
@@ -73,7 +75,7 @@ def landing_place(session: Session, shadow: Shadow, commit: str, tree: str) -> I
     place = _equipped(session, add_landing(session.repository, shadow, commit, session.locks))
     try:
         place.git.output("read-tree", "--reset", "-u", tree)
-        sparse.reveal(place, tree)
+        snapshot.reveal(place, tree)
         _set_up(session, place)
         yield place
     finally:

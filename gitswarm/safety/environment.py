@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from gitswarm.git.commits import Person
+from gitswarm.git.object_reader import Person
 from gitswarm.records.globs import is_named
 
 _PASSED_ON = (

@@ -13,13 +13,11 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.records.envelope import Handoff
-from gitswarm.specs.charter import told_charter
 from gitswarm.specs.context import EarlierStep, History
 from gitswarm.specs.flow import Flow, Step
-from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.fragments import Fragments, StepTemplate, loop_variables, told_charter
 from gitswarm.specs.model_policy import ModelChoice
 from gitswarm.specs.station import CommandCheck, Station, Verification
-from gitswarm.specs.template import StepTemplate, loop_variables
 
 TRAIL = "wisdom/scent_trail"
 """Name by which a step or station asks for what earlier runs learned."""

@@ -12,12 +12,11 @@ from msgspec import Struct
 from gitswarm.errors import NotFoundError, SpecError
 from gitswarm.records.command_names import OTHER_COMMANDS, TEST
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.fragments import Fragments, StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.specs.sidequest import Sidequest
 from gitswarm.specs.soundness import KnownNames, flow_problems
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import StepTemplate
 from gitswarm.specs.yaml_source import Location, YamlSource, did_you_mean, parse_yaml, validate
 
 Origin = Literal["bundled", "user"]

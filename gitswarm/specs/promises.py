@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
 from gitswarm.specs.flow import Flow, Step
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import CodePattern, RunArtifact, Station, parse_artifact
 
 
 def declared_artifacts(flow: Flow, step: Step | None, station: Station | None) -> tuple[str, ...]:

@@ -24,12 +24,11 @@ from gitswarm.engines.adapter import EngineAdapter, EngineSetup
 from gitswarm.engines.base import Capabilities, Engine, SessionTerms, StepEndedError, StepRequest
 from gitswarm.engines.names import STUB
 from gitswarm.records.envelope import Envelope, Handoff
-from gitswarm.records.event import EventKind
+from gitswarm.records.event import EventKind, TranscriptLine
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from gitswarm.records.receipt import Receipt
-from gitswarm.records.transcript import TranscriptLine
 from gitswarm.specs.compile import Prompt
 from gitswarm.testing.orders import (
     MARK,

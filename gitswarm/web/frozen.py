@@ -13,8 +13,7 @@ from gitswarm.cli.opened import Opened
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.reports.page import page_of
 from gitswarm.web.cut_diff import file_diffs, git_diff
-from gitswarm.web.run_graph import run_graph
-from gitswarm.web.run_page import run_page, step_detail
+from gitswarm.web.run_page import run_graph, run_page, step_detail
 from gitswarm.web.templating import templates
 
 

@@ -21,14 +21,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from gitswarm.cli.compare import ROWS, Compared
+from gitswarm.cli.folded import transcript_lines
 from gitswarm.cli.live_events import place
 from gitswarm.cli.reports.gather import report_of
 from gitswarm.cli.run_words import state_word
-from gitswarm.cli.spoken import transcript_lines
 from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.web.actions import ACTIONS, start_run
 from gitswarm.web.admission import Admission, Keys
 from gitswarm.web.cut_diff import file_diffs, git_diff, whole_file
 from gitswarm.web.run_list import Filter, run_list
@@ -36,6 +35,93 @@ from gitswarm.web.run_page import TABS, first_shown, run_page, step_detail
 from gitswarm.web.site import CommandAnswer, Site, word
 from gitswarm.web.stream import Cursor, list_messages, list_stamp, run_messages
 from gitswarm.web.templating import templates
+
+Form = Mapping[str, str]
+
+
+def _pause(site: Site, run: str, form: Form) -> CommandAnswer:
+    return site.carry_out("pause", run, *_flag(form, "now"))
+
+
+def _stop(site: Site, run: str, form: Form) -> CommandAnswer:
+    return site.carry_out("stop", run, *_flag(form, "now"))
+
+
+def _verify(site: Site, run: str, _form: Form) -> CommandAnswer:
+    return site.carry_out("verify", run)
+
+
+def _approve(site: Site, run: str, form: Form) -> CommandAnswer:
+    return site.carry_out("approve", run, *_option(form, "message"), *_accepted(form))
+
+
+def _reject(site: Site, run: str, form: Form) -> CommandAnswer:
+    return site.carry_out("approve", run, "--reject", *_option(form, "message"))
+
+
+def _land(site: Site, run: str, form: Form) -> CommandAnswer:
+    words = (
+        *_option(form, "message"),
+        *_option(form, "strategy"),
+        *_flag(form, "trust-hooks"),
+        *_flag(form, "dry-run"),
+    )
+    return site.carry_out("land", run, *words)
+
+
+def _resume(site: Site, run: str, form: Form) -> CommandAnswer:
+    """Also the answer to a question."""
+    words = (*_option(form, "message"), *_option(form, "max-cost"), *_accepted(form))
+    return site.execute(run, "resume", run, *words, *_flag(form, "approve"), *_flag(form, "adopt"))
+
+
+def _rollback(site: Site, run: str, form: Form) -> CommandAnswer:
+    if form.get("undo"):
+        return site.carry_out("rollback", "--undo", f"--run={run}")
+    return site.carry_out("rollback", word(form.get("step", ""), "step"), f"--run={run}", *_flag(form, "dry-run"))
+
+
+def _fork(site: Site, run: str, form: Form) -> CommandAnswer:
+    step = word(form.get("step", ""), "step")
+    return site.execute(run, "fork", step, f"--run={run}", *_option(form, "engine"))
+
+
+ACTIONS: Mapping[str, Callable[[Site, str, Form], CommandAnswer]] = {
+    "pause": _pause,
+    "stop": _stop,
+    "verify": _verify,
+    "approve": _approve,
+    "reject": _reject,
+    "land": _land,
+    "resume": _resume,
+    "rollback": _rollback,
+    "fork": _fork,
+}
+
+
+def start_run(site: Site, form: Form) -> CommandAnswer:
+    """A run in the background."""
+    flows = [word(each, "flow") for each in form.get("flow", "").split()]
+    options = [each for name in ("message", "engine", "mode", "max-cost") for each in _option(form, name)]
+    said = site.carry_out("start", *flows, "--detach", *options, *_flag(form, "economy"))
+    run = said.text.partition(" ")[0] if said.is_done else None
+    return CommandAnswer(said.line, said.is_done, said.text, run)
+
+
+def _option(form: Form, name: str) -> list[str]:
+    text = form.get(name, "").strip()
+    return [f"--{name}={text}"] if text else []
+
+
+def _flag(form: Form, name: str) -> list[str]:
+    return [f"--{name}"] if form.get(name) else []
+
+
+def _accepted(form: Form) -> list[str]:
+    """Concerns that may stay, each with a field for the reason."""
+    named = ((name.removeprefix("accept:"), why.strip()) for name, why in form.items() if name.startswith("accept:"))
+    return [f"--accept={concern}={why}" for concern, why in named if why]
+
 
 _HERE = Path(__file__).parent
 _STATUS: Mapping[type[Exception], HTTPStatus] = {

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from pydantic import JsonValue
 
+from gitswarm.cli.folded import Line, in_words, prompt_lines
 from gitswarm.cli.live_events import place
 from gitswarm.cli.opened import Opened, step_name, step_outcome
 from gitswarm.cli.routing_view import step_lines
+from gitswarm.cli.run_words import mark
 from gitswarm.cli.showing import whole_step
-from gitswarm.cli.spoken import Line, in_words, prompt_lines
 from gitswarm.cli.transcript import all_lines
 from gitswarm.cli.turns import turn_of
 from gitswarm.errors import NotFoundError
 from gitswarm.ledger.archive import is_lifted
-from gitswarm.ledger.changed_files import CountedFile, changed_files
 from gitswarm.ledger.events import read_lines
-from gitswarm.ledger.finding import find_step, journal_folder
+from gitswarm.ledger.finding import find_step, journal_folder, parsed
 from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.journal_files import journal_files, whole_lines
 from gitswarm.ledger.last_tests import command_summary, evidence_of_command
@@ -31,12 +32,113 @@ from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.reading import run_spec
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import CallFields, Timing, timings, tool_calls
+from gitswarm.ledger.work import CountedFile, changed_files
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import Decision
+from gitswarm.specs.flow import Flow
+from gitswarm.specs.graph import BESIDE, END, edges
 from gitswarm.web.cut_diff import CutDiff, file_diffs, git_diff
 from gitswarm.web.forensic import Topic, topics
-from gitswarm.web.run_graph import RunGraph, frozen_flow, run_graph
 from gitswarm.web.stream import Cursor, LiveLine, live_lines
+
+Place = tuple[str, str]
+"""A flow and a step of it."""
+
+
+class GraphNode(Struct, frozen=True):
+    """`number`: of its newest execution, None: there is none. `aside`: no step of the flow's own graph."""
+
+    id: str
+    agent: str
+    aside: bool
+    active: bool
+    coming: bool
+    number: int | None
+    outcome: str
+    sign: str
+    times: int
+
+
+class GraphEdge(Struct, frozen=True):
+    source: str
+    target: str
+    label: str
+    back: bool
+    aside: bool
+
+
+class RunGraph(Struct, frozen=True):
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        plain: dict[str, JsonValue] = to_builtins(self)
+        return plain
+
+
+def frozen_flow(opened: Opened, flow: str) -> Flow | None:
+    """As the run froze it; None: it has no such flow."""
+    path = f"{opened.layout.specs}/flows/{flow}.json"
+    content = opened.repository.objects.file(opened.state.tip_tree, path)
+    return None if content is None else parsed(Flow.from_json, content, opened.layout, path)
+
+
+def run_graph(opened: Opened, flow: str, active: Sequence[Place], coming: Place | None) -> RunGraph:
+    """
+    :param active: what is executed now; `coming`: what would be executed next.
+    """
+    found = frozen_flow(opened, flow)
+    agents = {step.id: step.agent for step in found.steps} if found is not None else {}
+    steps = [
+        record
+        for record in opened.state.steps
+        if record.flow == flow and (record.step in agents or not (record.by_command or record.by_human))
+    ]
+    now = [step for where, step in active if where == flow]
+    following = coming[1] if coming is not None and coming[0] == flow else None
+    names = dict.fromkeys([*agents, *(record.step for record in steps), *now, *([following] if following else [])])
+    nodes = tuple(
+        _node(name, agents, [each for each in steps if each.step == name], name in now, name == following)
+        for name in names
+        if name is not None
+    )
+    own = [
+        GraphEdge(
+            each.source,
+            each.target,
+            "" if each.label == BESIDE else each.label,
+            back=each.limit is not None,
+            aside=False,
+        )
+        for each in (edges(found) if found is not None else ())
+        if each.target != END
+    ]
+    return RunGraph(nodes, (*own, *_detours(steps, agents, now or ([following] if following else []))))
+
+
+def _node(name: str, agents: dict[str, str], executed: Sequence[StepRecord], active: bool, coming: bool) -> GraphNode:  # noqa: FBT001
+    last = executed[-1] if executed else None
+    outcome = step_outcome(last) if last is not None else ""
+    return GraphNode(
+        id=name,
+        agent=agents.get(name) or (last.execution.agent if last is not None else ""),
+        aside=name not in agents,
+        active=active,
+        coming=coming and not active,
+        number=last.number if last is not None else None,
+        outcome="running" if active else outcome or ("next" if coming else "not yet"),
+        sign="▸" if active else mark(outcome) if outcome else "·",
+        times=len(executed),
+    )
+
+
+def _detours(steps: Sequence[StepRecord], agents: dict[str, str], then: Sequence[str]) -> Iterator[GraphEdge]:
+    """The ways to, between and from steps that are not of the flow's own graph, as they were taken."""
+    ways = dict.fromkeys(pairwise([*(record.step for record in steps), *then[:1]]))
+    for source, target in ways:
+        if (source not in agents or target not in agents) and source != target:
+            yield GraphEdge(source, target, "", back=False, aside=True)
+
 
 TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
 _MOST_LIVE = 200

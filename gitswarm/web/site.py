@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gitswarm.cli.background import command_line, in_background, log_of
+from gitswarm.cli.executing import command_line, in_background, log_of
 from gitswarm.cli.opened import Opened
 from gitswarm.errors import UsageError
 from gitswarm.git.owners import owner_of

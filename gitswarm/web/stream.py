@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pydantic import JsonValue
 
 from gitswarm.cli.console import harmless
+from gitswarm.cli.folded import line_of, retry_in_words
 from gitswarm.cli.live_events import Stamp, place, stamp
-from gitswarm.cli.spoken import line_of, retry_in_words
 from gitswarm.git.owners import live_owners
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.events import read_lines
@@ -23,7 +23,7 @@ from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal_files import journal_files, whole_lines
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.event import EventKind, LoggedEvent
-from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.records.execution import BRANCH_PREFIX
 
 POLL_S = 0.2
 _KEEP_ALIVE_S = 15.0

@@ -13,7 +13,7 @@ from gitswarm.cli.run_words import age, mark, state_word, task_title, tests_cell
 from gitswarm.cli.status import open_question
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.run_spec import LandStrategy
-from gitswarm.web.visible import visible
+from gitswarm.web.run_list import visible
 
 
 def templates() -> Environment:

@@ -1,7 +1,9 @@
 """What git reads from the repository besides its objects: configuration, hooks, ignore rules and refs.
 
-All worktrees share these files, so an agent that is not contained can have the next `git add`, ours or the user's,
-run a program of its choice, overlook files, or write to branches. What a step changed there is put back before git is
+All worktrees share these files, so an agent that is not contained can have the next `git add`, ours or the
+user's,
+run a program of its choice, overlook files, or write to branches. What a step changed there is put back before
+git is
 called.
 """
 
@@ -18,9 +20,10 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError, SwarmError
-from gitswarm.git.process import Git
+from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.ref_files import RefFiles
 from gitswarm.git.refs import Refs
+from gitswarm.worktree import snapshot
 from gitswarm.worktree.push_block import BASE
 from gitswarm.worktree.shadow import Shadow
 
@@ -268,3 +271,40 @@ def _write(path: Path, content: _Content | None) -> None:
         staged.chmod(stat.S_IMODE(mode))
     path.parent.mkdir(parents=True, exist_ok=True)
     staged.replace(path)
+
+
+_Print = tuple[int, int, int]
+
+
+class IndexWatch(Struct):
+    """Looks into the index only when somebody else wrote it since `leave`; that costs two git processes."""
+
+    shadow: Shadow
+    _left: _Print | None = None
+    _aligning: RunningGit | None = None
+
+    def begin_aligning(self, tree: str, files: Mapping[str, str | None] | None) -> None:
+        """Starts to make the index equal to `tree`, which differs in `files`; `leave` waits for it."""
+        self.leave()
+        self._aligning = snapshot.begin_aligning(self.shadow, tree, files)
+
+    def leave(self) -> None:
+        """From here on every change of the index is somebody else's."""
+        if self._aligning is not None:
+            self._aligning.wait()
+            self._aligning = None
+        self._left = self._print()
+
+    def mend(self, tree: str) -> None:
+        """Makes an index that git cannot read anew from `tree`, and shows files that were hidden in it."""
+        now = self._print()
+        if now is not None and now == self._left:
+            return
+        snapshot.mend_index(self.shadow, tree)
+
+    def _print(self) -> _Print | None:
+        try:
+            found = (self.shadow.git_dir / "index").stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_ctime_ns, found.st_size

@@ -1,8 +1,11 @@
-"""Looks for secrets in what was staged, before it is part of the repository."""
+"""Looks for secrets in what was staged, and keeps files that hold one where neither a commit nor an agent takes
+them.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,11 +15,10 @@ from threading import Timer
 
 from msgspec import Struct, field
 
-from gitswarm.git.former import Former
-from gitswarm.git.incoming import Incoming
+from gitswarm.git.incoming import Former, Incoming
 from gitswarm.git.objects import IndexChange
 from gitswarm.records.base import readable
-from gitswarm.records.secrets import FindSecrets, SecretFound, Suspect
+from gitswarm.records.secrets import FindSecrets, Scrub, SecretFound, Suspect
 from gitswarm.worktree.shadow import Shadow
 
 _OVERLAP = 64_000
@@ -176,3 +178,29 @@ def former_entries(flagged: Sequence[Flagged]) -> bytes:
 def _line(change: IndexChange) -> bytes:
     about = f"{change.old_mode:o} {change.old_id}" if change.old_id is not None else f"0 {'0' * 40}"
     return about.encode() + b"\t" + os.fsencode(change.path)
+
+
+def keep_copy(shadow: Shadow, item: Flagged, store: Path, scrub: Scrub) -> str:
+    """Copies a file as it lies in the worktree into `store`, readable for its owner alone; its name there."""
+    store.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number = len(list(store.iterdir())) + 1
+    name = scrub(item.path.replace("/", "_"))[:80]
+    target = store / f"{number}-{name.encode(errors='replace').decode()}"
+    source = shadow.path / item.path
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+        return target.name
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with source.open("rb") as given, os.fdopen(handle, "wb") as kept:
+        shutil.copyfileobj(given, kept)
+    return target.name
+
+
+def put_former_back(shadow: Shadow, flagged: Sequence[Flagged]) -> None:
+    """Makes these files in the worktree what the index says: their former version, or nothing."""
+    for item in flagged:
+        (shadow.path / item.path).unlink(missing_ok=True)
+    names = [item.path for item in flagged if item.former.old_id is not None]
+    if names:
+        listed = b"".join(os.fsencode(name) + b"\0" for name in names)
+        shadow.git.output("checkout-index", "-f", "-u", "-z", "--stdin", stdin=listed)

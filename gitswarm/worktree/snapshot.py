@@ -12,10 +12,33 @@ from pathlib import Path
 
 from gitswarm.git.incoming import Incoming
 from gitswarm.git.objects import IndexChange
-from gitswarm.git.running import RunningGit
-from gitswarm.worktree import sparse, submodules
+from gitswarm.git.process import RunningGit
+from gitswarm.worktree import submodules
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
 from gitswarm.worktree.shadow import Shadow
+
+
+def is_sparse(shadow: Shadow) -> bool:
+    if not (shadow.git_dir / "info" / "sparse-checkout").exists():
+        return False
+    return shadow.git.run("config", "--type=bool", "--get", "core.sparseCheckout").stdout.strip() == b"true"
+
+
+def reveal(shadow: Shadow, tree: str) -> None:
+    """Writes out what differs between the run's base and `tree` and was left out by the sparse patterns.
+
+    `git read-tree -u` takes away every file that the patterns do not name, also one that an agent just wrote there.
+    """
+    if not is_sparse(shadow):
+        return
+    changed = shadow.git.output("diff-tree", "-r", "-z", "--name-only", "--diff-filter=AMT", shadow.base, tree)
+    listed = shadow.git.output("ls-files", "-t", "-z").split(b"\0")
+    hidden = {line[2:] for line in listed if line[:1] == b"S"}
+    names = b"".join(name + b"\0" for name in changed.split(b"\0") if name in hidden)
+    if names:
+        shadow.git.output("update-index", "--no-skip-worktree", "-z", "--stdin", stdin=names)
+        shadow.git.output("checkout-index", "--force", "--index", "-z", "--stdin", stdin=names)
+
 
 _SMALL_INDEX_BYTES = 250_000  # about 2,500 files (measured: benchmarks/step_cost.py)
 # A sparse index would take a folder outside of the patterns as a whole: deletions in it were not seen any more.
@@ -193,7 +216,7 @@ def mend_index(shadow: Shadow, tree: str) -> None:
     listed = found.stdout.split(b"\0")
     hidden = [os.fsdecode(line[2:]) for line in listed if line[:1].islower()]
     _flag(shadow, "--no-assume-unchanged", hidden)
-    if not sparse.is_sparse(shadow):
+    if not is_sparse(shadow):
         _flag(shadow, "--no-skip-worktree", [os.fsdecode(line[2:]) for line in listed if line[:1] in (b"S", b"s")])
 
 
@@ -212,7 +235,7 @@ def align_index(shadow: Shadow, tree: str) -> None:
 def _aligned_in_process(shadow: Shadow, tree: str) -> bool:
     """Costs a seventh of `git read-tree` (100 files: 0.7 ms of CPU, not 5). Only git knows sparse patterns."""
     index = shadow.git_dir / "index"
-    if not index.exists() or not _is_small(index) or sparse.is_sparse(shadow):
+    if not index.exists() or not _is_small(index) or is_sparse(shadow):
         return False
     aligned = shadow.git_dir / "index.aligned"
     if not shadow.objects.index_equal_to(tree, index, aligned):
@@ -232,7 +255,7 @@ def restore(shadow: Shadow, tree: str, run_base: str) -> None:
         if name not in kept and not name.endswith("/"):
             _remove(shadow.path, name)
     shadow.git.output("clean", "-fdxq", "--", f":(top,literal){run_base}")
-    sparse.reveal(shadow, tree)
+    reveal(shadow, tree)
     submodules.restore(shadow, tree)
 
 

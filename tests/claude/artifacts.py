@@ -9,10 +9,18 @@ from pathlib import PurePosixPath
 
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
 from gitswarm.records.base import Record
-from gitswarm.records.deploy_decision import DeployDecision, DeployOutcome
-from gitswarm.records.merge_decision import CriterionVerdict, GateFinding, GateFindings, GateVerdict, MergeDecision
+from gitswarm.records.gate_decision import (
+    CriterionVerdict,
+    DeployDecision,
+    DeployOutcome,
+    GateFinding,
+    GateFindings,
+    GateVerdict,
+    MergeDecision,
+    Traceability,
+    TracedCriterion,
+)
 from gitswarm.records.review import PullRequestStatus, Reply, ReviewWorklist, WorkItem
-from gitswarm.records.traceability import Traceability, TracedCriterion
 from gitswarm.records.wisdom import Edit, Learning, Learnings, Proposals, SpecProposal
 
 Files = Mapping[str, str]

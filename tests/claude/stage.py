@@ -23,9 +23,8 @@ from gitswarm.engines.base import EngineAccess, SessionTerms, StepRequest, StepR
 from gitswarm.engines.claude.cli import CliTransport
 from gitswarm.engines.claude.engine import ClaudeEngine
 from gitswarm.engines.claude.order import Transport
-from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
 from gitswarm.engines.claude.sdk import SdkTransport
-from gitswarm.engines.claude.settings import ClaudeSettings
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.execution import Execution

@@ -15,11 +15,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library
 from gitswarm.specs.promises import promised_artifacts
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import RunArtifact, Station, parse_artifact
 from tests.claude.artifacts import Files, Known, artifact
 from tests.loopback.api import Asked, Reply, Text, Use, say, use
 

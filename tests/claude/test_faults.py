@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.settings import ClaudeSettings
+from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
+from gitswarm.records.event import Message
 from gitswarm.records.outcome import Result
-from gitswarm.records.transcript import Message
 from tests.claude.stage import LOGIN, MODEL, NO_RETRIES, Stage, Told, both, by, in_turns, quick, terms_of
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
 from tests.loopback.replies import WORK, always, failing, handed_over, limit_reached, working

@@ -24,8 +24,7 @@ from gitswarm.engines.claude import engine as engine_module
 from gitswarm.engines.claude.cli import CliTransport
 from gitswarm.engines.claude.direct import MAX_TOKENS, NOT_INSTALLED
 from gitswarm.engines.claude.engine import ClaudeEngine
-from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.settings import ClaudeSettings
+from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
 from gitswarm.ledger.routing_note import parse, render
 from gitswarm.records.navigator import Ask, RouteAnswer
 from gitswarm.records.outcome import Status

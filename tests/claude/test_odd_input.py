@@ -13,9 +13,8 @@ from gitswarm.engines.claude.said import Called
 from gitswarm.engines.encodable import as_input, encodable
 from gitswarm.errors import StorageError
 from gitswarm.records.engine_outcome import EngineOutcome
-from gitswarm.records.event import Event, EventKind
+from gitswarm.records.event import Event, EventKind, Message, ToolResult, ToolUse
 from gitswarm.records.outcome import Result
-from gitswarm.records.transcript import Message, ToolResult, ToolUse
 from tests.claude.stage import Stage, by, engine_of, quick, request_for
 from tests.loopback.api import Reply, Use, say
 from tests.loopback.replies import WORK, working

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from gitswarm.engines.claude.meter import Meter
+from gitswarm.engines.claude.conversation import Meter
 from gitswarm.engines.claude.said import AnswerUsage, Usage
 from gitswarm.records.event import EventKind
 from gitswarm.records.receipt import Tokens

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from claude_agent_sdk._internal.message_parser import parse_message
 
-from gitswarm.engines.claude.messages import read
 from gitswarm.engines.claude.said import (
     AnswerUsage,
     Began,
@@ -24,6 +23,7 @@ from gitswarm.engines.claude.said import (
     Switched,
     Usage,
 )
+from gitswarm.engines.claude.sdk_session import read
 from gitswarm.engines.claude.wire import read_line
 from gitswarm.engines.encodable import encodable
 

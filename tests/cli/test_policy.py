@@ -7,8 +7,8 @@ import re
 import shlex
 from pathlib import Path
 
-from gitswarm.safety.policy import classes, table
-from gitswarm.safety.policy.classes import CLASSES
+from gitswarm.safety.policy import table
+from gitswarm.safety.policy.table import CLASSES
 from tests.conftest import Project
 from tests.projects import ask
 
@@ -120,7 +120,7 @@ def test_every_row_of_the_docs_is_answered_as_it_says(project: Project) -> None:
 
 
 def test_every_rule_in_the_code_is_a_class() -> None:
-    folder = Path(classes.__file__).parent
+    folder = Path(table.__file__).parent
     code = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
     used = set(re.findall(r'\bdeny\(\s*"([a-z-]+)"', code))
 

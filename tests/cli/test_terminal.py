@@ -10,7 +10,7 @@ import pytest
 
 from gitswarm.cli import terminal
 from gitswarm.cli.short_ids import with_short_ids
-from gitswarm.records.run_id import shortest
+from gitswarm.records.execution import shortest
 from tests.conftest import Project
 from tests.projects import ask, new_project
 from tests.tables import table

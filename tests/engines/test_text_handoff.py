@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gitswarm.engines.text_handoff import read_last_message
+from gitswarm.engines.handoff import read_last_message
 
 SAID = json.dumps({"status": "VERIFIED", "summary": "half \udc00"})
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gitswarm.evidence.claimed_files import any_means, means, named_files
-from gitswarm.evidence.claims import Claims, read_claims
+from gitswarm.evidence.claims import Claims, any_means, means, named_files, read_claims
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from tests.tables import table

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gitswarm.evidence.report_request import ReportRequest, request_report
-from gitswarm.evidence.test_command import npm_script, read_command
-from gitswarm.evidence.test_selection import select_tests
+from gitswarm.evidence.test_command import ReportRequest, npm_script, read_command, request_report, select_tests
 from gitswarm.records.case_results import CaseOutcome, CaseResult, CaseResults
 from tests.tables import table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pygit2
 import pytest
 
-from gitswarm.git.former import Former
+from gitswarm.git.incoming import Former
 from gitswarm.git.repository import open_repository
 from tests.safety.redact.corpus import SHAPED, Dice
 from tests.tables import table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gitswarm.git.commits import Person
 from gitswarm.git.notes import Notes
+from gitswarm.git.object_reader import Person
 from gitswarm.git.objects import Objects
 from gitswarm.git.repository import open_repository
 from tests.conftest import Project

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.commits import EMPTY_TREE, NewCommit, Person
+from gitswarm.git.object_reader import EMPTY_TREE, NewCommit, Person
 from gitswarm.git.objects import Objects
 from gitswarm.git.repository import open_repository
 from tests.conftest import Project

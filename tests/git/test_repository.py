@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gitswarm.errors import NotARepositoryError, NotFoundError, UnsupportedRepositoryError
+from gitswarm.git.discovery import LinkedWorktree
 from gitswarm.git.repository import Repository, open_repository, refuse_unready
-from gitswarm.git.worktrees import LinkedWorktree
 from tests.conftest import Project
 
 

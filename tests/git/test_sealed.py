@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.commits import EMPTY_TREE, Person
+from gitswarm.git.merge import scratch_repository
+from gitswarm.git.object_reader import EMPTY_TREE, Person
 from gitswarm.git.repository import open_repository
-from gitswarm.git.scratch import scratch_repository
 from gitswarm.git.sealed import SealedObjects, TreeEntry, tree_hash
 from tests.conftest import Project
 

@@ -9,10 +9,8 @@ from msgspec.structs import replace
 
 from gitswarm.ledger.approval import ApprovalKind, Spoken
 from gitswarm.ledger.landed import Landing
-from gitswarm.runner.landing.plan import Landed, LandingState, Way, Wish, decide_landing
-from gitswarm.runner.landing.refused import Refused
-from gitswarm.worktree.commit_hooks import HooksFolder, hooks_folder
-from gitswarm.worktree.land import Checkout
+from gitswarm.runner.landing.plan import Landed, LandingState, Refused, Way, Wish, decide_landing
+from gitswarm.worktree.land import Checkout, HooksFolder, hooks_folder
 
 A, P, T, L, X = ("a" * 40, "b" * 40, "c" * 40, "d" * 40, "e" * 40)
 YES = Spoken(P, ApprovalKind.APPROVES, A, "f" * 40, "human")

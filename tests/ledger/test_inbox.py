@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.ledger.inbox import Inbox, InboxEvent, Received
+from gitswarm.ledger.journal import Inbox, InboxEvent, Received
 from gitswarm.records.event import Event, EventKind
 
 RUN = "run-20260101-000000-abcdef"

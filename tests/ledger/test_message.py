@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from gitswarm.git.commits import NewCommit, Person
+from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.git.repository import open_repository
 from gitswarm.ledger.message import CommitMessage, parse_message
 from tests.conftest import Project

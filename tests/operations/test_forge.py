@@ -22,8 +22,8 @@ from gitswarm.errors import SpecError
 from gitswarm.records.review import FeedbackItem
 from gitswarm.runner.operations.forge import watch_ci
 from gitswarm.runner.operations.forge.access import ForgeRemote, place_of
+from gitswarm.runner.operations.forge.branch import RequestText, harmless
 from gitswarm.runner.operations.forge.feedback import MOST_ITEMS, MOST_TEXT, bounded, read_feedback
-from gitswarm.runner.operations.forge.texts import RequestText, harmless
 from gitswarm.settings import load_config
 from tests.conftest import Project
 from tests.faults import COUNT, NONE, Server

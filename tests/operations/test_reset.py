@@ -374,7 +374,7 @@ def test_a_remote_that_does_not_answer_ends_in_time_and_asks_nobody(
 ) -> None:
     project = diverged.project
     project.git("remote", "set-url", "origin", "ssh://nobody@example.invalid/x.git")
-    monkeypatch.setattr("gitswarm.runner.operations.reset_upstream._FETCH_S", 0.5)
+    monkeypatch.setattr("gitswarm.runner.operations.reset._FETCH_S", 0.5)
     silent = replace(diverged, project=replace(project, env={**project.env, "GIT_SSH_COMMAND": "sleep 1000; true"}))
     before = users(silent)
     run = silent.start()

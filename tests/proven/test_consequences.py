@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.records.concern import AcceptedConcern, Concern
+from gitswarm.records.evidence import AcceptedConcern, Concern
 from gitswarm.runner.step.findings import not_waived
 from tests.conftest import Project
 from tests.projects import ask, evidence, only_run

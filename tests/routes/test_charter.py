@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gitswarm.resources import bundled
-from gitswarm.specs.charter import offroad_problem
+from gitswarm.specs.fragments import offroad_problem
 from gitswarm.specs.library import load_library
 from tests.conftest import Project
 from tests.projects import ask

@@ -8,7 +8,7 @@ from itertools import product
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Choice, ForkState, HumanPolicy
 from gitswarm.routing.driver import decide, skip
-from gitswarm.routing.joins import cap_of, is_over, judge, lacking
+from gitswarm.routing.forks import cap_of, is_over, judge, lacking
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.specs import flow as specs

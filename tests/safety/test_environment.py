@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gitswarm.git.commits import Person
+from gitswarm.git.object_reader import Person
 from gitswarm.safety.environment import passed_on, walled
 from tests.conftest import Project
 

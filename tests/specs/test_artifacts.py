@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
+from gitswarm.specs.station import CodePattern, RunArtifact, parse_artifact
 from tests.tables import table
 
 

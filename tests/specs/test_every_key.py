@@ -19,8 +19,8 @@ from gitswarm.records.routing import Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
+from gitswarm.routing.forks import is_over, judge
 from gitswarm.routing.graph import graph_transitions
-from gitswarm.routing.joins import is_over, judge
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.navigator import prompt
 from gitswarm.routing.options import Transitions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gitswarm.cli.drawing import drawing
+from gitswarm.cli.flows import drawing
 from gitswarm.errors import SpecError
 from gitswarm.resources import bundled
 from gitswarm.specs.graph import edges, mermaid, worst_executions

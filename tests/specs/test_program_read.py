@@ -8,10 +8,15 @@ import pytest
 from pydantic import ValidationError
 
 from gitswarm.records.base import Record
-from gitswarm.records.deploy_decision import DeployDecision
-from gitswarm.records.merge_decision import GateFinding, GateVerdict, MergeDecision, unanswered
+from gitswarm.records.gate_decision import (
+    DeployDecision,
+    GateFinding,
+    GateVerdict,
+    MergeDecision,
+    Traceability,
+    unanswered,
+)
 from gitswarm.records.review import PullRequestStatus, ReviewWorklist, count_worklist
-from gitswarm.records.traceability import Traceability
 from gitswarm.records.wisdom import Learnings, Proposals
 from tests.tables import table
 

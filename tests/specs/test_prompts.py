@@ -16,10 +16,9 @@ from gitswarm.runner.prompts import compile_blank
 from gitswarm.runner.specs import checked_flow
 from gitswarm.specs.compile import Briefing, Criterion, Critique, PromptPlan, Role, compile_prompt
 from gitswarm.specs.context import Budget, EarlierStep, Priority, pack_history
-from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.fragments import Fragments, critics_of, template_id
 from gitswarm.specs.library import Library, load_library
 from gitswarm.specs.model_policy import ModelWish, choose_model
-from gitswarm.specs.template import critics_of, template_id
 from tests.golden import check_golden
 from tests.tables import table
 

@@ -12,12 +12,11 @@ import pytest
 
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL
-from gitswarm.specs.artifacts import CodePattern, RunArtifact, parse_artifact
 from gitswarm.specs.compile import TRAIL
 from gitswarm.specs.flow import Flow, Microloop, Step
 from gitswarm.specs.library import load_library
 from gitswarm.specs.promises import declared_artifacts, promised_artifacts
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import CodePattern, RunArtifact, Station, parse_artifact
 from tests.tables import table
 
 LIBRARY = load_library(bundled("flows"), {})

@@ -15,12 +15,11 @@ from typing import Any
 import pygit2
 from pygit2.enums import ObjectType
 
-from gitswarm.git.commits import Person
+from gitswarm.git.object_reader import Person
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.verify.finding import Mismatch, Report
-from gitswarm.ledger.verify.link import link_name
+from gitswarm.ledger.verify.reader import Mismatch, Report, link_name
 from gitswarm.ledger.verify.run import verify_run
 from tests.conftest import Project
 from tests.forking import trailers

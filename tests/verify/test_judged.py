@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gitswarm.ledger.verify.events import _status
+from gitswarm.ledger.verify.commit_record import _status
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.execution import Execution

@@ -9,10 +9,10 @@ import pytest
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.locks import Locks
+from gitswarm.git.process import RunningGit
 from gitswarm.git.repository import open_repository
-from gitswarm.git.running import RunningGit
 from gitswarm.worktree import snapshot
-from gitswarm.worktree.index_watch import IndexWatch
+from gitswarm.worktree.repository_watch import IndexWatch
 from gitswarm.worktree.shadow import Shadow, add_shadow
 from tests.conftest import Project
 

@@ -16,7 +16,7 @@ from pydantic import Field, JsonValue
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
 from gitswarm.engines.agent_process import AgentProcess, agent_process
 from gitswarm.engines.base import SESSION_WORK, Capabilities, Emit, StepRequest, StepResult, WithoutModel, capped
-from gitswarm.engines.bounds import read_handoff
+from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.base import WrittenSection

@@ -16,17 +16,15 @@ from gitswarm.cli.reports.model import (
 )
 from gitswarm.cli.run_words import state_word, tests_word
 from gitswarm.cli.turns import turn_of
-from gitswarm.ledger.bills import Bill, Sum, bills, summed, worked_ms
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.history import RunEnd, history
 from gitswarm.ledger.overview import RunOverview, overview
-from gitswarm.ledger.step_files import StepFiles, step_files
+from gitswarm.ledger.reading import StepFiles, step_files
 from gitswarm.ledger.stored_json import spec_fields
-from gitswarm.ledger.work import changing_steps
-from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.ledger.work import Bill, Sum, bills, changing_steps, summed, worked_ms
+from gitswarm.records.execution import RUNS_FOLDER, shortest
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
-from gitswarm.records.run_id import shortest
 
 
 def report_of(opened: Opened) -> RunReport:

@@ -9,7 +9,7 @@ from gitswarm.cli.reports.model import OpenQuestion, Refusal, ReportedClaim, Rep
 from gitswarm.ledger.approval import is_code
 from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.ledger.step_files import StepFiles
+from gitswarm.ledger.reading import StepFiles
 from gitswarm.ledger.stored_json import tool_calls
 from gitswarm.records.acceptance import AC_MATRIX, AcMatrix, JudgedCriterion
 from gitswarm.records.evidence import Evidence

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from gitswarm.cli.opened import Opened
 from gitswarm.cli.reports.model import ReportedChanges, ReportedFile
-from gitswarm.ledger.changed_files import CountedFile, changed_files
-from gitswarm.ledger.reading import run_spec
-from gitswarm.ledger.step_files import StepFiles
-from gitswarm.records.globs import gitignore, is_named
-from gitswarm.records.sensitive_paths import AGENTS, CI, LOCK_FILES, MANIFESTS
+from gitswarm.ledger.reading import StepFiles, run_spec
+from gitswarm.ledger.work import CountedFile, changed_files
+from gitswarm.records.globs import AGENTS, CI, LOCK_FILES, MANIFESTS, gitignore, is_named
 
 _BIGGEST = 3
 _MOST_OF = 0.2

@@ -11,8 +11,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program
 from gitswarm.engines.base import SESSION_WORK
-from gitswarm.engines.claude.program import INSTALL_CLAUDE, located
-from gitswarm.engines.claude.settings import ClaudeSection, ClaudeSettings
+from gitswarm.engines.claude.profile import INSTALL_CLAUDE, ClaudeSection, ClaudeSettings, located
 
 if TYPE_CHECKING:
     from gitswarm.engines.claude.engine import ClaudeEngine

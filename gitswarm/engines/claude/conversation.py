@@ -1,8 +1,9 @@
-"""Turns what a session says into transcript, events and tool calls, and remembers how it ended."""
+"""Turns what a session says into transcript, events and tool calls; counts what it uses, answer by answer."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -11,7 +12,6 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Emit
 from gitswarm.engines.claude.ending import LastWords
 from gitswarm.engines.claude.gate import Gate
-from gitswarm.engines.claude.meter import Meter
 from gitswarm.engines.claude.said import (
     RESULT_TOOL,
     AnswerUsage,
@@ -27,12 +27,77 @@ from gitswarm.engines.claude.said import (
     Said,
     Spoke,
     Switched,
+    Usage,
 )
 from gitswarm.engines.encodable import encodable, encodable_input
 from gitswarm.engines.recorder import OpenCall, Recorder, ToolOutcome
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.policy import Deny, Rewrite, Verdict
+from gitswarm.records.receipt import Tokens
+from gitswarm.records.text import usd
 from gitswarm.specs.context import cut
+
+Price = Callable[[AnswerUsage], float | None]
+"""US dollars for an answer; None: not known."""
+
+Tell = Callable[[Tokens, float | None], None]
+"""Is told all that was used so far, and what it cost in US dollars; None: not known."""
+
+
+class Meter(Struct):
+    """Of one execution: all its phases and attempts."""
+
+    price: Price
+    tell: Tell
+    _answers: dict[str, AnswerUsage] = field(default_factory=dict)
+    _newest: dict[str | None, str] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """The cost is unknown as long as nothing was answered: what a request takes that is under way nobody says."""
+        answers = self._answers.values()
+        prompt, completion = sum(each.prompt for each in answers), sum(each.completion for each in answers)
+        cost = usd(*map(self.price, answers)) if answers else None
+        return Usage(own=prompt + completion, prompt=prompt, completion=completion, cost_usd=cost)
+
+    def begin(self) -> None:
+        """A session begins."""
+        if not self._answers:
+            self._report()
+
+    def count(self, said: AnswerUsage) -> None:
+        name = said.id or self._newest.get(said.parent)
+        if name is None:
+            return
+        self._newest[said.parent] = name
+        before = self._answers.get(name)
+        after = said if before is None else _later(before, said)
+        if after != before:
+            self._answers[name] = after
+            self._report()
+
+    def since(self, earlier: Usage) -> Usage:
+        """What was used after the meter said `earlier`."""
+        now = self.usage
+        if now.own == earlier.own:
+            return Usage()
+        cost = usd(now.cost_usd, -(earlier.cost_usd or 0.0))
+        return Usage(now.own - earlier.own, now.prompt - earlier.prompt, now.completion - earlier.completion, cost)
+
+    def _report(self) -> None:
+        used = self.usage
+        self.tell(Tokens.of(used.prompt, used.completion), used.cost_usd)
+
+
+def _later(before: AnswerUsage, said: AnswerUsage) -> AnswerUsage:
+    """The same answer, of which more is known."""
+    return replace(
+        before,
+        prompt=max(before.prompt, said.prompt),
+        billed=max(before.billed, said.billed),
+        completion=max(before.completion, said.completion),
+    )
+
 
 _HOOK_FAILED = "PreToolUse:"
 """How the CLI's own words begin where a hook gave no verdict."""

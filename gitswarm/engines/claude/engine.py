@@ -25,25 +25,22 @@ from gitswarm.engines.base import (
     StepResult,
 )
 from gitswarm.engines.claude.adapter import CAPABILITIES
-from gitswarm.engines.claude.confined import confined_order
-from gitswarm.engines.claude.conversation import Conversation
+from gitswarm.engines.claude.conversation import Conversation, Meter
 from gitswarm.engines.claude.direct import ask_directly, is_installed
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
-from gitswarm.engines.claude.holding import SessionLimits
-from gitswarm.engines.claude.meter import Meter
-from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.phase_orders import (
+from gitswarm.engines.claude.order import (
     FINALIZE,
     NAVIGATOR,
     NO_MODEL,
+    SessionOrder,
+    Transport,
     finalize_order,
     route_order,
     work_order,
 )
-from gitswarm.engines.claude.phases import Phase, Phases
-from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.program import INSTALL_SDK, find_program, sdk_version
+from gitswarm.engines.claude.phases import Phase, Phases, SessionLimits, confined_order
+from gitswarm.engines.claude.profile import INSTALL_SDK, ClaudeProfile, find_program, sdk_version
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock

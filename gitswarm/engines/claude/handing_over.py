@@ -8,10 +8,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepRequest, StepResult, capped
-from gitswarm.engines.bounds import early_handoff, read_handoff
 from gitswarm.engines.claude.phases import Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.said import Usage
+from gitswarm.engines.handoff import early_handoff, read_handoff
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff

@@ -1,23 +1,138 @@
-"""One phase of a step: a session that is tried again while the provider fails in a way that may pass."""
+"""One phase of a step: a session that is held until it is over, and tried again while failures may pass."""
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
-from collections.abc import Callable
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, Full, Queue
 from typing import NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import JsonValue
 
-from gitswarm.engines.base import SESSION_MARKER
+from gitswarm.containment import Containment
+from gitswarm.engines import ask_owner
+from gitswarm.engines.base import SESSION_MARKER, StepEndedError
 from gitswarm.engines.claude.conversation import Conversation, retry_event
 from gitswarm.engines.claude.ending import outcome_of
-from gitswarm.engines.claude.holding import SessionLimits, hold_session
 from gitswarm.engines.claude.order import SessionOrder, Transport
-from gitswarm.engines.claude.said import Usage
+from gitswarm.engines.claude.said import Ended, Gone, Returned, Said, Usage
+from gitswarm.process_table import end_processes_with
+from gitswarm.records.budget import time_words
 from gitswarm.records.engine_outcome import EngineOutcome
-from gitswarm.records.money import usd
+from gitswarm.records.text import usd
+
+_POLL_S = 0.05
+_BACKLOG = 1000
+"""Messages that may wait: a process that never stops talking must not fill the memory."""
+_LINGER_S = 10.0
+"""How long a process may take to go when it has said its result."""
+
+
+class SessionLimits(Struct, frozen=True):
+    """`deadline`: on the monotonic clock; `timeout_s` is what it was made of. `ended`: nobody waits any more.
+    `ended_by`: the limit of the budget that sets the deadline, as people call it; "": none does."""
+
+    deadline: float
+    timeout_s: float
+    ended: threading.Event
+    ended_by: str = ""
+
+
+def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, watch: SessionLimits) -> None:
+    """
+    :raises StepEndedError: nobody waits for it any more.
+    """
+    heard: Queue[Said] = Queue(_BACKLOG)
+    is_over = threading.Event()
+
+    def tell(said: Said) -> None:
+        """Waits while there is too much to hear, as long as anybody listens."""
+        while not is_over.is_set():
+            with suppress(Full):
+                heard.put(said, timeout=_POLL_S)
+                break
+
+    with transport.hold(order, talk.gate, tell):
+        try:
+            for said in _listen(heard, watch):
+                talk.take(said)
+                if isinstance(said, Returned):  # between two requests: what was used is known
+                    talk.last = replace(talk.last, over=_too_many(order, talk))
+                if talk.last.unjudged is not None or talk.last.over is not None or talk.last.refused is not None:
+                    break
+        finally:
+            is_over.set()
+            # The process, the shells of its tools, and what those left in the background: in sessions of their own.
+            end_processes_with(SESSION_MARKER, order.env[SESSION_MARKER])
+    if talk.last.ended is None and talk.last.gone is None:
+        over = f"ended after {time_words(watch.timeout_s)} by {watch.ended_by}" if watch.ended_by else None
+        talk.last = replace(talk.last, timeout_s=watch.timeout_s, over=talk.last.over or over)
+    talk.close()
+
+
+def _too_many(order: SessionOrder, talk: Conversation) -> str | None:
+    used, most = talk.meter.usage.own, order.max_tokens
+    return f"{used:,} tokens used of {most:,} that were left" if most is not None and used >= most else None
+
+
+def _listen(heard: Queue[Said], watch: SessionLimits) -> Iterator[Said]:
+    """Everything that is said, until the process is gone or the time is over."""
+    until = watch.deadline
+    while time.monotonic() < until:
+        try:
+            said = heard.get(timeout=_POLL_S)
+        except Empty:
+            if watch.ended.is_set():
+                raise StepEndedError from None
+            continue
+        yield said
+        if isinstance(said, Gone):
+            return
+        until = min(watch.deadline, time.monotonic() + _LINGER_S) if isinstance(said, Ended) else watch.deadline
+
+
+_CREDENTIALS = ".credentials.json"
+_LOGIN = "claudeAiOauth"
+_USERS = ("settings.json", "CLAUDE.md")
+
+
+def confined_order(order: SessionOrder, containment: Containment) -> SessionOrder:
+    """The same session, confined. Its state goes with the session's folder; none of the user's ever reads it."""
+    state = order.folder / "state"
+    state.mkdir(mode=0o700)
+    users = Path(order.env.get("CLAUDE_CONFIG_DIR") or Path(order.env.get("HOME", "/nowhere")) / ".claude")
+    _bring_login(users, state)
+    for name in _USERS if "user" in order.settings.setting_sources else ():
+        with suppress(FileNotFoundError):
+            shutil.copyfile(users / name, state / name)
+    program = order.program.resolve()
+    needed = (order.folder, order.program, program.parent, Path(ask_owner.__file__))
+    env = {**order.env, **containment.environment, "CLAUDE_CONFIG_DIR": str(state)}
+    return replace(order, env=env, containment=containment.opened(read=needed, write=(state,)))
+
+
+def _bring_login(users: Path, state: Path) -> None:
+    """Without what renews it: a session that did would leave the user's own with a token that is not valid any more,
+    and an agent with one that is for months."""
+    try:
+        said = json.loads((users / _CREDENTIALS).read_bytes())
+    except (OSError, ValueError):
+        return
+    login = said.get(_LOGIN) if isinstance(said, Mapping) else None
+    if isinstance(login, Mapping):
+        kept = {name: value for name, value in login.items() if name != "refreshToken"}
+        with os.fdopen(os.open(state / _CREDENTIALS, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            json.dump({_LOGIN: kept}, file)
+
 
 _GO_ON = (
     "The connection to the model failed and is there again. Go on with the step where you stopped; what you did so "

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 from pydantic import JsonValue
 
-from gitswarm.records.money import usd
+from gitswarm.records.text import usd
 
 RESULT_TOOL = "StructuredOutput"
 """The tool by which the CLI takes structured output; it is ours, not the agent's."""

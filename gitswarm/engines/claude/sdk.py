@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.order import SessionOrder, Tell
-from gitswarm.engines.claude.program import INSTALL_SDK
+from gitswarm.engines.claude.profile import INSTALL_SDK
 from gitswarm.engines.claude.said import Gone
 
 _GRACE_S = 1.0

@@ -25,10 +25,10 @@ from gitswarm.engines import ask_owner
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.agent_process import AgentProcess, agent_process
 from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepRequest, StepResult, WithoutModel, capped
-from gitswarm.engines.bounds import read_handoff
 from gitswarm.engines.codex.adapter import CAPABILITIES, KEY, CodexSettings, find_codex
 from gitswarm.engines.codex.session import CodexSession
 from gitswarm.engines.door import open_door
+from gitswarm.engines.handoff import read_handoff
 from gitswarm.engines.hook_verdict import HOOK_S
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome

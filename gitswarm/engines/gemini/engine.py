@@ -15,12 +15,18 @@ from msgspec import Struct
 
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult, capped
-from gitswarm.engines.bounds import early_handoff
 from gitswarm.engines.gemini.adapter import CAPABILITIES, GeminiSettings, find_program
 from gitswarm.engines.gemini.session import AskedPlace, GeminiSession, Limits, Prompted
 from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome
+from gitswarm.engines.handoff import (
+    MOST_ASKED,
+    LastMessage,
+    asked_again,
+    asked_at_the_end,
+    early_handoff,
+    read_last_message,
+)
 from gitswarm.engines.recorder import Recorder
-from gitswarm.engines.text_handoff import MOST_ASKED, LastMessage, asked_again, asked_at_the_end, read_last_message
 from gitswarm.errors import StorageError
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.json_lines import objects
-from gitswarm.evidence.formats.reading import CountedCases, Plain, count, milliseconds, number
-from gitswarm.evidence.formats.signature import Failure
+from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, count, milliseconds, number, objects
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
 

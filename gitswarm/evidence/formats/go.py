@@ -13,9 +13,7 @@ from dataclasses import replace
 from msgspec import Struct, field
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.json_lines import objects
-from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds
-from gitswarm.evidence.formats.signature import Failure
+from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, milliseconds, objects
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _LINE = re.compile(

@@ -9,9 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.json_lines import document, objects
-from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds, number
-from gitswarm.evidence.formats.signature import Failure
+from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, document, milliseconds, number, objects
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
 

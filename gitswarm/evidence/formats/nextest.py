@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import CountedCases, Plain, milliseconds, number
-from gitswarm.evidence.formats.signature import Failure
+from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, milliseconds, number
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _SUMMARY = re.compile(

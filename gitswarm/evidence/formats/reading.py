@@ -1,18 +1,68 @@
-"""What every reader of test output needs: bounded plain text, numbers that cannot hurt, and a tally to fill."""
+"""What every reader of test output needs: bounded plain text, JSON lines, a tally to fill, and which failures are
+the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from msgspec import Struct
 
-from gitswarm.evidence.formats.signature import Failure, signature
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import ReportSource, TestReport
 from gitswarm.records.text import shorten
+
+_FAILURES = 500
+_MESSAGE_CHARS = 500
+_MASKS = (
+    (re.compile(r"0x[0-9a-fA-F]{4,}"), "<address>"),
+    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<uuid>"),
+    (re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]{5,20}(?:Z|[+-][0-9:]{4,5})?"), "<time>"),
+    (
+        re.compile(r"(?:(?:file://)?(?:\b[A-Za-z]:)?[\w.@~+$-]{0,100}[/\\])+(?=[\w.@~+-])"),
+        "",
+    ),  # folders, not the file
+    (re.compile(r"(?<=[\w)]):[0-9]+(?::[0-9]+)?(?=\D|$)"), ":<line>"),
+    (re.compile(r"\bline [0-9]+"), "line <line>"),
+    (re.compile(r"\b[0-9]+(?:\.[0-9]+)? ?(?:ns|µs|us|ms|s|sec|secs|seconds?|minutes?)\b"), "<duration>"),
+    (re.compile(r"(?<=thread ')([^']{0,200}') \([0-9]+\)"), r"\1 (<id>)"),
+    (re.compile(r"\b(pid|port|tid)([ =:]+)[0-9]+", re.IGNORECASE), r"\1\2<id>"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+class Failure(Struct, frozen=True):
+    """A test that failed, or a suite that could not be loaded, and the first lines of why."""
+
+    name: str
+    message: str = ""
+
+
+def signature(failures: Iterable[Failure], failed: int) -> str | None:
+    """A hash that does not depend on order, place, time or speed; None when nothing failed.
+
+    Of more than 500 failures those first in order of name count. When no failure has a name, their number does.
+    """
+    if failed == 0:
+        return None
+    first = sorted(failures, key=lambda failure: (failure.name, failure.message))[:_FAILURES]
+    content = (
+        "\0".join(sorted({f"{masked(each.name)}\n{masked(each.message)}" for each in first})) or f"{failed} failed"
+    )
+    return hashlib.sha256(content.encode(errors="replace")).hexdigest()[:16]
+
+
+def masked(text: str) -> str:
+    text = text[:_MESSAGE_CHARS]
+    for pattern, mask in _MASKS:
+        text = pattern.sub(mask, text)
+    return text.strip()
+
 
 TEXT_CHARS = 2_000_000
 """More than this is cut in its middle: summaries stand at the end, tools introduce themselves at the beginning."""
@@ -142,3 +192,31 @@ def milliseconds(value: object, unit: str = "s") -> int | None:
 def storable(text: str) -> str:
     """`text` that can be stored as UTF-8: half a surrogate pair becomes a question mark."""
     return text.encode(errors="replace").decode()
+
+
+DOCUMENT_CHARS = 8_000_000
+_OBJECTS = 200_000
+
+
+def objects(text: str, marker: str) -> Iterator[tuple[Mapping[str, object], int]]:
+    """Each line with `marker` that is a JSON object, and where it ends; at most 200,000 lines are looked at."""
+    begin = text.find(marker)
+    for _ in range(_OBJECTS):
+        if begin < 0:
+            return
+        start, end = text.rfind("\n", 0, begin) + 1, text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        if (found := document(text[start:end])) is not None:
+            yield found, end
+        begin = text.find(marker, end)
+
+
+def document(text: str) -> Mapping[str, object] | None:
+    """The JSON object that `text` is; None if it is none, or has more than 8 million characters."""
+    if len(text) > DOCUMENT_CHARS or text.lstrip()[:1] != "{":
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

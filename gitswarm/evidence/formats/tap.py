@@ -14,8 +14,7 @@ import re
 from msgspec import Struct, field
 
 from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Plain, milliseconds, number
-from gitswarm.evidence.formats.signature import Failure
+from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Failure, Plain, milliseconds, number
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _LINE = re.compile(

@@ -1,8 +1,11 @@
-"""The way from the tip of a run down to the commit that it branched off."""
+"""The chain of a run, from its tip to its base: parents, counts, steps of a fork, and copies on another base.
+
+A copy is compared with the commit that it was made from, which is judged in its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -10,9 +13,12 @@ from gitswarm.errors import GarbledError
 from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMATS, CommitMessage, Kind, parse_message
-from gitswarm.ledger.verify.finding import Mismatch
-from gitswarm.ledger.verify.link import link_name
-from gitswarm.records.run_id import RUN_ID
+from gitswarm.ledger.rebase import REBASED, REBASED_FROM, RunBase, copied_message
+from gitswarm.ledger.verify.notes import RunNotes
+from gitswarm.ledger.verify.reader import Check, Link, Mismatch, link_name
+from gitswarm.ledger.verify.run_files import Papers
+from gitswarm.records.envelope import Envelope
+from gitswarm.records.execution import RUN_ID, RUNS_FOLDER
 
 
 class ChainCommit(Struct, frozen=True):
@@ -135,3 +141,223 @@ def _origin(item: ChainCommit) -> RunLayout | None:
     """The run that this one was forked from."""
     run = item.message.trailers.get("Swarm-Forked-From", "").partition(" ")[0]
     return RunLayout(run) if RUN_ID.fullmatch(run) else None
+
+
+StepKey = tuple[str, str]
+"""Flow and step."""
+
+
+class ChainCounts(Struct, frozen=True):
+    """What the chain had so far: steps, ends of its own, highest iteration of each step, steps that did not fail."""
+
+    steps: int = 0
+    ends: int = 0
+    iterations: Mapping[StepKey, int] = field(default_factory=dict)
+    completed: frozenset[StepKey] = frozenset()
+
+    def after(self, link: Link) -> ChainCounts:
+        if link.kind is Kind.RUN:
+            return ChainCounts(self.steps, 0, self.iterations, self.completed)
+        if link.execution is None:
+            return ChainCounts(self.steps, self.ends + 1, self.iterations, self.completed)
+        key = (link.execution.flow, link.execution.step)
+        highest = max(self.iterations.get(key, 0), link.execution.iteration)
+        completed = self.completed if link.is_failed else self.completed | {key}
+        return ChainCounts(self.steps + 1, self.ends, {**self.iterations, key: highest}, completed)
+
+
+def check_numbers(
+    link: Link, papers: Papers, before: ChainCounts, elsewhere: Mapping[StepKey, int] | None
+) -> Iterator[Mismatch]:
+    """
+    :param elsewhere: highest iterations of executions that came to no commit on the branch: they leave gaps. None:
+        that is not known here.
+    """
+    if link.kind is Kind.END:
+        yield from _end(link, papers, before)
+    elif link.execution is not None:
+        execution = link.execution
+        key = (execution.flow, execution.step)
+        last = before.iterations.get(key, 0)
+        if execution.iteration <= last:
+            yield link.finding("numbers", f"iteration {execution.iteration} comes after iteration {last}")
+        elif elsewhere is not None and execution.iteration > max(last, elsewhere.get(key, 0)) + 1:
+            yield link.finding("numbers", f"iteration {execution.iteration} comes after {last}: one is missing")
+
+
+def _end(link: Link, papers: Papers, before: ChainCounts) -> Iterator[Mismatch]:
+    if link.said.get("Swarm-Iteration") != str(before.ends + 1):
+        yield link.finding("numbers", f"it is the end number {before.ends + 1} of the run")
+    told = papers.events[-1].payload if papers.events else {}
+    for name, count in (("total_steps_executed", before.steps), ("steps_completed", len(before.completed))):
+        if name in told and told[name] != count:
+            yield link.finding("numbers", f"{name} is {told[name]}, the chain has {count}", link.events)
+
+
+_OWN = ("Swarm-Fork-Commit", "Swarm-Prev-Notes", "Swarm-Status")
+"""Trailers that differ between the two commits of a step."""
+
+_TOLD_OF_CONFLICT = {"status", "claimed_status", "status_reason", "concerns"}
+
+
+def check_start(link: Link, earlier: Container[str]) -> Iterator[Mismatch]:
+    """A step beside others started from a commit of the chain.
+
+    :param earlier: the commits of the chain that this one may have started from.
+    """
+    start = link.said.get("Swarm-Fork")
+    if start is not None and start not in earlier:
+        yield link.finding("forks", f"Swarm-Fork names {start}, which is not an earlier commit of the run")
+    if link.beside and start != link.parent:
+        yield link.finding("forks", f"its parent is not the fork {start}")
+
+
+def check_replay(link: Link, sibling: Link | None) -> Iterator[Mismatch]:
+    """A commit on the branch against the step's own commit."""
+    if sibling is None:
+        yield link.warning("forks", f"its own commit {link.replays} is not here, and cannot be compared")
+        return
+    names = {*link.said, *sibling.said} - {*_OWN}
+    for name in sorted(names):
+        if link.said.get(name) != sibling.said.get(name):
+            yield link.finding("forks", f"{name} is not as in its own commit {sibling.id[:12]}")
+    execution = link.execution
+    if execution is None or sibling.execution is None:
+        return
+    engine = link.said.get("Swarm-Engine", "").partition("/")[0]
+    for path in (execution.receipt, execution.evidence, execution.events, execution.transcript(engine)):
+        if link.papers.get(path) != sibling.papers.get(path):
+            yield link.finding("forks", f"is not as in its own commit {sibling.id[:12]}", path)
+    if not _is_same_envelope(link.papers.get(execution.envelope), sibling.papers.get(execution.envelope)):
+        yield link.finding("forks", f"is not as in its own commit {sibling.id[:12]}", execution.envelope)
+
+
+def _is_same_envelope(content: bytes | None, original: bytes | None) -> bool:
+    """The same, or with what became of code that conflicted."""
+    if content == original:
+        return True
+    try:
+        envelopes = [Envelope.from_json(found or b"") for found in (content, original)]
+    except ValueError:
+        return False
+    plain = [envelope.model_dump(exclude=_TOLD_OF_CONFLICT) for envelope in envelopes]
+    return plain[0] == plain[1]
+
+
+def executed_chain(objects: SealedObjects, chain: Chain) -> Chain:
+    """The chain with the commits that executing its steps made in place of their copies.
+
+    Its base is the one that the run began on.
+    """
+    if not any(REBASED_FROM in item.message.trailers for item in chain.commits):
+        return _with_bases(chain)
+    found = Chain(chain.layout, base=chain.base)
+    before: str | None = None
+    for item in chain.commits:
+        origin = _copied_from(objects, item, found)
+        found.commits.append(origin)
+        if origin is not item:
+            found.copies[origin.commit.id] = item.commit.id
+            found.findings += _differences(objects, item, origin)
+        if before is not None and _executed(objects, origin.commit.parents) != before:
+            found.findings.append(_finding(origin, "chain", "its parent is not the step before it"))
+        before = origin.commit.id
+    found.findings += _tested_code(objects, chain, found)
+    first = found.commits[0]
+    if first.message.trailers.get("Swarm-Kind") == Kind.RUN and first.commit.parents:
+        found.base = first.commit.parents[0]
+    return _with_bases(found)
+
+
+def check_copied_notes(chain: Chain, notes: RunNotes) -> Iterator[Mismatch]:
+    """A copy has the notes of its commit; what was decided after it may follow."""
+    for item in chain.commits:
+        executed, copy = item.commit.id, chain.copies.get(item.commit.id)
+        if copy is None:
+            continue
+        events = {(notes.events or {}).get(name) for name in (executed, copy)} - {None}
+        if len(events) > 1:
+            yield _finding(item, "notes", f"the events note of its copy {copy[:12]} is another one")
+        routing = notes.routing or {}
+        if not routing.get(copy, b"").startswith(routing.get(executed, b"")):
+            yield _finding(item, "notes", f"the routing note of its copy {copy[:12]} begins otherwise")
+
+
+def _copied_from(objects: SealedObjects, item: ChainCommit, found: Chain) -> ChainCommit:
+    """What a copy was made from; itself, if it is none or that cannot be read."""
+    name = item.message.trailers.get(REBASED_FROM)
+    if name is None:
+        return item
+    try:
+        commit = objects.commit(name)
+    except (GarbledError, ValueError) as error:
+        found.findings.append(_finding(item, "objects", f"{REBASED_FROM} names {name}: {error}"))
+        return item
+    message = parse_message(commit.message)
+    if message is None or message.trailers.get("Swarm-Run") != item.layout.run_id:
+        found.findings.append(_finding(item, "chain", f"{REBASED_FROM} names {name}, no commit of the run"))
+        return item
+    return ChainCommit(item.layout, commit, message)
+
+
+def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit) -> Iterator[Mismatch]:
+    one, other = copy.commit, origin.commit
+    if one.message != copied_message(other.message, other.id):
+        yield _finding(copy, "trailers", f"its message is not that of {other.id}")
+    if (one.author, one.committer) != (other.author, other.committer):
+        yield _finding(copy, "chain", f"its author or committer is not that of {other.id}")
+    folder = copy.layout.base
+    try:
+        entries = [objects.entry(commit.tree, folder) for commit in (one, other)]
+    except GarbledError as error:
+        yield _finding(copy, "objects", error.message)
+        return
+    if entries[0] != entries[1]:
+        yield Mismatch(
+            commit=one.id,
+            step=link_name(copy.message.trailers),
+            check="paths",
+            path=folder,
+            message=f"is not as in {other.id}",
+        )
+
+
+def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator[Mismatch]:
+    """The copy of the step that ended the rebase has the code that was tested."""
+    copies = {copy: executed for executed, copy in found.copies.items()}
+    ends = (item for item in reversed(chain.commits) if item.commit.id in copies)
+    newest = next((item for item in ends if REBASED in item.message.trailers), None)
+    if newest is None or newest.message.trailers[REBASED].partition(" ")[0] != chain.base:
+        return
+    try:
+        origin = objects.commit(copies[newest.commit.id])
+        codes = {objects.with_folder(commit.tree, RUNS_FOLDER, None) for commit in (newest.commit, origin)}
+    except GarbledError as error:
+        yield _finding(newest, "objects", error.message)
+        return
+    if len(codes) > 1:
+        yield _finding(newest, "paths", f"its code is not that of {origin.id}")
+
+
+def _executed(objects: SealedObjects, parents: tuple[str, ...]) -> str | None:
+    """The commit that executing a parent's step made."""
+    try:
+        commit: SealedCommit = objects.commit(parents[0])
+    except (GarbledError, IndexError):
+        return None
+    message = parse_message(commit.message)
+    return message.trailers.get(REBASED_FROM, commit.id) if message is not None else commit.id
+
+
+def _with_bases(chain: Chain) -> Chain:
+    """With the base that each of the commits was about."""
+    if chain.base is not None:
+        ground = RunBase(chain.base, chain.base)
+        for item in chain.commits:
+            ground = ground.after(item.message.trailers)
+            chain.bases[item.commit.id] = ground.base
+    return chain
+
+
+def _finding(item: ChainCommit, check: Check, message: str) -> Mismatch:
+    return Mismatch(commit=item.commit.id, step=link_name(item.message.trailers), check=check, message=message)

@@ -10,9 +10,8 @@ from pydantic import JsonValue
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.routing_note import is_garbled, is_ours, parse
-from gitswarm.ledger.verify.finding import Mismatch
-from gitswarm.ledger.verify.link import Link
-from gitswarm.ledger.verify.schemas import Papers
+from gitswarm.ledger.verify.reader import Link, Mismatch
+from gitswarm.ledger.verify.run_files import Papers
 from gitswarm.records.event import EventKind
 from gitswarm.records.routing import Decision
 

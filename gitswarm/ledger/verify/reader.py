@@ -1,20 +1,149 @@
-"""Reads commits of runs for the checks. What cannot be read is a finding, and missing in what is handed on."""
+"""Reads the commits of a run for the checks of `verify`. What cannot be read is a finding, and left out of the
+result.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from msgspec import Struct, field
 
 from gitswarm.errors import GarbledError
-from gitswarm.git.commits import EMPTY_TREE
+from gitswarm.git.object_reader import EMPTY_TREE
 from gitswarm.git.sealed import GITLINK, SealedCommit, SealedObjects, TreeChange
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import CommitMessage, Kind, parse_message
-from gitswarm.ledger.verify.finding import Check, Mismatch
-from gitswarm.ledger.verify.link import Link, Seal, link_name, shown
-from gitswarm.records.execution import Execution
+from gitswarm.records.base import Record
+from gitswarm.records.execution import RUNS_FOLDER, Execution
+
+Check = Literal["objects", "chain", "schemas", "trailers", "events", "numbers", "notes", "paths", "forks", "approval"]
+CHECKS: tuple[Check, ...] = (
+    "objects",
+    "chain",
+    "schemas",
+    "trailers",
+    "events",
+    "numbers",
+    "notes",
+    "paths",
+    "forks",
+    "approval",
+)
+
+
+class Mismatch(Record):
+    """Something that is not as git-swarm makes it. `step`: `flow/step@n`, `run`, `end@n`; None: no commit of the run.
+
+    A `warning` is about what cannot be looked at here, or can be made anew: nothing contradicts the run.
+    """
+
+    commit: str | None = None
+    step: str | None = None
+    check: Check
+    path: str | None = None
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+
+class Report(Record):
+    """`verify --json`. `trusted`: the commit that was relied on; `commits`: how many were looked through, those
+    beside the branch too; `checks`: how often each check was made."""
+
+    run_id: str
+    tip: str
+    trusted: str | None
+    commits: int
+    findings: tuple[Mismatch, ...]
+    checks: dict[Check, int]
+
+    @property
+    def is_sound(self) -> bool:
+        return all(finding.severity == "warning" for finding in self.findings)
+
+
+class Seal(Struct, frozen=True):
+    """What `Swarm-Prev-Notes` says of the parent's notes: blob ids, None for `-`; `routing` is that blob."""
+
+    events_id: str | None
+    routing_id: str | None
+    routing: bytes | None
+
+
+class Link(Struct, frozen=True):
+    """A commit of the run `layout`, of kind `kind`. `execution`: of a step.
+
+    `changes` are against the first parent; `papers` the files in RUN_BASE that it wrote or has to have, path →
+    content, but for the `unreadable`. `own_events`, `parent_events`: blob ids of the events files in its tree and in
+    that of its parent, if that is of the same run. `beside`: it is not on the branch, but the commit of a step that
+    was executed beside others.
+    """
+
+    layout: RunLayout
+    commit: SealedCommit
+    message: CommitMessage
+    kind: Kind
+    execution: Execution | None
+    changes: tuple[TreeChange, ...]
+    papers: Mapping[str, bytes]
+    unreadable: frozenset[str]
+    seal: Seal | None
+    own_events: str | None
+    parent_events: str | None
+    beside: bool
+
+    @property
+    def id(self) -> str:
+        return self.commit.id
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        return self.message.trailers
+
+    @property
+    def parent(self) -> str | None:
+        return self.commit.parents[0] if self.commit.parents else None
+
+    @property
+    def is_failed(self) -> bool:
+        return self.said.get("Swarm-Result") == "failed"
+
+    @property
+    def replays(self) -> str | None:
+        """The commit beside the branch that this one brought onto it."""
+        return self.said.get("Swarm-Fork-Commit")
+
+    @property
+    def events(self) -> str:
+        return events_path(self.layout, self.said)
+
+    @property
+    def name(self) -> str:
+        return link_name(self.said)
+
+    def finding(self, check: Check, message: str, path: str | None = None) -> Mismatch:
+        return Mismatch(commit=self.id, step=self.name, check=check, path=path, message=message)
+
+    def warning(self, check: Check, message: str, path: str | None = None) -> Mismatch:
+        return self.finding(check, message, path).model_copy(update={"severity": "warning"})
+
+
+def link_name(said: Mapping[str, str]) -> str:
+    """`flow/step@n`, `run`, `end@n`."""
+    iteration = said.get("Swarm-Iteration", "?")
+    if said.get("Swarm-Kind") == Kind.STEP:
+        return f"{said.get('Swarm-Flow', '?')}/{said.get('Swarm-Step', '?')}@{iteration}"
+    return f"end@{iteration}" if said.get("Swarm-Kind") == Kind.END else "run"
+
+
+def in_runs(path: str) -> bool:
+    return path == RUNS_FOLDER or path.startswith(f"{RUNS_FOLDER}/")
+
+
+def shown(path: str) -> str:
+    """A path as JSON can hold it."""
+    return path.encode(errors="surrogateescape").decode(errors="replace")
 
 
 class LinkReader(Struct):

@@ -1,9 +1,13 @@
-"""Looks through a whole run: reads its commits one after the other, oldest first, and asks every check about each."""
+"""Verifies a whole run: its commits one after the other, oldest first, each by every check.
+
+It also says relative to which commit the run is sound: git's own ids carry the trust from there to the first
+byte.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 
@@ -14,23 +18,66 @@ from gitswarm.ledger.landed import Landing
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.rescue import strayed
-from gitswarm.ledger.verify.approval import Statement, check_ref, check_words, statements
-from gitswarm.ledger.verify.chain import Chain, walk
-from gitswarm.ledger.verify.events import check_events
-from gitswarm.ledger.verify.finding import CHECKS, Check, Mismatch, Report
-from gitswarm.ledger.verify.forks import check_replay, check_start
-from gitswarm.ledger.verify.landed import check_landings, landings_anywhere
-from gitswarm.ledger.verify.link import Link
+from gitswarm.ledger.verify.chain import (
+    Chain,
+    ChainCounts,
+    StepKey,
+    check_copied_notes,
+    check_numbers,
+    check_replay,
+    check_start,
+    executed_chain,
+    walk,
+)
+from gitswarm.ledger.verify.commit_record import check_events, check_trailers
 from gitswarm.ledger.verify.notes import RunNotes, check_decision, check_notes, missing_notes
-from gitswarm.ledger.verify.numbers import ChainCounts, StepKey, check_numbers
-from gitswarm.ledger.verify.paths import Frozen, check_paths
-from gitswarm.ledger.verify.reader import LinkReader
-from gitswarm.ledger.verify.rebased import check_copied_notes, executed_chain
-from gitswarm.ledger.verify.schemas import PaperReader, Papers, event_problems
-from gitswarm.ledger.verify.stored import hub_tips, interrupted, read_notes, sibling_commits
-from gitswarm.ledger.verify.trailers import check_trailers
-from gitswarm.ledger.verify.trust import Witnesses, check_trust, trusted_commit
+from gitswarm.ledger.verify.reader import CHECKS, Check, Link, LinkReader, Mismatch, Report
+from gitswarm.ledger.verify.run_files import Frozen, PaperReader, Papers, check_paths, event_problems
+from gitswarm.ledger.verify.stored import (
+    Statement,
+    check_landings,
+    check_ref,
+    check_words,
+    hub_tips,
+    interrupted,
+    landings_anywhere,
+    read_notes,
+    sibling_commits,
+    statements,
+)
 from gitswarm.records.run_spec import RunSpec
+
+
+class Witnesses(Struct, frozen=True):
+    """Commits that others say the run had. `asked`: a person; `landed`: target branches; `hubs`: remotes, when they
+    were asked last; `approved`: the chain itself."""
+
+    asked: str | None
+    landed: Sequence[str]
+    hubs: Sequence[str]
+    approved: Sequence[str]
+
+
+def trusted_commit(witnesses: Witnesses, chain: Sequence[str]) -> str | None:
+    """The commit to rely on; None: nobody but the branch itself knows the run."""
+    said = (*((witnesses.asked,) if witnesses.asked else ()), *witnesses.landed, *witnesses.hubs, *witnesses.approved)
+    return next((commit for commit in said if commit in chain), None)
+
+
+def check_trust(witnesses: Witnesses, chain: Sequence[str], kept: Callable[[], Iterable[str]]) -> list[Mismatch]:
+    """
+    :param kept: commits that the run had and knows of, but off its branch.
+    """
+    findings = []
+    if witnesses.asked is not None and witnesses.asked not in chain:
+        findings.append(
+            Mismatch(commit=witnesses.asked, check="chain", message="the trusted tip is not on the branch")
+        )
+    for commit in witnesses.hubs:
+        if commit not in chain and commit not in kept():
+            message = "a remote had the run's branch here; it is no longer on the branch, and nothing was set aside"
+            findings.append(Mismatch(commit=commit, check="chain", message=message))
+    return findings
 
 
 class _Look(Struct):

@@ -1,19 +1,27 @@
-"""What lies beside a run's branch: its notes, and the commits that its other refs hold."""
+"""What lies beside a run's branch: notes, the commits of its other refs, approvals
+(docs/decisions/0006-safety.md), landings.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gitswarm.errors import GarbledError
+from msgspec import Struct
+
+from gitswarm.errors import GarbledError, SwarmError
+from gitswarm.git.merge import scratch_repository
 from gitswarm.git.refs import Refs
+from gitswarm.git.repository import Repository
 from gitswarm.git.sealed import SealedObjects
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.approval import ApprovalKind
+from gitswarm.ledger.landed import TRAILER, Landing, grounds, landings, merged_code, told_landings
+from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
 from gitswarm.ledger.routing_note import parse
-from gitswarm.ledger.verify.finding import Mismatch
+from gitswarm.ledger.verify.chain import Chain, StepKey
 from gitswarm.ledger.verify.notes import RunNotes
-from gitswarm.ledger.verify.numbers import StepKey
-from gitswarm.ledger.verify.reader import LinkReader
+from gitswarm.ledger.verify.reader import Link, LinkReader, Mismatch
+from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 from gitswarm.records.routing import Decision
 
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -89,3 +97,162 @@ def _read(refs: Refs, name: str) -> str | None:
         return refs.read(name)
     except GarbledError:
         return None
+
+
+class Statement(Struct, frozen=True):
+    """A commit that says `word` about the commit `about` and its code; of a VOIDS, `about` is the approval."""
+
+    link: Link
+    word: ApprovalKind
+    about: str
+    code: str
+
+
+def statements(links: Iterable[Link]) -> list[Statement]:
+    """Everything that was said, oldest first."""
+    return [
+        Statement(link, word, *_two(link.said[word])) for link in links for word in ApprovalKind if word in link.said
+    ]
+
+
+def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
+    """Id of a tree of the run with `.swarm/runs` of what it branched off.
+
+    :raises GarbledError: something of it cannot be read.
+    """
+    runs = objects.entry(base_tree, RUNS_FOLDER)
+    return objects.with_folder(tree, RUNS_FOLDER, runs.id if runs and runs.is_folder else None)
+
+
+def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]) -> Iterator[Mismatch]:
+    """Each is by somebody who may say it, about the commit that it stands on, and about the code that it has.
+
+    :param bases: commit → what its code is a change of.
+    """
+    approvals: set[str] = set()
+    for word in said:
+        link = word.link
+        if link.execution is None or link.execution.agent not in (HUMAN, KERNEL):
+            yield link.finding("approval", f"{word.word} is said by {link.commit.author.name}")
+        if word.word is ApprovalKind.VOIDS:
+            if word.about not in approvals:
+                yield link.finding("approval", f"Swarm-Voids names {word.about}, which approves nothing here")
+            continue
+        if word.word is ApprovalKind.APPROVES:
+            approvals.add(link.id)
+        if word.about != link.parent:
+            yield link.finding("approval", f"{word.word} names {word.about}, it stands on {link.parent}")
+        if word.word is ApprovalKind.REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
+            yield link.finding("approval", "it rejects, and its status is not BLOCKED")
+        code = _code(objects, word.about, bases.get(link.id, ""))
+        if code is not None and code != word.code:
+            yield link.finding("approval", f"{word.word} names the code {word.code}, that commit has {code}")
+
+
+def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
+    """None: it cannot be read, which is a finding elsewhere; or it is no commit at all."""
+    try:
+        return code_tree(objects, objects.commit(commit).tree, objects.commit(base).tree)
+    except GarbledError:
+        return None
+
+
+def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Mismatch]:
+    """The ref is a view of the newest word.
+
+    :param found: where it points.
+    """
+    last = said[-1] if said else None
+    wanted = last.link.id if last and last.word is ApprovalKind.APPROVES else None
+    if found == wanted:
+        return
+    if found is None:
+        message = f"{layout.approval_ref} is missing; the chain has the approval"
+        yield Mismatch(commit=wanted, check="approval", message=message, severity="warning")
+    else:
+        stands = f"the approval that stands is {wanted}" if wanted else "no approval stands"
+        yield Mismatch(commit=found, check="approval", message=f"{layout.approval_ref} points here, but {stands}")
+
+
+def _two(value: str) -> tuple[str, str]:
+    first, _blank, second = value.partition(" ")
+    return first, second
+
+
+_GITHUB = "noreply@github.com"
+
+
+def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | None, base: str) -> list[Landing]:
+    """Landings of a run, newest first.
+
+    :param branch: where to look, a full name; None, or one that is not here: on every local branch.
+    :param base: where the run branched off; before that there can be none.
+    :raises GitFailedError: git could not look.
+    """
+    exists = branch is not None and repository.refs.read(branch) is not None
+    where = [branch] if branch is not None and exists else [f"--exclude={BRANCH_PREFIX}*", "--branches"]
+    return told_landings(repository, where, layout.run_id, base)
+
+
+def check_landings(
+    repository: Repository, layout: RunLayout, found: Sequence[Landing], said: Iterable[Statement], chain: Chain
+) -> Iterator[Mismatch]:
+    """Each names a commit of the chain that was approved, and has the code that merging it makes."""
+    approved = {statement.about for statement in said if statement.word is ApprovalKind.APPROVES}
+    for landing in found:
+        if landing.approved not in chain.ids:
+            found_aside = _is_kept(repository, layout, landing.approved)
+            what = "was rolled back since" if found_aside else "is not on the run's branch"
+            finding = _finding(landing, f"{TRAILER} names {landing.approved}, which {what}")
+            yield finding.model_copy(update={"severity": "warning"}) if found_aside else finding
+            continue
+        if landing.approved not in approved:
+            yield _finding(landing, f"{TRAILER} names {landing.approved}, which nobody approved")
+        yield from _tree(repository, layout, landing, chain.base or "")
+
+
+def _is_kept(repository: Repository, layout: RunLayout, commit: str) -> bool:
+    """Whether a rollback has set a commit aside."""
+    kept = repository.refs.list(layout.rollback_prefix)
+    return any(repository.git.run("merge-base", "--is-ancestor", commit, name).returncode == 0 for name in kept)
+
+
+def _tree(repository: Repository, layout: RunLayout, landing: Landing, base: str) -> Iterator[Mismatch]:
+    try:
+        with scratch_repository(repository) as scratch:
+            expected = _expected(scratch, layout, landing, base)
+            actual = scratch.objects.commit(landing.commit).tree
+    except SwarmError as error:
+        yield _not_computable(landing, error.message)
+        return
+    if isinstance(expected, str):
+        yield _not_computable(landing, expected)
+    elif actual in expected:
+        return
+    elif landing.committer == _GITHUB:
+        yield _not_computable(landing, "it was merged on GitHub")
+    else:
+        yield _finding(landing, f"its tree is not what merging {landing.approved} into the branch makes")
+
+
+def _not_computable(landing: Landing, why: str) -> Mismatch:
+    found = _finding(landing, f"its tree cannot be recomputed: {why}")
+    return found.model_copy(update={"severity": "warning"})
+
+
+def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: str) -> tuple[str, str] | str:
+    """The merged tree, and the same with the run's evidence; or why it cannot be said what they would be."""
+    objects = scratch.objects
+    earlier = landings(scratch, landing.before, layout.run_id, base)
+    bases = grounds(scratch, landing.approved, earlier, landing.before)
+    if len(bases) != 1:
+        return f"the run and the branch parted at {len(bases)} commits"
+    merged = merged_code(scratch, landing.approved, landing.before, bases)
+    if merged.conflicts:
+        return "its code and the branch conflict"
+    evidence = objects.entry(objects.commit(landing.approved).tree, layout.base)
+    return merged.tree, objects.with_subtree(merged.tree, layout.base, evidence)
+
+
+def _finding(landing: Landing, message: str) -> Mismatch:
+    return Mismatch(commit=landing.commit, check="approval", message=message)

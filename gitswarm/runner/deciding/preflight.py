@@ -1,11 +1,32 @@
-"""What a run needs and does not find, looked for before its first step."""
+"""What is looked at before a step: what the run needs and does not find, its budget, and whether its target has
+moved.
+"""
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
+from collections.abc import Mapping
 
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.copies import merged_onto
+from gitswarm.ledger.reading import decisions
+from gitswarm.ledger.spent import said_limits, uses
+from gitswarm.ledger.state import RunState
+from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.store import DecisionPlace
+from gitswarm.records.budget import UNLIMITED, BudgetLimits, Reached, Total, left, reached, total
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import Action, Choice, Continuation, Decision, RoutingSource, Supersedes
+from gitswarm.records.text import listed
+from gitswarm.routing import driver
+from gitswarm.routing.macro import RESET
+from gitswarm.routing.options import only, pause, retry
+from gitswarm.runner.landing.look import target_of
+from gitswarm.runner.landing.plan import Wish, short
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.position import incoming_decision, step_at
 
 
 def preflight(session: Session) -> str | None:
@@ -41,3 +62,152 @@ def _program(command: str) -> str | None:
 _BUILTINS = frozenset(
     {"cd", "exit", "true", "false", "test", "echo", "export", "set", "source", "eval", "exec", "if"}
 )
+
+
+def within_budget(session: Session, state: RunState, decision: Decision) -> Decision:
+    """The decision; in its place a recorded pause where a limit is reached; and the decision again when a person has
+    raised that limit."""
+    instead_of = paused_decision(decision, decisions(session.repository, session.layout, state.tip), state.tip)
+    flow = decision.resume_at.flow if instead_of is not None and decision.resume_at else decision.next_flow
+    if instead_of is None and decision.to_step is None and not _ends_at_cut(session, state, decision):
+        return decision
+    why = limit_reached(session, state, flow)
+    if (why is None) == (instead_of is None):
+        return decision
+    choice = instead_of or _pause(session, state, decision, why)
+    place = DecisionPlace(
+        flow=decision.flow_key,
+        from_step=decision.from_step,
+        iteration=decision.iteration,
+        mode=decision.routing_mode,
+        supersedes=Supersedes(commit=state.tip, seq=decision.seq),
+    )
+    return session.store.decide(state.tip, choice, place)
+
+
+def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> Choice | None:
+    """What a pause of ours stands in place of; None: the decision is no such pause.
+
+    :param taken: what was decided after `commit`, where `decision` was.
+    """
+    said, way = decision.supersedes, decision.resume_at
+    if decision.decision is not Action.PAUSE or said is None or way is None or said.commit != commit:
+        return None
+    earlier = next((each for each in taken if each.seq == said.seq), None)
+    if earlier is not None and earlier.candidate_id == way.candidate_id:
+        return earlier.choice
+    return driver.go_on(way, decision.stack, "resumed with another budget")
+
+
+def limit_reached(session: Session, state: RunState, flow: str) -> Reached | None:
+    """The first limit of the run, or of the flow, that leaves nothing for another step of the flow."""
+    of_run, of_flow = _limits(session, flow)
+    if not of_run and not of_flow:
+        return None
+    whole, own = _totals(session, state, flow, of_run.within(of_flow))
+    return reached(of_run, whole, "the run") or reached(of_flow, own, f"the flow {flow}", whole=whole)
+
+
+def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, Decision]) -> dict[str, BudgetLimits]:
+    """What each of these steps may use, that are executed at the same time: its own limits, and its part of what run
+    and flow have left."""
+    of_run, of_flow = _limits(session, flow)
+    rest = UNLIMITED
+    if of_run or of_flow:
+        whole, own = _totals(session, state, flow, of_run.within(of_flow))
+        rest = left(of_run, whole).within(left(of_flow, own)).shared_by(len(steps))
+    return {
+        name: step_at(session, flow, name, decision.stack).budget.limits.within(rest)
+        for name, decision in steps.items()
+    }
+
+
+def _limits(session: Session, flow: str) -> tuple[BudgetLimits, BudgetLimits]:
+    """Of the run and of the flow. What a person said on `resume` is about the run, and there is no other limit of
+    that kind then."""
+    said = said_limits(session.repository, session.layout)
+    of_flow = session.specs.flows[flow].budget.limits.without(said)
+    return session.spec.settings.budget.limits.over(said), of_flow
+
+
+def _totals(session: Session, state: RunState, flow: str, limits: BudgetLimits) -> tuple[Total, Total]:
+    found = uses(session.repository, state, timed=limits.time_s is not None)
+    return total(found), total(use for use in found if use.flow == flow)
+
+
+def _pause(session: Session, state: RunState, decision: Decision, why: Reached | None) -> Choice:
+    """In front of the step that would be next; or of the last one, which the limit cut short."""
+    record, stack = state.last_step, decision.stack
+    cut_short = record is not None and record.fork is None and _is_cut_short(session, record, decision)
+    way = Continuation(
+        decision=decision.decision,
+        flow=decision.next_flow,
+        step=decision.to_step,
+        candidate_id=decision.candidate_id,
+        reason=decision.reason,
+        fork=decision.fork,
+    )
+    if cut_short and record is not None:
+        way, stack = retry(record.flow, record.step), incoming_decision(session, record).stack
+    reason = why.reason if why is not None else ""
+    return only(pause(reason, stack, "budget", resume_at=way), RoutingSource.DETERMINISTIC)
+
+
+def _ends_at_cut(session: Session, state: RunState, decision: Decision) -> bool:
+    """Whether the run would be over with a step that was not."""
+    over = decision.failed or decision.decision is Action.TERMINATE
+    return over and state.last_step is not None and _is_cut_short(session, state.last_step, decision)
+
+
+def _is_cut_short(session: Session, record: StepRecord, decision: Decision) -> bool:
+    """Whether the step ended because nothing was left: its session, or its command, which has failed then."""
+    if decision.failed and record.result is Result.FAILED:
+        return True
+    content = session.repository.objects.file(record.tree, record.execution.receipt) or b"{}"
+    outcome = json.loads(content).get("outcome")
+    return isinstance(outcome, dict) and outcome.get("kind") == "budget"
+
+
+_MOST_RESETS = 3
+"""Resets that one run is interrupted for."""
+
+
+def diverged(session: Session, state: RunState) -> str | None:
+    """What a reset is called for by; None: nothing, or the run has no such flow. Nothing is fetched."""
+    if RESET not in session.specs.flows or state.shared or state.ground.before is not None:
+        return None
+    if state.tally.uses("flow", RESET) >= _MOST_RESETS:
+        return None
+    repository, target = session.repository, target_of(session, Wish())
+    local = repository.refs.read(target) if target is not None else None
+    if target is None or local is None:
+        return None
+    tip = newer(repository, state.base, local, followed(repository, target))
+    looked_at = repository.refs.read(session.layout.upstream_ref)
+    if tip in (None, state.base, looked_at) or is_in(repository, tip or "", state.base):
+        return None
+    found = merged_onto(repository, state.base, tip or "", state.tip_tree)
+    if not found.conflicts:
+        return None
+    return f"{short(target)} moved to {(tip or '')[:12]}, which conflicts with the run in {listed(found.conflicts)}"
+
+
+def followed(repository: Repository, branch: str) -> str | None:
+    """Where the remote-tracking branch of a local one was when the user fetched."""
+    name = repository.git.output("for-each-ref", "--format=%(upstream)", branch).decode(errors="replace").strip()
+    return repository.refs.read(name) if name else None
+
+
+def newer(repository: Repository, base: str, local: str | None, there: str | None) -> str | None:
+    """Of a target and what it follows the one that is ahead. Where they have gone apart: the one that moved since
+    the base, else the target, which is what a run lands on."""
+    if local is None or there is None or local == there:
+        return local or there
+    if is_in(repository, local, there) or is_in(repository, local, base):
+        return local if is_in(repository, there, local) else there
+    return local
+
+
+def is_in(repository: Repository, commit: str, tip: str) -> bool:
+    """Whether a commit is part of the history of another one."""
+    return commit == tip or repository.git.run("merge-base", "--is-ancestor", commit, tip).returncode == 0

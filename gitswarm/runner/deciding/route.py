@@ -7,7 +7,7 @@ import time
 from msgspec.structs import replace
 
 from gitswarm.errors import SwarmError
-from gitswarm.git.commits import Commit
+from gitswarm.git.object_reader import Commit
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.reading import decisions, routing_entries, standing_decision
@@ -18,10 +18,9 @@ from gitswarm.records.outcome import Result, RunStatus
 from gitswarm.records.routing import Action, Choice, Decision, ForkState, Superseded, Supersedes
 from gitswarm.routing import driver
 from gitswarm.routing.options import retry
-from gitswarm.runner.deciding.budget import paused_decision
-from gitswarm.runner.deciding.preflight import preflight
+from gitswarm.runner.deciding.preflight import paused_decision, preflight
 from gitswarm.runner.deciding.situation import rules_of, situation_of, unproven
-from gitswarm.runner.forks.siblings import has_begun, taken_back
+from gitswarm.runner.forks.onto_branch import has_begun, taken_back
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.position import final_decision, incoming_decision
 

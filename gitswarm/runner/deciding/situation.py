@@ -16,15 +16,15 @@ from gitswarm.ledger.layout import KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, StepRecord
 from gitswarm.ledger.stored_json import limited_until
-from gitswarm.records.concern import Concern
+from gitswarm.records.evidence import Concern
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.merge_decision import GateVerdict
-from gitswarm.records.money import usd
+from gitswarm.records.gate_decision import GateVerdict
 from gitswarm.records.navigator import Ask, RouteAnswer, RouteQuestion
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Choice, ForkState, RoutingMode, StallState
+from gitswarm.records.text import usd
 from gitswarm.routing.driver import CLARIFIER
-from gitswarm.routing.loops import repeats_of
+from gitswarm.routing.loops import WINDOW, Pass, repeats_of, stall_state
 from gitswarm.routing.macro import GATE
 from gitswarm.routing.situation import (
     MAX_FINDING_REPEATS,
@@ -35,17 +35,14 @@ from gitswarm.routing.situation import (
     Rules,
     Situation,
 )
-from gitswarm.routing.stall import WINDOW, Pass, stall_state
 from gitswarm.runner.containing import contained_alone, scratch_folder
-from gitswarm.runner.deciding.budget import limit_reached
-from gitswarm.runner.deciding.divergence import diverged
+from gitswarm.runner.deciding.preflight import diverged, limit_reached
 from gitswarm.runner.engines import asked_engines, flow_choice, notices
-from gitswarm.runner.forks.siblings import finished
+from gitswarm.runner.forks.onto_branch import finished
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision
-from gitswarm.runner.step.branches import branch_of, joined, newest_at
 from gitswarm.runner.step.concerns import told_concern
-from gitswarm.runner.step.position import incoming_decision
+from gitswarm.runner.step.position import branch_of, incoming_decision, joined, newest_at
 from gitswarm.runner.step.request import agent_environment
 from gitswarm.runner.step.test_steps import untested
 from gitswarm.runner.stored import envelope_of, evidence_of

@@ -1,37 +1,143 @@
-"""Executes a fork: its targets in parallel on one commit, then replayed on the branch one after the other."""
+"""Executes a fork: its targets in parallel on one commit, then replayed on the branch one after the other.
+
+Threads only run engines: their events are written by the caller's thread, which is the only one that touches
+git and
+the ledger.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from queue import Empty, SimpleQueue
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gitswarm.engines.base import StepEndedError, StepResult
 from gitswarm.ledger.journal import OpenJournal
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.process_table import ending_strays
+from gitswarm.process_table import end_processes_with, ending_strays
+from gitswarm.records.base import Clock
 from gitswarm.records.budget import BudgetLimits
+from gitswarm.records.event import Event
 from gitswarm.records.routing import Decision, ForkState
-from gitswarm.routing.forks import fork_of, join_at, standing_branches
-from gitswarm.routing.joins import is_over
+from gitswarm.routing.forks import fork_of, is_over, join_at, standing_branches
 from gitswarm.routing.situation import ForkBranch
-from gitswarm.runner.deciding.budget import allowance
-from gitswarm.runner.forks.onto_branch import bring_onto_branch
-from gitswarm.runner.forks.parallel import ParallelSteps
-from gitswarm.runner.forks.siblings import finished, fork_commit, state_at
-from gitswarm.runner.session import Session, Workplace, off_branch
-from gitswarm.runner.step.branches import branch_of, newest_at
+from gitswarm.runner.deciding.preflight import allowance
+from gitswarm.runner.engines import Engines
+from gitswarm.runner.forks.onto_branch import bring_onto_branch, finished, fork_commit, state_at
+from gitswarm.runner.session import SIBLING_MARKER, Session, Workplace, off_branch
 from gitswarm.runner.step.examine import examine, examine_shared
 from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.execute import close_step, open_step, stage_commit
+from gitswarm.runner.step.execute import ask, close_step, open_step, stage_commit
 from gitswarm.runner.step.plan import OpenStep, Parallel, Resumption, plan_step
-from gitswarm.runner.step.position import step_at
+from gitswarm.runner.step.position import branch_of, newest_at, step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.promises import writes_code
-from gitswarm.worktree.side import Side, remove_side
+from gitswarm.worktree.shadow import Side, remove_side
+
+_ENDING_S = 20.0
+_POLL_S = 0.05
+
+
+class Done(Struct, frozen=True):
+    """A step whose engine has returned."""
+
+    step: OpenStep
+    result: StepResult
+
+
+class _Emitted(Struct, frozen=True):
+    """An event that waits to be written."""
+
+    step: OpenStep
+    event: Event
+    written: threading.Event = field(default_factory=threading.Event)
+
+
+class _Broken(Struct, frozen=True):
+    """Our own fault, to be raised where it can be dealt with."""
+
+    error: BaseException
+
+
+class ParallelSteps:
+    """Steps in execution. Iterating gives each as soon as it is done; the caller may end the others meanwhile."""
+
+    def __init__(self, steps: Sequence[OpenStep], engines: Engines, clock: Clock) -> None:
+        self._clock = clock
+        self._engines = engines
+        self._queue: SimpleQueue[_Emitted | Done | _Broken] = SimpleQueue()
+        self._threads = {
+            step.name: threading.Thread(target=self._work, args=(step,), name=step.name, daemon=True)
+            for step in steps
+        }
+        self.running = {step.name: step for step in steps}
+
+    def __iter__(self) -> Iterator[Done]:
+        for thread in self._threads.values():
+            thread.start()
+        while self.running:
+            try:
+                # With a timeout: a signal that comes just before Python waits here is handled only when it wakes up.
+                item = self._queue.get(timeout=_POLL_S)
+            except Empty:
+                continue
+            if isinstance(item, _Emitted):
+                self._write(item)
+            elif isinstance(item, _Broken):
+                raise item.error
+            elif self.running.pop(item.step.name, None) is not None:
+                yield item
+
+    def end(self) -> Collection[OpenStep]:
+        """Ends all that are still executed: their waiting, their processes, their threads. From here on none of them
+        touches anything."""
+        ended = list(self.running.values())
+        self.running = {}
+        for step in ended:
+            step.request.ended.set()
+        deadline = time.monotonic() + _ENDING_S
+        left = ended
+        while left and time.monotonic() < deadline:
+            left = [step for step in left if not self._joined(step)]
+            for step in left:
+                end_processes_with(SIBLING_MARKER, step.plan.mark)
+        return ended
+
+    def _joined(self, step: OpenStep) -> bool:
+        thread = self._threads[step.name]
+        if thread.ident is not None:
+            thread.join(_POLL_S)
+        return not thread.is_alive()
+
+    def _write(self, emitted: _Emitted) -> None:
+        if not emitted.step.request.ended.is_set():
+            emitted.step.journal.append(emitted.event)
+        emitted.written.set()
+
+    def _work(self, step: OpenStep) -> None:
+        ended = step.request.ended
+
+        def emit(event: Event) -> None:
+            emitted = _Emitted(step, event)
+            if not ended.is_set():
+                self._queue.put(emitted)
+                while not (emitted.written.wait(_POLL_S) or ended.is_set()):  # who should write it may be interrupted
+                    pass
+            if ended.is_set():
+                raise StepEndedError
+
+        try:
+            result = ask(self._engines[step.plan.choice.key], step.request, emit, self._clock)
+            self._queue.put(Done(step, result))
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            self._queue.put(_Broken(error))
 
 
 class Branched(Struct, frozen=True):

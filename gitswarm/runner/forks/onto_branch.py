@@ -1,18 +1,22 @@
-"""Replays the commit of a parallel step on the branch."""
+"""Replays the commit of a parallel step on the branch, and finds those that still count after an interruption."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 
 from msgspec import Struct
 
 from gitswarm.git.merge import merge_trees
+from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.message import CommitMessage, parse_message
-from gitswarm.ledger.state import RunState
-from gitswarm.ledger.steps import StepRecord
+from gitswarm.ledger.state import RunState, replay
+from gitswarm.ledger.steps import StepRecord, Tally
 from gitswarm.ledger.store import StagedCommit
 from gitswarm.records.outcome import Result, Status, worse
+from gitswarm.records.routing import ForkState
 from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.position import incoming_decision
 from gitswarm.runner.stored import envelope_of
 from gitswarm.worktree import snapshot
 
@@ -145,3 +149,64 @@ def _colliding(session: Session, state: RunState, sibling: StepRecord, conflicts
             deltas = session.repository.diffs.between(start, theirs)
             if any(delta.path in conflicts for delta in deltas):
                 yield record.step
+
+
+def fork_commit(fork: ForkState) -> str:
+    """Where its branches start. Every recorded decision says it."""
+    if fork.commit is None:
+        raise ValueError("the fork was not recorded yet")
+    return fork.commit
+
+
+def finished(session: Session, fork: ForkState) -> dict[str, StepRecord]:
+    """The fork's targets that have a commit of their own, by step, whether it was replayed on the branch or not.
+
+    Only those of the same round: after a rollback of a target only later executions count.
+    """
+    found: dict[str, StepRecord] = {}
+    for record in siblings(session.repository, session.layout, fork_commit(fork)):
+        if record.step in fork.targets and record.step not in found and _round(session, record) == fork.void:
+            found[record.step] = record
+    return found
+
+
+def has_begun(session: Session, state: RunState, fork: ForkState) -> bool:
+    """Whether any step of the fork was committed, on the branch or not."""
+    on_branch = any(record.fork == fork.commit for record in state.steps)
+    return on_branch or bool(siblings(session.repository, session.layout, fork.commit))
+
+
+def taken_back(session: Session, state: RunState, fork: ForkState) -> tuple[str, ...]:
+    """Commits that no longer count when the fork begins again after a rollback: all that are not on the branch."""
+    standing = {record.sibling for record in state.steps}
+    known = siblings(session.repository, session.layout, fork.commit) if fork.commit else []
+    gone = (record.commit for record in known if record.commit not in standing)
+    return tuple(dict.fromkeys((*fork.void, *gone)))
+
+
+def state_at(session: Session, state: RunState, commit: str) -> RunState:
+    """The run as it was when `commit` was its tip."""
+    if commit == state.tip:
+        return state
+    number = next((record.number for record in state.steps if record.commit == commit), None)
+    if number is None:
+        return replay(session.repository, session.layout, commit)
+    steps = state.steps[:number]
+    last = steps[-1]
+    return RunState(
+        layout=state.layout,
+        run_commit=state.run_commit,
+        ground=state.ground,
+        tip=commit,
+        tip_tree=last.tree,
+        tip_events=last.execution.events,
+        steps=steps,
+        tally=reduce(Tally.after, steps, Tally()),
+        shared=min(state.shared, number),
+        format=state.format,
+    )
+
+
+def _round(session: Session, record: StepRecord) -> tuple[str, ...] | None:
+    fork = incoming_decision(session, record).fork
+    return fork.void if fork is not None else None

@@ -1,4 +1,4 @@
-"""One landing: again from the start whenever the target moves meanwhile."""
+"""One landing: again from the start whenever the target moves meanwhile; and its push, where a team asked for it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,38 @@ from msgspec.structs import replace
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
 from gitswarm.errors import RefMovedError, StorageError, SwarmError
+from gitswarm.git.as_user import spoken
 from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs
 from gitswarm.ledger.conflicts import way_out
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.verify.finding import Mismatch
+from gitswarm.ledger.verify.reader import Mismatch
 from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status
-from gitswarm.runner.landing.look import ahead, merged
-from gitswarm.runner.landing.plan import Way, short
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.look import ahead, merged, users_git
+from gitswarm.runner.landing.plan import Refused, Way, short
 from gitswarm.runner.landing.shape import Made, Spoiled, describe, make_commit, needs_test, shape_of
 from gitswarm.runner.session import Session
 from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_way
+
+
+def push_target(session: Session, target: str) -> str | Refused:
+    """Where it was pushed to; pushing what is there already does nothing.
+
+    :param target: full name of the branch.
+    """
+    users, name = users_git(session), short(target)
+    remote, upstream = users.config(f"branch.{name}.remote"), users.config(f"branch.{name}.merge")
+    if remote in (None, ".") or remote is None or upstream is None:
+        return Refused(f"{name} is not pushed: it has no upstream", f"git push --set-upstream REMOTE {name}")
+    done = users.run("push", remote, f"{target}:{upstream}")
+    if done.returncode != 0:
+        hint = f"git swarm land {session.layout.run_id}   (pushes again, once that is fixed)"
+        return Refused(f"{name} is not pushed: {remote} or a hook refused", hint, said=spoken(done))
+    return f"{remote} {short(upstream)}"
+
 
 LAND = "land"
 _ATTEMPTS = 5

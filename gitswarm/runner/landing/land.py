@@ -21,8 +21,7 @@ from gitswarm.runner.landing.attempt import (
 )
 from gitswarm.runner.landing.look import facts_of, merged
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
-from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.plan import Landed, Refused, Way, Wish, decide_landing, short
 from gitswarm.runner.session import Session
 from gitswarm.worktree.land import checkouts_of
 

@@ -8,14 +8,11 @@ from gitswarm.ledger.approval import Spoken, last_word, standing_approval
 from gitswarm.ledger.conflicts import standing_conflict, way_out
 from gitswarm.ledger.landed import grounds, landings, merged_code
 from gitswarm.ledger.state import RunState
-from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.run_id import BRANCH_PREFIX
-from gitswarm.runner.landing.plan import HEADS, LandingState, Way, Wish, short
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
+from gitswarm.runner.landing.plan import HEADS, LandingState, Refused, Way, Wish, short
 from gitswarm.runner.landing.subject import was_played
 from gitswarm.runner.session import Session
-from gitswarm.worktree.commit_hooks import HooksFolder, changed_hooks, hooks_folder
-from gitswarm.worktree.land import checkouts_of
+from gitswarm.worktree.land import HooksFolder, changed_hooks, checkouts_of, hooks_folder
 
 
 def facts_of(session: Session, state: RunState, wish: Wish) -> LandingState:

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from gitswarm.engines.base import StepResult
 from gitswarm.engines.kernel import Operation
 from gitswarm.errors import SwarmError
-from gitswarm.git.commits import NewCommit
+from gitswarm.git.object_reader import NewCommit
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.message import Kind, parse_message
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.records.concern import AcceptedConcern
 from gitswarm.records.envelope import Handoff
+from gitswarm.records.evidence import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.deciding.route import decision_at_end, repeat_decision
@@ -25,8 +25,7 @@ from gitswarm.runner.run import RunOutcome, end_run
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation, operation_plan
 from gitswarm.runner.step.plan import OutOfBand
-from gitswarm.runner.undo.partial import standing_partial
-from gitswarm.runner.undo.recovery import drop_journals, look, take_place, tidy_index
+from gitswarm.runner.undo.recovery import drop_journals, look, standing_partial, take_place, tidy_index
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree.land import remove_landing
 

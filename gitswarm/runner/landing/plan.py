@@ -1,4 +1,4 @@
-"""Whether a run may be landed, and how: decided from facts, before anything happens."""
+"""Whether a run may be landed, and how: decided from facts, before anything happens. A refusal is a value."""
 
 from __future__ import annotations
 
@@ -6,10 +6,29 @@ from msgspec import Struct
 
 from gitswarm.ledger.approval import ApprovalKind, Spoken
 from gitswarm.ledger.landed import Landing
-from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.records.run_spec import LandStrategy
-from gitswarm.runner.landing.refused import Refused, refuse_rehearsal
 from gitswarm.worktree.land import Checkout
+
+
+class Refused(Struct, frozen=True):
+    """Why not; `paths` are the files that it is about, `said` the end of what a hook, a test run or git printed.
+    `voids`: an approval does not stand any more after it."""
+
+    reason: str
+    hint: str
+    paths: tuple[str, ...] = ()
+    said: str = ""
+    voids: bool = False
+
+
+def refuse_rehearsal(run: str) -> Refused:
+    """What a stub or a script did is not approved, and does not land."""
+    return Refused(
+        f"{run} is a rehearsal: a stub or a script did the work, not a model, so it cannot be approved or landed",
+        "git swarm start FLOW --mode cli   (with a model; --allow-stub lets a rehearsal land)",
+    )
+
 
 HEADS = "refs/heads/"
 _BRANCHES_NAMED = 6

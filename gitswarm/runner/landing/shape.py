@@ -1,6 +1,8 @@
-"""Makes the commit that lands: tested where it is new to everybody, with the user's own hooks and signature."""
+"""Makes the commit that lands and its message: tested where it is new, with the user's own hooks and signature."""
 
 from __future__ import annotations
+
+import textwrap
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,21 +11,67 @@ from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import GitFailedError
 from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.landed import TRAILER
+from gitswarm.ledger.message import CommitMessage
 from gitswarm.ledger.state import RunState
+from gitswarm.ledger.work import telling_steps
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
+from gitswarm.records.text import shorten
 from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.landing.look import users_git, users_hooks
-from gitswarm.runner.landing.message import landed_message, landed_text
-from gitswarm.runner.landing.plan import Way, short
-from gitswarm.runner.landing.refused import Refused
+from gitswarm.runner.landing.plan import Refused, Way, short
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.request import command_order
 from gitswarm.runner.workplace import landing_place
 from gitswarm.specs.flow import Step
-from gitswarm.worktree.commit_hooks import commit_hooks
+from gitswarm.worktree.land import commit_hooks
 from gitswarm.worktree.shadow import Shadow, find_shadow
+
+_WIDTH = 72
+_MOST_CHARS = 2_000
+"""Of one summary: a commit message is no report."""
+
+
+def landed_message(state: RunState, text: str, approved: str) -> str:
+    """
+    :param text: what `landed_text` says, or a person.
+    :param approved: the commit of the run that an approval is about.
+    """
+    run = state.layout.run_id
+    return CommitMessage("", text, {"Swarm-Run": run, TRAILER: f"{run} {approved}"}).render()
+
+
+def landed_text(repository: RepositoryReader, state: RunState, task: str) -> str:
+    """Subject and body: what those say who made the change."""
+    records = telling_steps(repository, state)
+    last = records[-1] if records else state.last_step
+    subject = shorten(task, _WIDTH) or (shorten(f"{last.flow}: {last.summary}", _WIDTH) if last else "land a run")
+    told = dict.fromkeys(_paragraphs(record.summary) for record in records)
+    return "\n\n".join((subject, *(text for text in told if text and not subject.endswith(text))))
+
+
+def _paragraphs(summary: str) -> str:
+    """Wrapped as git's own messages are; lists stay lists."""
+    paragraphs = summary.replace("\r", "").strip()[:_MOST_CHARS].split("\n\n")
+    return "\n\n".join("\n".join(_wrapped(each)) for each in paragraphs if each.strip())
+
+
+def _wrapped(paragraph: str) -> list[str]:
+    lines: list[str] = []
+    text: list[str] = []
+    for line in [*paragraph.splitlines(), None]:
+        is_item = line is not None and line.lstrip().startswith(("- ", "* "))
+        if line is None or is_item:
+            lines += textwrap.wrap(" ".join(text), _WIDTH, break_long_words=False, break_on_hyphens=False)
+            text = []
+        if line is not None and is_item:
+            lines += textwrap.wrap(line.strip(), _WIDTH, subsequent_indent="  ", break_long_words=False)
+        elif line is not None:
+            text.append(line.strip())
+    return lines
+
 
 _TAIL_LINES = 20
 

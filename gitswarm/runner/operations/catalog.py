@@ -14,8 +14,7 @@ from gitswarm.runner.operations.forge.harvest import Harvest
 from gitswarm.runner.operations.forge.publish import Publish
 from gitswarm.runner.operations.forge.watch_ci import WatchCi
 from gitswarm.runner.operations.kernel_step import KernelStep
-from gitswarm.runner.operations.reset import CarryOver, Rebase
-from gitswarm.runner.operations.reset_upstream import FetchUpstream
+from gitswarm.runner.operations.reset import CarryOver, FetchUpstream, Rebase
 from gitswarm.runner.operations.wisdom import WriteTrail
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation

@@ -8,7 +8,7 @@ from msgspec import Struct
 from pydantic import JsonValue
 
 from gitswarm.engines.base import Emit, StepRequest, StepResult
-from gitswarm.git.former import Former
+from gitswarm.git.incoming import Former
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.verify.run import verify_run
 from gitswarm.records.envelope import Handoff
@@ -17,7 +17,7 @@ from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.concerns import open_concerns
-from gitswarm.runner.step.secrets import described
+from gitswarm.runner.step.examined import described
 
 PUBLISHED = ("review/pr.md", "review/pr_status.json", "review/github_report.md")
 """Artifacts of a run that a forge gets, besides its code."""

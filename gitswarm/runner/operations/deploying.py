@@ -13,13 +13,10 @@ from gitswarm.ledger.approval import ApprovalKind, last_landing, standing_approv
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.routing import HumanPolicy
-from gitswarm.runner.landing.attempt import Outcome, landing_operation, unsound
+from gitswarm.runner.landing.attempt import Outcome, landing_operation, push_target, unsound
 from gitswarm.runner.landing.look import facts_of
-from gitswarm.runner.landing.open_at_end import concerns_at_end
-from gitswarm.runner.landing.plan import Landed, Way, Wish, decide_landing, short
-from gitswarm.runner.landing.push import push_target
-from gitswarm.runner.landing.refused import Refused
-from gitswarm.runner.landing.subject import subject_of
+from gitswarm.runner.landing.plan import Landed, Refused, Way, Wish, decide_landing, short
+from gitswarm.runner.landing.subject import concerns_at_end, subject_of
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.runner.step.acceptance import MERGE_DECISION, read_decision, tree_at_entry
 

@@ -24,11 +24,16 @@ from gitswarm.records.acceptance import (
     standing_states,
 )
 from gitswarm.records.base import Record
-from gitswarm.records.deploy_decision import DeployDecision
-from gitswarm.records.merge_decision import GateFindings, MergeDecision, standing_findings, unanswered
+from gitswarm.records.gate_decision import (
+    DeployDecision,
+    GateFindings,
+    MergeDecision,
+    Traceability,
+    standing_findings,
+    unanswered,
+)
 from gitswarm.records.review import PullRequestStatus, ReviewWorklist, WorklistCount, count_worklist
 from gitswarm.records.text import listed
-from gitswarm.records.traceability import Traceability
 from gitswarm.records.wisdom import Learnings, Proposals
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.test_steps import is_test_record

@@ -11,18 +11,18 @@ from gitswarm.records.acceptance import AC_MATRIX
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import shorten
-from gitswarm.routing.joins import said
+from gitswarm.routing.forks import said
 from gitswarm.routing.macro import GATE
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision, read_matrix, standing_criteria
-from gitswarm.runner.step.branches import branch_of, joined
 from gitswarm.runner.step.concerns import open_concerns
+from gitswarm.runner.step.position import branch_of, joined
 from gitswarm.runner.stored import envelope_of, evidence_of
-from gitswarm.specs.artifacts import RunArtifact, parse_artifact
 from gitswarm.specs.compile import Briefing, Criterion, Critique, Role, reads_trail
 from gitswarm.specs.context import Budget, EarlierStep, cut, pack_history, pack_instructions, pack_trail, priority_of
 from gitswarm.specs.flow import Flow, Join, Step
-from gitswarm.specs.template import critics_of
+from gitswarm.specs.fragments import critics_of
+from gitswarm.specs.station import RunArtifact, parse_artifact
 
 _MOST_REASONS = 20
 _REASON_COLUMNS = 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern
-from gitswarm.records.concern import Concern
+from gitswarm.records.evidence import Concern
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
 

@@ -12,7 +12,7 @@ from gitswarm.engines.base import StepResult
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import HUMAN, KERNEL
-from gitswarm.ledger.scrubbed import scrubbed_record
+from gitswarm.ledger.store import scrubbed_record
 from gitswarm.records.base import readable
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import CheckOutcome, Evidence
@@ -21,15 +21,14 @@ from gitswarm.records.outcome import Result
 from gitswarm.records.text import listed
 from gitswarm.runner.containing import mention_refused
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.examined import StepOutcome, claimed_envelope
+from gitswarm.runner.step.examined import StepOutcome, claimed_envelope, search_since, take_out
 from gitswarm.runner.step.judge import judge_step
 from gitswarm.runner.step.plan import OpenStep
 from gitswarm.runner.step.proving import with_proof
-from gitswarm.runner.step.secrets import search_since, take_out
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.worktree import snapshot, submodules
-from gitswarm.worktree.nested import quarantine
 from gitswarm.worktree.shadow import reattach
+from gitswarm.worktree.submodules import quarantine
 
 _REPORT_BYTES = 8_000_000
 

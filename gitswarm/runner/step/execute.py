@@ -15,8 +15,8 @@ from gitswarm.process_table import ending_strays
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.money import usd
 from gitswarm.records.outcome import Result
+from gitswarm.records.text import usd
 from gitswarm.runner.containing import let_go
 from gitswarm.runner.engines import OWN
 from gitswarm.runner.session import Session, Workplace

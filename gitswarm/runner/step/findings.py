@@ -7,32 +7,36 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from gitswarm.evidence.claimed_files import any_means
+from gitswarm.evidence.claims import any_means
 from gitswarm.evidence.comparison import Comparison
 from gitswarm.evidence.diff_scan import scan
-from gitswarm.evidence.path_roles import is_written_by
-from gitswarm.evidence.protected import protected_paths
+from gitswarm.evidence.path_roles import is_written_by, protected_paths
 from gitswarm.evidence.subtle_ways import find_subtle_ways
 from gitswarm.evidence.test_changes import judge_change
 from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import OpenConcern, is_about
-from gitswarm.records.concern import AcceptedConcern, Concern, concern_id
-from gitswarm.records.evidence import Evidence
+from gitswarm.records.evidence import AcceptedConcern, Concern, Evidence, concern_id
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.outcome import Result
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import artifact_problems, dropped_criteria, owes_criteria
+from gitswarm.runner.step.committed_files import text_changes
 from gitswarm.runner.step.concerns import told_concern
 from gitswarm.runner.step.examined import StepOutcome
-from gitswarm.runner.step.kept_promises import artifact_findings, content_after, says_something, step_concern
+from gitswarm.runner.step.kept_promises import (
+    artifact_findings,
+    content_after,
+    met_commands,
+    says_something,
+    step_concern,
+    unmet_commands,
+)
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step
-from gitswarm.runner.step.texts import text_changes
-from gitswarm.runner.step.verified_commands import met_commands, unmet_commands
 from gitswarm.runner.stored import evidence_of
 
 _BY_TEXT = ("tests_deleted", "tests_weakened")

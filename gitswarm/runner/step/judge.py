@@ -15,11 +15,10 @@ from gitswarm.evidence.verdict import CommandCheck, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
-from gitswarm.records.concern import Concern
 from gitswarm.records.envelope import Envelope, Handoff
-from gitswarm.records.evidence import CheckOutcome, Evidence, Flag, TestReport, Verdict
+from gitswarm.records.evidence import CheckOutcome, Concern, Evidence, Flag, TestReport, Verdict
 from gitswarm.records.outcome import Status, worse
-from gitswarm.routing.joins import cap_of
+from gitswarm.routing.forks import cap_of
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import (
     WORKLIST,
@@ -28,11 +27,10 @@ from gitswarm.runner.step.acceptance import (
     count_after,
     count_work_after,
 )
-from gitswarm.runner.step.examined import StepOutcome
+from gitswarm.runner.step.committed_files import cases_between
+from gitswarm.runner.step.examined import StepOutcome, described
 from gitswarm.runner.step.findings import find_concerns
 from gitswarm.runner.step.plan import StepPlan
-from gitswarm.runner.step.secrets import described
-from gitswarm.runner.step.texts import cases_between
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Join, Microloop
 

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from gitswarm.evidence.suite_run import Missing, SuiteRun
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.state import RunState
-from gitswarm.records.base_tests import BaseTests
-from gitswarm.records.run_id import BRANCH_PREFIX
+from gitswarm.records.case_results import BaseTests
+from gitswarm.records.execution import BRANCH_PREFIX
 from gitswarm.runner.session import Session
 
 _BRANCHES = f"refs/heads/{BRANCH_PREFIX}"

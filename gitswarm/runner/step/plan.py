@@ -8,27 +8,26 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepRequest
-from gitswarm.git.commits import NewCommit
+from gitswarm.git.object_reader import NewCommit
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.state import RunState
 from gitswarm.processes import project_environment
 from gitswarm.records.budget import UNLIMITED, BudgetLimits
-from gitswarm.records.concern import AcceptedConcern
+from gitswarm.records.evidence import AcceptedConcern
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision, JoinOutcome
 from gitswarm.records.run_spec import EngineChoice
 from gitswarm.runner.engines import choice_of
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.branches import outcome_at
 from gitswarm.runner.step.briefing import brief
-from gitswarm.runner.step.position import station_at, step_at
-from gitswarm.runner.step.project_commands import project_command
+from gitswarm.runner.step.position import outcome_at, station_at, step_at
+from gitswarm.runner.step.test_steps import project_command
 from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
+from gitswarm.specs.fragments import template_id
 from gitswarm.specs.model_policy import ModelWish, choose_model
 from gitswarm.specs.promises import declared_artifacts, writes_code
 from gitswarm.specs.station import Station
-from gitswarm.specs.template import template_id
 
 
 class Resumption(Struct, frozen=True):

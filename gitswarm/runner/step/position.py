@@ -1,14 +1,22 @@
-"""Where a step stands in a run: the interruptions and the fork that it belongs to, and what it is there."""
+"""Where a step stands in a run: the interruptions and the fork that it belongs to, and how the fork's branches
+ended.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gitswarm.errors import SwarmError
 from gitswarm.ledger.events import read_lines
+from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import Event, EventKind, LoggedEvent
-from gitswarm.records.routing import TOLD, Choice, Decision, Frame
+from gitswarm.records.outcome import Result
+from gitswarm.records.routing import TOLD, Choice, Decision, Frame, JoinOutcome
+from gitswarm.routing.forks import judge
+from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.session import Session
-from gitswarm.specs.flow import Step
+from gitswarm.specs.flow import Flow, Join, Step
 from gitswarm.specs.sidequest import NODE_PREFIX, SidequestStep
 from gitswarm.specs.station import Station
 
@@ -77,3 +85,32 @@ def _quest_step(session: Session, frame: Frame, step: str) -> SidequestStep:
     quest = session.specs.sidequests[frame.id]
     names = [quest.step_name(index) for index in range(len(quest.steps))]
     return quest.steps[names.index(step)]
+
+
+def newest_at(state: RunState, flow: str, targets: Iterable[str], fork: str) -> dict[str, StepRecord]:
+    """The newest execution of each target, where it started from the commit `fork`."""
+    found = (state.tally.steps.get((flow, target)) for target in targets)
+    return {tally.newest.step: tally.newest for tally in found if tally is not None and tally.newest.fork == fork}
+
+
+def branch_of(record: StepRecord) -> ForkBranch:
+    waived = record.by_human and record.result is Result.SKIPPED
+    return ForkBranch(record.result, record.status, record.sibling or record.commit, waived)
+
+
+def joined(state: RunState, flow: Flow, step: Step) -> dict[str, StepRecord]:
+    """What comes together in a step; nothing if that is no join, or if nothing of its fork was executed."""
+    if not isinstance(step.routing, Join) or not flow.has_step(step.id):
+        return {}
+    targets = step.routing.join_from
+    tallies = (state.tally.steps.get((flow.id, target)) for target in targets)
+    newest = max((tally.newest for tally in tallies if tally), key=lambda record: record.number, default=None)
+    return newest_at(state, flow.id, targets, newest.fork) if newest is not None and newest.fork else {}
+
+
+def outcome_at(state: RunState, flow: Flow, step: Step) -> JoinOutcome | None:
+    """How the branches stand that come together in a step; None for any other step."""
+    records = joined(state, flow, step)
+    if not records or not isinstance(step.routing, Join):
+        return None
+    return judge(step.routing, {name: branch_of(record) for name, record in records.items()})

@@ -21,17 +21,16 @@ from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
 from gitswarm.evidence.diff_scan import scan
-from gitswarm.evidence.formats.signature import masked
+from gitswarm.evidence.formats.reading import masked
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
+from gitswarm.evidence.test_command import select_tests
 from gitswarm.evidence.test_count import TextChange
 from gitswarm.evidence.test_report import read_run
-from gitswarm.evidence.test_selection import select_tests
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import is_played
-from gitswarm.records.base_tests import BaseTests
-from gitswarm.records.case_results import CaseResults
+from gitswarm.records.case_results import BaseTests, CaseResults
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.evidence import ExtraRun, extra_run_words
 from gitswarm.records.outcome import Result
@@ -39,12 +38,12 @@ from gitswarm.records.proof import RemovedTest
 from gitswarm.runner.containing import contained, let_go
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import criteria_elsewhere, named_criteria
+from gitswarm.runner.step.committed_files import text_changes
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.kept_base import base_key, base_to_keep, kept_base
 from gitswarm.runner.step.plan import OpenStep, StepPlan
 from gitswarm.runner.step.request import ask_for_names, command_order, package_scripts
 from gitswarm.runner.step.test_steps import is_test_step, is_within, suite_paths
-from gitswarm.runner.step.texts import text_changes
 from gitswarm.runner.stored import envelope_of
 from gitswarm.runner.workplace import landing_place
 

@@ -6,14 +6,13 @@ from pydantic import JsonValue
 
 from gitswarm.ledger.message import CommitMessage, Kind
 from gitswarm.records.envelope import Envelope
-from gitswarm.records.event import Event, EventKind
+from gitswarm.records.event import Event, EventKind, to_jsonl
 from gitswarm.records.evidence import Evidence, concerns_trailer
 from gitswarm.records.execution import RUNS_FOLDER
-from gitswarm.records.money import written
 from gitswarm.records.outcome import Result
 from gitswarm.records.receipt import Receipt, transport_of
 from gitswarm.records.routing import Proposal
-from gitswarm.records.transcript import to_jsonl
+from gitswarm.records.text import written
 from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan

@@ -17,7 +17,7 @@ from gitswarm.containment import UNCONTAINED, Containment
 from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SwarmError
-from gitswarm.evidence.report_request import request_report
+from gitswarm.evidence.test_command import request_report
 from gitswarm.evidence.test_report import read_run
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
@@ -27,12 +27,10 @@ from gitswarm.runner.containing import contained, contained_environment, scratch
 from gitswarm.runner.engines import OWN
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
-from gitswarm.runner.step.project_commands import project_command
-from gitswarm.runner.step.test_steps import is_test_step
+from gitswarm.runner.step.test_steps import is_test_step, project_command
 from gitswarm.safety.environment import passed_on, walled
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
-from gitswarm.safety.policy.scope import RunScope, StationRights, make_scope
+from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, StationRights, make_scope
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.flow import ShellCommand, Step
 from gitswarm.specs.promises import promised_artifacts

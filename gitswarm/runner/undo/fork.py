@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.budget import said_limits
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.reading import decisions, run_spec
+from gitswarm.ledger.spent import said_limits
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
+from gitswarm.records.execution import new_run_id
 from gitswarm.records.limits import BudgetRules
-from gitswarm.records.run_id import new_run_id
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.begin import NewRun
 from gitswarm.runner.session import FrozenSpecs

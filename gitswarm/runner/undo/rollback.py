@@ -14,10 +14,24 @@ from gitswarm.ledger.store import DecisionPlace
 from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.recovery import Restoring, SetAsideReason, look, lost_to, retire_sides, set_aside_before
-from gitswarm.runner.undo.rolled_back import ROLLED_BACK
 from gitswarm.runner.workplace import prepare_worktree
 from gitswarm.worktree import snapshot
 from gitswarm.worktree.shadow import Shadow
+
+ROLLED_BACK = "rollback"
+
+
+def keep_rolled_back(session: Session, went: RunState, target: str) -> str:
+    """Keeps commits that somebody took off the branch, as `rollback` would have; `rollback --undo` brings them back.
+
+    :param went: the run as it was before.
+    """
+    trailers = {"Swarm-Reason": ROLLED_BACK, "Swarm-Target": target}
+    tree = session.repository.objects.commit(went.tip).tree
+    kept = session.store.set_aside(went, tree, f"moved back by hand to {target[:12]}", trailers)
+    session.store.supersede(target, kept, f"moved back to here by hand: what followed is kept in {kept}")
+    return kept
+
 
 UNDONE = "rollback undone"
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from gitswarm.safety.network import bridge
 from gitswarm.safety.network.hosts import LOCAL, local_ports
-from gitswarm.safety.sandbox.mounts import Mount, covered, shown
+from gitswarm.safety.sandbox.machine import Mount, covered, shown
 
 _BRIDGE = Path(bridge.__file__)
 _LISTEN = _BRIDGE.with_name("listen.pl")

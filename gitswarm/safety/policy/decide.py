@@ -8,12 +8,10 @@ from pathlib import PurePosixPath
 from pydantic import JsonValue
 
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
-from gitswarm.safety.policy.classes import deny
 from gitswarm.safety.policy.judge import Judge
-from gitswarm.safety.policy.paths import first, holds_keys, places, read_problem, write_problem
-from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.table import listed
-from gitswarm.safety.policy.words import ShellWord
+from gitswarm.safety.policy.paths import Scope, first, holds_keys, places, read_problem, write_problem
+from gitswarm.safety.policy.shell_words import ShellWord
+from gitswarm.safety.policy.table import deny, listed
 
 _RUN_BASE = "RUN_BASE/"
 _WRITING = {"Write": "Write", "Edit": "Edit", "MultiEdit": "Edit", "NotebookEdit": "Edit", "Delete": "Write"}

@@ -7,12 +7,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from gitswarm.records.policy import Deny
-from gitswarm.safety.policy.classes import deny
-from gitswarm.safety.policy.paths import places
-from gitswarm.safety.policy.reader import SimpleCommand
-from gitswarm.safety.policy.scope import Scope
-from gitswarm.safety.policy.table import SWARM_READING, listed
-from gitswarm.safety.policy.words import ShellWord
+from gitswarm.safety.policy.paths import Scope, places
+from gitswarm.safety.policy.shell_words import ShellWord, SimpleCommand
+from gitswarm.safety.policy.table import SWARM_READING, deny, listed
 
 READING = listed("""
     annotate blame branch cat-file check-attr check-ignore check-ref-format cherry count-objects describe diff

@@ -1,17 +1,184 @@
-"""Where the secrets in a text are."""
+"""Where the secrets in a text are, also behind colour codes, `%41` and base64; places lead back to the text as it
+stands.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import re2
+from msgspec import Struct
 
-from gitswarm.safety.redact.entropy import random_tokens
+from gitswarm.safety.redact.known import Shape, Shapes
+from gitswarm.safety.redact.plausible import random_tokens
 from gitswarm.safety.redact.rule import Rule, Span, any_of, in_ascii, options
-from gitswarm.safety.redact.shapes import Shape, Shapes
-from gitswarm.safety.redact.views import GAP, views
+
+ESCAPE_SIGNS = ("\x1b", "\\u001b", "\\u001B", "\\x1b", "\\x1B", "\\033", "\\e[")
+_ESCAPE = re.compile(
+    r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e(?=\[))(?:\[[0-9;:?]*[A-Za-z]|\][^\x07\x1b\\\n]{0,300}(?:\x07|\x1b\\)?|[()][A-Z0-9])"
+)
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*")
+_NEAR = 400
+_LINE = 300
+"""A decoded view holds what stands near something to decode: from the begin of its line, or this much before it."""
+
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_WRAP = re.compile(r"\\r\\n|\\n|\r?\n")
+_LAST_LINE = re.compile(r"[A-Za-z0-9+/]{1,15}={0,2}")
+_WRAPPED_AT = 40  # shorter lines are no base64 that was wrapped, but one token each
+_NOT_ASCII = bytes(range(128, 256))
+_URL_ALPHABET = str.maketrans("-_", "+/")
+GAP = "\n\0\n"
+_LONGEST_RUN = 400_000
+
+
+class View(Struct, frozen=True):
+    """Another reading of a text. Piece `i` of it begins at `places[i]` and comes from `origins[i]` on, letter by
+    letter, or all of it from `origins[i]` to `ends[i]` when `whole`."""
+
+    text: str
+    places: tuple[int, ...]
+    origins: tuple[int, ...]
+    ends: tuple[int, ...]
+    whole: tuple[bool, ...]
+
+    def start(self, place: int) -> int:
+        index = max(0, bisect_right(self.places, place) - 1)
+        return self.origins[index] if self.whole[index] else self.origins[index] + place - self.places[index]
+
+    def end(self, place: int) -> int:
+        """Where what ends before `place` ends in the text."""
+        index = max(0, bisect_right(self.places, place - 1) - 1)
+        if self.whole[index]:
+            return self.ends[index]
+        return self.origins[index] + place - self.places[index]
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._places: list[int] = []
+        self._origins: list[int] = []
+        self._ends: list[int] = []
+        self._whole: list[bool] = []
+        self._length = 0
+
+    def add(self, part: str, origin: int, end: int, *, whole: bool) -> None:
+        if part:
+            self._parts.append(part)
+            self._places.append(self._length)
+            self._origins.append(origin)
+            self._ends.append(end)
+            self._whole.append(whole)
+            self._length += len(part)
+
+    def view(self) -> View:
+        places, origins, ends = (tuple(piece) for piece in (self._places, self._origins, self._ends))
+        return View("".join(self._parts), places, origins, ends, tuple(self._whole))
+
+
+def views(text: str) -> Iterator[View]:
+    """Every other reading of a text; none for most texts."""
+    if any(sign in text for sign in ESCAPE_SIGNS):
+        # A code may stand in the middle of a secret, or before its first letter.
+        yield from _rewritten(text, _ESCAPE, lambda _match: "")
+        yield from _rewritten(text, _ESCAPE, lambda _match: " ")
+    if "%" in text:
+        yield from _rewritten(text, _PERCENT, _unquoted)
+    yield from _decoded(text)
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("%", "")).decode("latin-1")
+
+
+def _rewritten(text: str, pattern: re.Pattern[str], become: Callable[[re.Match[str]], str]) -> Iterator[View]:
+    """The lines in which the pattern stands, with something else in its place."""
+    writer = _Writer()
+    done: int | None = None
+    for match in pattern.finditer(text):
+        if done is None or match.start() > done + _NEAR:
+            _rest(writer, text, done)
+            done = max(done or 0, _begin_of_line(text, match.start()))
+            writer.add(GAP, done, done, whole=True)
+        writer.add(text[done : match.start()], done, match.start(), whole=False)
+        writer.add(become(match), match.start(), match.end(), whole=True)
+        done = match.end()
+    if done is not None:
+        _rest(writer, text, done)
+        yield writer.view()
+
+
+def _rest(writer: _Writer, text: str, done: int | None) -> None:
+    """What stands behind the last match of some lines that belong together."""
+    if done is not None:
+        end = min(len(text), done + _NEAR)
+        writer.add(text[done:end], done, end, whole=False)
+
+
+def _begin_of_line(text: str, place: int) -> int:
+    start = max(0, place - _LINE)
+    return max(text.rfind("\n", start, place) + 1, start)
+
+
+def _decoded(text: str) -> Iterator[View]:
+    """What runs of base64 hold, one behind the other. Where a run begins is not known when a path or a name stands
+    before it: each of the four ways to read it counts."""
+    writer = _Writer()
+    for start, end in _runs(text):
+        run = text[start:end] if end - start < _LONGEST_RUN else ""
+        if "\n" in run or "\\" in run:
+            run = _WRAP.sub("", run)
+        # Hashes, paths and names in small letters: a text in base64 has capitals.
+        for shift in range(4) if not run.islower() else ():
+            plain = _plain(run[shift:])
+            if plain is not None:
+                writer.add(plain + GAP, start, end, whole=True)
+    view = writer.view()
+    if view.places:
+        yield view
+
+
+def _runs(text: str) -> Iterator[tuple[int, int]]:
+    """Each run of letters of base64, and lines that were one before they were wrapped."""
+    start = end = width = 0
+    for match in _RUN.finditer(text):
+        begin, stop = match.span()
+        wrap = _WRAP.match(text, end) if end - start >= _WRAPPED_AT and begin - end <= 4 else None
+        if wrap is not None and wrap.end() == begin and stop - begin <= width:
+            end = stop
+            continue
+        if end:
+            yield start, _with_last_line(text, start, end)
+        start, end, width = begin, stop, stop - begin
+    if end:
+        yield start, _with_last_line(text, start, end)
+
+
+def _with_last_line(text: str, start: int, end: int) -> int:
+    """The last line of wrapped base64 may be short."""
+    wrap = _WRAP.match(text, end) if end - start >= _WRAPPED_AT else None
+    last = _LAST_LINE.match(text, wrap.end()) if wrap else None
+    is_whole = last is not None and (
+        last.end() == len(text) or not (text[last.end()].isalnum() or text[last.end()] == " ")
+    )
+    return last.end() if last is not None and is_whole else end
+
+
+def _plain(run: str) -> str | None:
+    """What a run holds, if that is text for the most part."""
+    bare = run.rstrip("=")
+    try:
+        held = base64.b64decode(bare.translate(_URL_ALPHABET) + "=" * (-len(bare) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    ascii_bytes = len(held.translate(None, _NOT_ASCII))
+    return held.decode("latin-1") if ascii_bytes * 4 >= len(held) * 3 and len(held) >= 8 else None
 
 
 @lru_cache(maxsize=4)

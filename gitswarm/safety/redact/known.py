@@ -1,15 +1,22 @@
-"""Secrets that are known by their value: what secret-looking variables of an environment hold."""
+"""Secrets known by their value, from the environment; and made-up ones that tests and documentation show."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from gitswarm.safety.redact.plausible import is_common
-from gitswarm.safety.redact.rule import Rule
+import re2
+
+from gitswarm.safety.redact.assignments import ASSIGNMENTS, letters_of_key
+from gitswarm.safety.redact.plausible import entropy, is_common, is_name, is_words
+from gitswarm.safety.redact.rule import Rule, Span, linear, options
 
 _NAME = re.compile(
     r"TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|(?<!MON)(?<!HOT)(?<!TUR)KEY(?!BOARD|MAP|RING|WORD)"
@@ -94,3 +101,126 @@ def _forms(value: str) -> Iterator[str]:
         inner = coded[-(-shift * 8 // 6) : whole * 8 // 6].decode()
         yield inner
         yield inner.replace("+", "-").replace("/", "_")
+
+
+EXAMPLES = frozenset(
+    {"private-key", "putty-key", "jwt", *(rule.kind for rule in ASSIGNMENTS)},
+)
+"""Kinds of which tests make their own: keys, and what only its name makes a secret. What a provider issued, or the
+environment holds, opens something wherever it stands."""
+
+_PATH = re.compile(
+    r"(?:^|/)(?:[\w.-]*[_.-])?(?:t|unit|tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
+    r"|docs?_src|tutorials?|examples?|samples?|vectors|benchmarks?)(?:[_.-][\w.-]*)?/"
+    r"|(?:^|/)(?:tests?|tests?_[^/]*|conftest|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",
+    re.IGNORECASE,
+)
+_BIGGEST = 100_000
+
+
+def is_example_path(path: str) -> bool:
+    """Whether tests or documentation lie there, by the names that they commonly have."""
+    return _PATH.search(path) is not None
+
+
+class OwnKeys:
+    """Private keys in `~/.ssh` of whoever started git-swarm, read when a key in tests is to be compared with them."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._home = env.get("HOME")
+
+    def has(self, block: str) -> bool:
+        letters = letters_of_key(block)
+        return any(own in letters or letters in own for own in self._letters if letters)
+
+    @cached_property
+    def _letters(self) -> tuple[str, ...]:
+        return tuple(found for found in map(letters_of_key, self._contents()) if len(found) >= 64)
+
+    def _contents(self) -> Iterator[str]:
+        folder = Path(self._home, ".ssh") if self._home else None
+        with contextlib.suppress(OSError):
+            for path in sorted(folder.iterdir()) if folder is not None else ():
+                if path.is_file() and path.stat().st_size < _BIGGEST:
+                    text = path.read_text("utf-8", errors="replace")
+                    yield from (text,) if "PRIVATE" in text else ()
+
+
+_FOLDER = Path(__file__).parent / "rules"
+_BEGIN = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
+"""A letter behind a backslash is an escape of JSON, no letter."""
+
+_SHORT = 50_000
+"""Below, the rules whose keywords were seen are tried one by one; all at once is worth its 80 ms above."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """`least`: bits per letter (Shannon) that a value has."""
+
+    kind: str
+    keywords: tuple[str, ...]
+    pattern: str
+    least: float = 0.0
+
+    @cached_property
+    def _compiled(self) -> re2._Regexp:
+        """The first group is the value."""
+        has_group = linear(self.pattern).groups > 0
+        return linear(f"{_BEGIN}(?:{self.pattern})" if has_group else f"{_BEGIN}({self.pattern})")
+
+    def spans(self, text: str, raw: bytes) -> Iterator[Span]:
+        """
+        :param raw: `text` in ASCII, letter by letter.
+        """
+        for match in self._compiled.finditer(raw):
+            start, end = match.span(1)
+            if not text[end : end + 1].isalnum() and self._counts(text[start:end]):
+                yield Span(start, end, self.kind)
+
+    def _counts(self, value: str) -> bool:
+        """Not a name that begins like a token: `tss_update_all_rows`."""
+        folded = value.lower()
+        begin = next((folded.index(word) + len(word) for word in self.keywords if word in folded), 0)
+        body = value[begin:]
+        is_named = is_words(body) or (is_name(body) and not any(map(str.isdigit, body)))
+        return not is_named and (not self.least or entropy(value) > self.least)
+
+
+class Shapes:
+    """All of them, in order."""
+
+    def __init__(self, rules: Sequence[Shape]) -> None:
+        self.rules = rules
+
+    @cached_property
+    def _all(self) -> re2.Set:
+        found = re2.Set.SearchSet(options())
+        for rule in self.rules:
+            found.Add(f"{_BEGIN}(?:{rule.pattern})")
+        found.Compile()
+        return found
+
+    def spans(self, text: str, raw: bytes, seen: Sequence[Shape]) -> Iterator[Span]:
+        """
+        :param seen: the rules of which a keyword stands in the text.
+        """
+        for rule in seen if len(raw) < _SHORT else (self.rules[number] for number in self._all.Match(raw) or ()):
+            yield from rule.spans(text, raw)
+
+
+@cache
+def shapes() -> Shapes:
+    """Ours first: of two that find the same, the first names it."""
+    ours, theirs = ((_FOLDER / f"{name}.rules").read_text("utf-8").splitlines() for name in ("own", "betterleaks"))
+    rules = [_own(*line.split(None, 2)) for line in ours if not line.startswith("#")]
+    rules += [_theirs(*line.split(None, 3)) for line in theirs if not line.startswith("#")]
+    return Shapes(rules)
+
+
+def _own(kind: str, keywords: str, pattern: str) -> Shape:
+    return Shape(kind, tuple(keywords.split(",")), pattern)
+
+
+def _theirs(kind: str, keywords: str, least: str, pattern: str) -> Shape:
+    return Shape(kind, tuple(keywords.split(",")), pattern, float(least))

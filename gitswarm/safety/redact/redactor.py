@@ -9,14 +9,11 @@ from pydantic import JsonValue
 
 from gitswarm.records.globs import gitignore
 from gitswarm.records.secrets import SecretFound, SecretRules, Suspect
-from gitswarm.safety.redact.assignments import ASSIGNMENTS, is_said, is_secret_name
+from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_said, is_secret_name
 from gitswarm.safety.redact.finder import Finder
-from gitswarm.safety.redact.fixtures import EXAMPLES, OwnKeys, is_example_path
-from gitswarm.safety.redact.keys import KEYS
-from gitswarm.safety.redact.known import known_rule, secret_values
+from gitswarm.safety.redact.known import EXAMPLES, OwnKeys, is_example_path, known_rule, secret_values, shapes
 from gitswarm.safety.redact.plausible import is_placeholder
 from gitswarm.safety.redact.rule import Rule, Span
-from gitswarm.safety.redact.shapes import shapes
 
 _MARK_CHARS = 80
 _MARK = re.compile(r"\[REDACTED:[a-z0-9-]+\]")

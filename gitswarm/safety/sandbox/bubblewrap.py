@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from gitswarm.containment import EVERY_HOST
 from gitswarm.safety.network.gateway import Gateway
-from gitswarm.safety.sandbox.control_group import ControlGroup, group_for
-from gitswarm.safety.sandbox.limits import LIMITS, Limits
-from gitswarm.safety.sandbox.machine import Machine
-from gitswarm.safety.sandbox.mounts import Mount, emptied, ordered, shown, writable
+from gitswarm.safety.sandbox.control_group import LIMITS, ControlGroup, Limits, group_for
+from gitswarm.safety.sandbox.machine import Machine, Mount, emptied, ordered, shown, writable
 
 Network = Literal["shared", "none"]
 

@@ -1,7 +1,4 @@
-"""A limit of the kernel on processes that binds root too: a control group for each command and session.
-
-Found by making one, below the group that we are in: of version 1, or of 2 where its owner passed `pids` on.
-"""
+"""Limits of what a step may take (docs/sandbox.md), and the control group that binds root to that of processes."""
 
 from __future__ import annotations
 
@@ -13,6 +10,29 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
+
+_GIB = 1 << 30
+
+
+class Limits(Struct, frozen=True):
+    """Bytes, but for `processes` (counted, by whoever the user is) and `threads` (the kernel's: for users other than
+    root, or of a control group). `growth`: of everything together that a step may write on the disk; `reserve`: what
+    has to stay free. `memory`: what a step's processes may have in any case; `memory_left`: when the machine has less
+    than that, no more."""
+
+    temporary: int = 2 * _GIB
+    shared_memory: int = 1 * _GIB
+    home: int = 1 * _GIB
+    growth: int = 10 * _GIB
+    reserve: int = 256 << 20
+    memory: int = 1 * _GIB
+    memory_left: int = 512 << 20
+    processes: int = 2_000
+    threads: int = 8_000
+
+
+LIMITS = Limits()
+
 
 _PREFIX = "git-swarm"
 _MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)

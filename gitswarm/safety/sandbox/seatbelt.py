@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.containment import EVERY_HOST
-from gitswarm.safety.sandbox.mounts import Mount, shown, writable
+from gitswarm.safety.sandbox.machine import Mount, shown, writable
 
 _ALWAYS_WRITTEN = ("/private/tmp", "/private/var/folders", "/dev")
 _HEAD = """(version 1)

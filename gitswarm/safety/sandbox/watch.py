@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from gitswarm.containment import Containment, is_wall, pid_namespace
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
-from gitswarm.safety.sandbox.limits import Limits
+from gitswarm.safety.sandbox.control_group import Limits
 
 if TYPE_CHECKING:
     import psutil

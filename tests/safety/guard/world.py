@@ -12,7 +12,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
-from gitswarm.safety.taken_back import Undone
+from gitswarm.safety.guard import Undone
 from gitswarm.worktree.shadow import add_shadow
 from tests.conftest import GIT_CONFIG, Project
 

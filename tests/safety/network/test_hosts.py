@@ -6,8 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from gitswarm.engines.base import EngineAccess
-from gitswarm.engines.claude.profile import ClaudeProfile
-from gitswarm.engines.claude.settings import ClaudeSettings
+from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
 from gitswarm.errors import SpecError
 from gitswarm.records.policy import PolicyRules
 from gitswarm.safety.network.gateway import Upstream

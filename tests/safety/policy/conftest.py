@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from gitswarm.records.policy import PolicyRules
-from gitswarm.safety.policy.scope import Scope
+from gitswarm.safety.policy.paths import Scope
 
 RUN_BASE = ".swarm/runs/run-1"
 ALIASES = {

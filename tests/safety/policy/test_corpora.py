@@ -9,7 +9,7 @@ from typing import Any
 
 from gitswarm.records.policy import Allow, Deny
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.scope import Scope
+from gitswarm.safety.policy.paths import Scope
 from tests.tables import table
 
 _FOLDER = Path(__file__).parent

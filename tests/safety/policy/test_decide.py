@@ -12,8 +12,7 @@ from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
 from gitswarm.runner import session
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.judge import MARKERS
-from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS
-from gitswarm.safety.policy.scope import RunScope, Scope, StationRights, make_scope
+from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, Scope, StationRights, make_scope
 from tests.safety.policy.conftest import RUN_BASE
 from tests.tables import table
 

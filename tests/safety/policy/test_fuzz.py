@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gitswarm.records.policy import Allow, Deny
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.reader import SimpleCommand, read_line
-from gitswarm.safety.policy.scope import Scope
+from gitswarm.safety.policy.paths import Scope
+from gitswarm.safety.policy.shell_words import SimpleCommand, read_line
 
 DENIED = """git push|git push origin HEAD:main|git -C . push|git commit -m 'a b'|git reset --hard|rm -rf ..
 rm -rf .git|sudo id|npm publish|gh pr merge 1|ssh host id|tee /etc/x|claude -p x|pre-commit install

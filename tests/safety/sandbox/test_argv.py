@@ -6,10 +6,19 @@ import subprocess
 from pathlib import Path
 
 from gitswarm.safety.sandbox.bubblewrap import NAMESPACES, Bubblewrap
-from gitswarm.safety.sandbox.git_config import entries_of, identity_config, shown_config
-from gitswarm.safety.sandbox.limits import Limits
-from gitswarm.safety.sandbox.machine import Machine, look_around, virtual_environment
-from gitswarm.safety.sandbox.mounts import covered, emptied, ordered, replaced, shown, writable
+from gitswarm.safety.sandbox.control_group import Limits
+from gitswarm.safety.sandbox.machine import (
+    Machine,
+    covered,
+    emptied,
+    look_around,
+    ordered,
+    replaced,
+    shown,
+    virtual_environment,
+    writable,
+)
+from gitswarm.safety.sandbox.repository_view import entries_of, identity_config, shown_config
 from gitswarm.safety.sandbox.seatbelt import profile
 
 SMALL = Limits(temporary=1, shared_memory=2, home=3, growth=4, processes=5, threads=6)

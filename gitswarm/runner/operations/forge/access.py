@@ -11,8 +11,7 @@ from gitswarm.git.as_user import LOCAL_VARIABLES
 from gitswarm.runner.landing.look import users_git
 from gitswarm.runner.operations.forge.github import GitHub
 from gitswarm.runner.operations.forge.gitlab import GitLab
-from gitswarm.runner.operations.forge.port import Forge, ForgeError
-from gitswarm.runner.operations.forge.program import ForgeCli
+from gitswarm.runner.operations.forge.program import Forge, ForgeCli, ForgeError
 from gitswarm.runner.session import MARKER, Session
 
 NO_FORGE = "no forge is configured"

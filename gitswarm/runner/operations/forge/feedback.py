@@ -15,8 +15,8 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Record
 from gitswarm.records.review import Feedback, FeedbackItem
 from gitswarm.records.secrets import Scrub
-from gitswarm.runner.operations.forge.port import CiCheck, Remark
-from gitswarm.runner.operations.forge.texts import is_ours
+from gitswarm.runner.operations.forge.branch import is_ours
+from gitswarm.runner.operations.forge.program import CiCheck, Remark
 from gitswarm.runner.session import Session
 from gitswarm.runner.stored import evidence_of
 

@@ -7,8 +7,15 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.runner.operations.forge.port import CheckState, CiCheck, ForgeError, PullRequest, Remark
-from gitswarm.runner.operations.forge.program import Fields, ForgeCli
+from gitswarm.runner.operations.forge.program import (
+    CheckState,
+    CiCheck,
+    Fields,
+    ForgeCli,
+    ForgeError,
+    PullRequest,
+    Remark,
+)
 
 _PAGE = "per_page=100"
 _CONCLUSIONS: dict[str, CheckState] = {"success": "passed", "neutral": "passed", "skipped": "skipped"}

@@ -12,7 +12,7 @@ from gitswarm.records.review import Feedback
 from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
 from gitswarm.runner.operations.forge.branch import branch_of
 from gitswarm.runner.operations.forge.feedback import bounded, from_forge, given_feedback
-from gitswarm.runner.operations.forge.port import ForgeError
+from gitswarm.runner.operations.forge.program import ForgeError
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 
 NOTHING = Feedback()

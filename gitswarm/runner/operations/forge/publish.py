@@ -17,12 +17,19 @@ from gitswarm.records.secrets import SecretFound
 from gitswarm.runner.landing.subject import was_played
 from gitswarm.runner.operations.checks import secrets_in
 from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
-from gitswarm.runner.operations.forge.branch import branch_of, has_change, publish_branch, target_there
-from gitswarm.runner.operations.forge.port import Forge, ForgeError, PullRequest, Remark
-from gitswarm.runner.operations.forge.texts import Mark, RequestText, harmless
+from gitswarm.runner.operations.forge.branch import (
+    Mark,
+    RequestText,
+    branch_of,
+    harmless,
+    has_change,
+    publish_branch,
+    target_there,
+)
+from gitswarm.runner.operations.forge.program import Forge, ForgeError, PullRequest, Remark
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
-from gitswarm.runner.step.secrets import described
-from gitswarm.specs.artifacts import RunArtifact, parse_artifact
+from gitswarm.runner.step.examined import described
+from gitswarm.specs.station import RunArtifact, parse_artifact
 
 TEXT = "review/pr.md"
 STATUS = "review/pr_status.json"

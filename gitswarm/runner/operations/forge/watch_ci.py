@@ -16,7 +16,7 @@ from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.runner.operations.deploying import MERGE_RESULT
 from gitswarm.runner.operations.forge.access import NO_FORGE, configured_forge
-from gitswarm.runner.operations.forge.port import CiCheck, Forge, ForgeError
+from gitswarm.runner.operations.forge.program import CiCheck, Forge, ForgeError
 from gitswarm.runner.operations.kernel_step import KernelStep, reported
 from gitswarm.safety.redact.redactor import Redactor
 

@@ -1,4 +1,4 @@
-"""The project's Python tests as a commit holds them."""
+"""Texts of files as commits hold them: changed files before and after, and the project's Python tests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from sys import intern
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.test_count import is_test_file
+from gitswarm.evidence.test_count import CaseCounts, TextChange, compare_cases, is_test_file
 from gitswarm.git.object_reader import DIRECTORY
 from gitswarm.git.objects import EXECUTABLE, FILE, Objects
+from gitswarm.records.evidence import DiffSummary
 
 _MOST_CHARS = 3_000_000
 _OURS = ".swarm"
@@ -58,3 +59,22 @@ class StoredTests(Struct):
 
 def _read(text: str) -> tuple[int, frozenset[str]]:
     return len(text), frozenset(map(intern, _WORD.findall(text)))
+
+
+def cases_between(objects: Objects, before: str, after: str, diff: DiffSummary) -> CaseCounts:
+    """Declared test cases of the files in `diff`, which is the difference of these two trees."""
+    return compare_cases(text_changes(objects, before, after, diff))
+
+
+def text_changes(objects: Objects, before: str, after: str, diff: DiffSummary) -> Iterator[TextChange]:
+    """Binary files are left out."""
+    for changed in diff.files:
+        if changed.insertions is not None:
+            old = text_of(objects, before, changed.old_path or changed.path)
+            yield TextChange(changed.path, old, text_of(objects, after, changed.path), changed.old_path)
+
+
+def text_of(objects: Objects, tree: str, path: str) -> str | None:
+    """None: there is no such file."""
+    content = objects.file(tree, path)
+    return content.decode(errors="replace") if content is not None else None

@@ -1,11 +1,15 @@
-"""A handoff within its bounds: what is unknown is dropped, what is too long is cut, and both are told."""
+"""What an agent hands over, read and bounded; and how a program without structured output is asked for it."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
 from pydantic import JsonValue, ValidationError
 
+from gitswarm.engines.encodable import encodable_input
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
@@ -62,3 +66,48 @@ def _cut_item(item: JsonValue) -> JsonValue:
     if isinstance(item, dict):
         return {name: _cut_item(value) for name, value in item.items()}
     return cut(item, _ITEM_CHARS) if isinstance(item, str) else item
+
+
+MOST_ASKED = 3
+"""How often a handoff is asked for again, with what is wrong with the last one."""
+
+_FENCED = re.compile(r"(?P<before>.*?)^```(?:json)?[ \t]*\n(?P<object>.*)\n```\Z", re.DOTALL | re.MULTILINE)
+
+
+class LastMessage(Struct, frozen=True):
+    """What a session said last: `text` is for people; `handoff` None: there is none, and `problem` says why."""
+
+    text: str
+    handoff: Handoff | None = None
+    problem: str = ""
+
+
+def asked_at_the_end(schema: Mapping[str, JsonValue]) -> str:
+    """What stands behind the task."""
+    return f"When the work is over, your last message is the handoff and nothing else. {_form(schema)}"
+
+
+def asked_again(problem: str, schema: Mapping[str, JsonValue]) -> str:
+    return (
+        f"The work of this step is over, and no tools are left. Your last message is no handoff: {problem}. Hand "
+        "over now: from what you did and saw in this session, by the rules that you were given for its status. What "
+        f"you did not check you did not verify. {_form(schema)}"
+    )
+
+
+def read_last_message(said: str) -> LastMessage:
+    """A JSON object alone, or in a code block that ends the message: nothing is read out of prose."""
+    fenced = _FENCED.match(said.strip())
+    text, body = (fenced["before"].strip(), fenced["object"]) if fenced else ("", said)
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return LastMessage(said, problem="it is not one JSON object alone" if said.strip() else "it is empty")
+    if not isinstance(found, dict) or "status" not in found:
+        return LastMessage(said, problem="it has no status")
+    handoff = read_handoff(encodable_input(found))
+    return LastMessage(said, problem=handoff) if isinstance(handoff, str) else LastMessage(text, handoff)
+
+
+def _form(schema: Mapping[str, JsonValue]) -> str:
+    return f"It is one JSON object that keeps this JSON schema:\n\n{json.dumps(schema, ensure_ascii=False)}"

@@ -1,4 +1,4 @@
-"""What a Gate decides: `gate/merge_decision.json`, and the findings that it has to answer."""
+"""Files of Gate, Deploy and Wisdom: `merge_decision.json`, `deploy_decision.json`, `traceability.json`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from gitswarm.records.acceptance import CriterionProof
-from gitswarm.records.base import Record
-from gitswarm.records.unique import refuse_twice
+from gitswarm.records.base import Record, refuse_twice
 
 
 class GateVerdict(StrEnum):
@@ -114,3 +113,73 @@ def unanswered(decision: MergeDecision, findings: Iterable[GateFinding]) -> Iter
     answers = decision.conditions if decision.verdict.merges else decision.blockers
     answered = {each.id for each in answers}
     yield from (each for each in findings if each.blocking and each.outcome == "open" and each.id not in answered)
+
+
+class DeployOutcome(StrEnum):
+    STABLE = "STABLE"
+    INVESTIGATE = "INVESTIGATE"
+    ROLLBACK = "ROLLBACK"
+    NOT_DEPLOYED = "NOT_DEPLOYED"
+
+
+class DeployDecision(Record):
+    """`landed`: the commit that the target branch got, None if none; `revert`: what is to be reverted; `open`: what
+    has to be looked at, and by whom."""
+
+    decision: DeployOutcome
+    reason: str = Field(min_length=1)
+    evidence: tuple[str, ...] = Field(min_length=1)
+    landed: str | None = None
+    revert: str | None = None
+    open: tuple[str, ...] = ()
+    stub: bool = False
+
+    @model_validator(mode="after")
+    def _agrees_with_what_landed(self) -> DeployDecision:
+        if (self.decision is DeployOutcome.NOT_DEPLOYED) != (self.landed is None):
+            raise ValueError(f"{self.decision} with 'landed' {self.landed or 'null'}")
+        if (self.decision is DeployOutcome.ROLLBACK) != (self.revert is not None) or self.revert not in (
+            None,
+            self.landed,
+        ):
+            raise ValueError("'revert' is the landed commit, for ROLLBACK and nothing else")
+        if self.decision is DeployOutcome.INVESTIGATE and not self.open:
+            raise ValueError("INVESTIGATE: 'open' says what has to be looked at")
+        return self
+
+
+class TracedCriterion(Record):
+    """One criterion and what stands for it. `tests`: names as the runner prints them; `code`: files that this run
+    changed for it; `gap`: what is missing, for one that is not proven."""
+
+    id: str = Field(min_length=1)
+    requirement: str = ""
+    proof: CriterionProof
+    tests: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    gap: str = ""
+
+    @model_validator(mode="after")
+    def _proof_has_its_grounds(self) -> TracedCriterion:
+        if self.proof in ("proven", "failing") and not self.tests:
+            raise ValueError(f"{self.id} is {self.proof} by no test")
+        if self.proof != "proven" and not self.gap:
+            raise ValueError(f"{self.id} is {self.proof}: 'gap' says what is missing")
+        return self
+
+
+class Traceability(Record):
+    """Every criterion of the run once. `untraced`: changed files that no criterion explains. Without a matrix
+    `criteria` is empty and `reason` says so."""
+
+    criteria: tuple[TracedCriterion, ...] = ()
+    untraced: tuple[str, ...] = ()
+    reason: str = ""
+    stub: bool = False
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Traceability:
+        refuse_twice(each.id for each in self.criteria)
+        if not self.criteria and not self.reason:
+            raise ValueError("no criteria, and 'reason' does not say why")
+        return self

@@ -64,7 +64,7 @@ _ONLY_SKIPPED = 2
 
 
 class BisectVerdict(StrEnum):
-    """As git calls them."""
+    """A verdict on one step, in git bisect's words."""
 
     GOOD = "good"
     BAD = "bad"
@@ -76,7 +76,7 @@ Tester = Callable[[Path, StepRecord | None], BisectVerdict]
 
 
 def bisect_run(repository: RepositoryReader, state: RunState, test: Tester) -> tuple[StepRecord, ...]:
-    """The step that broke it; several, the oldest first, where those between could not be tested.
+    """The step that broke the command; several, the oldest first, where those between could not be tested.
 
     :raises NotFoundError: the run has no step, or the command does not go from good to bad in it.
     """

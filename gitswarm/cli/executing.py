@@ -87,7 +87,7 @@ def _amount(name: str, text: str) -> float | None:
 
 
 def execute_in_background(repository: Repository, layout: RunLayout, until: str | None) -> Path:
-    """Starts the process; the file that its output goes to."""
+    """Starts a command in a process that outlives this one; the file that its output goes to."""
     log = log_of(repository, layout.run_id)
     words = ["resume", layout.run_id, *(["--until", until] if until else [])]
     process = in_background(words, repository.checkout or repository.common_dir, os.environ, log)
@@ -170,7 +170,7 @@ def config_of_run(repository: Repository, layout: RunLayout) -> Config:
 
 
 def quiet_surroundings(repository: Repository, layout: RunLayout) -> Surroundings:
-    """For commands that change a run without executing it: notices only."""
+    """Surroundings of commands that change a run without executing it: notices only."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     return surroundings(config, NoticeObserver())
@@ -291,7 +291,7 @@ def finish(repository: Repository, executed: Executed, *, as_json: bool) -> None
 
 
 def concern_lines(concerns: Iterable[ConcernFields]) -> list[str]:
-    """What is open, those that block first."""
+    """Open concerns, those that block first."""
     ordered = sorted(concerns, key=lambda concern: not concern.blocking)
     return [
         line

@@ -38,7 +38,7 @@ def transcript_lines(opened: Opened, record: StepRecord) -> list[Line]:
 
 
 def placed(line: Line, flow: str | None, step: str | None, iteration: int | None) -> Line:
-    """The line, and the execution that it belongs to."""
+    """A line of a transcript, and the execution that it belongs to."""
     return {"flow_key": flow, "step_id": step, "iteration": iteration, **line}
 
 

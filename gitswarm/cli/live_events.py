@@ -105,7 +105,7 @@ def hint_at_resume(opened: Opened) -> None:
 
 
 def place(flow: str | None, step: str | None, iteration: int | None) -> str:
-    """`flow/step@n`, or what there is of it."""
+    """Where an event happened, `flow/step@n`, or what the event has of it."""
     return f"{flow}/{step}@{iteration}" if step else flow or "run"
 
 

@@ -46,7 +46,7 @@ from gitswarm.specs.script import Script, ScriptEntry
 
 
 class LineEnd(Struct, frozen=True):
-    """How a line ended; `blocked`: the policy did not let it begin."""
+    """How a shell line ended; `blocked`: the policy did not let it begin."""
 
     ending: Ending
     exit_code: int | None

@@ -19,7 +19,7 @@ _CHUNK = 65_536
 
 
 class LooseObjects:
-    """What is not here may be packed, or lie in another store: git knows."""
+    """Objects that have a file of their own. What is not here may be packed, or lie in another store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = os.fspath(folder)
@@ -111,7 +111,7 @@ _AT_ONCE = 100
 
 
 class CatFile(ObjectReader):
-    """Its process is started with the first question for something else, and ends with this object."""
+    """Reads objects; its process is started for the first one that is not loose, and ends with this object."""
 
     def __init__(self, git: Git, store: Path) -> None:
         """

@@ -30,7 +30,7 @@ _ENOUGH = 16
 
 
 class Former:
-    """Trees that hold what is not new. Nothing is read before it is asked."""
+    """Trees whose content is not new. Nothing is read before it is asked for."""
 
     def __init__(self, git: Git, objects: Objects, trees: Sequence[str]) -> None:
         self._git, self._objects, self._trees = git, objects, tuple(dict.fromkeys(trees))

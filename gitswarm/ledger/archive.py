@@ -31,7 +31,7 @@ def archive_folder(layout: RunLayout) -> str:
 
 
 def archived_runs(repository: RepositoryReader) -> list[RunLayout]:
-    """Newest created first; also those that have a branch again."""
+    """Archived runs, newest created first; also those that have a branch again."""
     tip = repository.refs.read(ARCHIVE_REF)
     if tip is None:
         return []
@@ -53,7 +53,7 @@ def archived_file(repository: RepositoryReader, layout: RunLayout, name: str) ->
 
 
 def archived_refs(repository: RepositoryReader, layout: RunLayout) -> dict[str, str]:
-    """Name → commit, as it was.
+    """Refs of an archived run as they were: name → commit.
 
     :raises NotFoundError: the run is not archived.
     """

@@ -95,7 +95,8 @@ def own_chain(repository: Repository, state: RunState) -> list[Commit]:
 
 
 def siblings(repository: Repository, layout: RunLayout, fork: str | None = None) -> list[StepRecord]:
-    """Every such commit of a run, of one step the newest first; `number` is 0, as they are on no branch.
+    """Commits of steps that were executed beside others, of one step the newest first; `number` is 0: they are on no
+    branch.
 
     :param fork: only those that started there.
     """

@@ -54,7 +54,7 @@ def read_wisdom(repository: RepositoryReader) -> Wisdom:
 
 
 def wisdom_at(repository: RepositoryReader, commit: str) -> Wisdom:
-    """As `read_wisdom`, of one of its commits."""
+    """`read_wisdom` at one commit of the trail."""
     try:
         tree = repository.objects.commit(commit).tree
         names = sorted(repository.objects.entries(tree), reverse=True)

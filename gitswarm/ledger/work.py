@@ -158,7 +158,7 @@ def summed(items: Iterable[Bill], name: Callable[[Bill], str]) -> list[Sum]:
 
 
 def total(name: str, items: Iterable[Bill]) -> Sum:
-    """One line for all of them."""
+    """The sum of all items, as one."""
     each = list(items)
     used = reduce(Spent.plus, (item.used for item in each), Spent())
     return Sum(name, len(each), sum(item.duration_ms for item in each), used)

@@ -189,7 +189,7 @@ class Evidence(Record):
 
 
 def concerns_trailer(evidence: Evidence) -> str:
-    """What it opened (`+id`, `+!id` for one that blocks) and settled (`-id`), in the words of a commit's trailer."""
+    """The trailer of the concerns that a step opened (`+id`, `+!id` for one that blocks) and settled (`-id`)."""
     closed = (f"-{each}" for each in evidence.closed)
     opened = (f"+{'!' if each.blocking else ''}{each.id}" for each in evidence.opened)
     return " ".join((*closed, *opened))

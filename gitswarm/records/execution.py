@@ -65,7 +65,7 @@ RUNS_FOLDER = ".swarm/runs"
 
 
 class RecordKeys(TypedDict):
-    """The identity as records spell it."""
+    """The identity of an execution, by the keys of records."""
 
     run_id: str
     flow_key: str

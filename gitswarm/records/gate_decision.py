@@ -28,7 +28,7 @@ class GateVerdict(StrEnum):
 
 
 class Blocker(Record):
-    """Why it may not be merged. `id`: of the concern, finding or criterion; `evidence`: files, or `file:line`."""
+    """Why a change may not be merged. `id`: of the concern, finding or criterion; `evidence`: `file` or `file:line`."""
 
     id: str = Field(min_length=1)
     fact: str = Field(min_length=1)
@@ -36,7 +36,8 @@ class Blocker(Record):
 
 
 class MergeCondition(Record):
-    """What has to hold besides. `id`: of the finding that it answers; `when`: who looks: the landing itself, the
+    """What has to hold for a merge besides. `id`: of the finding that it answers; `when`: who looks: the landing
+    itself, the
     deploy flow behind it, or a person."""
 
     id: str = Field(min_length=1)
@@ -94,7 +95,8 @@ class GateFindings(Record):
 
 
 def standing_findings(versions: Iterable[GateFindings]) -> tuple[GateFinding, ...]:
-    """As the newest version has them. What is left out is as it was last, and what was ever blocking is still: nobody
+    """Findings as the newest version has them. What is left out is as it was last, and what was ever blocking is
+    still: nobody
     gets rid of a finding by leaving it out, or by calling it a trifle.
 
     :param versions: the oldest first.

@@ -53,12 +53,14 @@ def usd(*amounts: float | None) -> float | None:
 
 
 def written(amount: float | None) -> str:
-    """An amount of US dollars as a trailer has it."""
+    """An amount of US dollars, as trailers of commits have it."""
     return _UNKNOWN if amount is None else f"{amount:.{_DIGITS}f}"
 
 
 def read(trailer: str) -> float | None:
     """
+    An amount of US dollars out of a trailer.
+
     :raises ValueError: it is no amount.
     """
     return None if trailer == _UNKNOWN else float(trailer)

@@ -19,7 +19,7 @@ NOT_EXECUTED = "not executed"
 
 
 def is_verified(branch: ForkBranch) -> bool:
-    """Or waived: who skips a branch by hand decides that the run goes on without it."""
+    """Whether a branch is verified, or waived: who skips it by hand decides that the run goes on without it."""
     return branch.waived or (branch.result is Result.SUCCEEDED and branch.status is Status.VERIFIED)
 
 
@@ -29,12 +29,12 @@ def is_complete(branch: ForkBranch) -> bool:
 
 
 def wins(branch: ForkBranch) -> bool:
-    """Whether `first_complete` is met by it: it did its work. One that was skipped did none."""
+    """Whether a branch meets `first_complete`: it did its work. One that was skipped did none."""
     return branch.result is Result.SUCCEEDED and is_complete(branch)
 
 
 def is_over(fork: Fork, join: Join, branches: Mapping[str, ForkBranch]) -> bool:
-    """Whether those that are still executed are to be ended: one has won, or has failed and takes the rest along."""
+    """Whether branches that are still executed are to be ended: one has won, or its failure takes the rest along."""
     if join.join_strategy == "first_complete" and any(wins(branch) for branch in branches.values()):
         return True
     return fork.on_failure == "cancel" and any(branch.result is Result.FAILED for branch in branches.values())

@@ -41,7 +41,7 @@ def choice_of(settings: FrozenSettings, flow: str, step: Step) -> EngineChoice:
 
 
 def flow_choice(settings: FrozenSettings, flow: str) -> EngineChoice:
-    """Of a session of this flow that belongs to no step with an engine of its own."""
+    """The engine of a flow's sessions that belong to no step with an engine of its own."""
     return settings.flow_engines.get(flow) or settings.default_engine
 
 
@@ -73,7 +73,7 @@ def engine_setup(
 
 
 def prices_of(policy: ModelPolicy, adapter: EngineAdapter) -> Prices:
-    """The policy's, else those that the engine itself knows."""
+    """Prices of models: the policy's, else those that the engine itself knows."""
 
     def price(model: str) -> tuple[float, float] | None:
         facts = policy.facts(model)

@@ -58,7 +58,7 @@ class RunList(Struct, frozen=True):
 
 
 def run_list(repository: RepositoryReader, wanted: Filter) -> RunList:
-    """Newest first, those of the archive behind the others."""
+    """Runs for the list, newest first, those of the archive behind the others."""
     runs: list[RunOverview] = []
     problems = [
         (f"{layout.run_id} has no branch with its commits", f"git swarm resume {layout.run_id}")

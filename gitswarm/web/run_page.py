@@ -77,7 +77,7 @@ class RunGraph(Struct, frozen=True):
 
 
 def frozen_flow(opened: Opened, flow: str) -> Flow | None:
-    """As the run froze it; None: it has no such flow."""
+    """A flow as the run froze it; None: it has no such flow."""
     path = f"{opened.layout.specs}/flows/{flow}.json"
     content = opened.repository.objects.file(opened.state.tip_tree, path)
     return None if content is None else parsed(Flow.from_json, content, opened.layout, path)
@@ -307,7 +307,7 @@ def first_shown(opened: Opened) -> str | None:
 
 
 def step_detail(opened: Opened, step: str | None, tab: str, *, everything: bool = False) -> Detail | None:
-    """None: no step is in a commit yet, or nobody executed that one.
+    """One step up close; None: no step is in a commit yet, or nobody executed that one.
 
     :param everything: the whole transcript.
     """

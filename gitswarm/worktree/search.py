@@ -197,7 +197,7 @@ def keep_copy(shadow: Shadow, item: Flagged, store: Path, scrub: Scrub) -> str:
 
 
 def put_former_back(shadow: Shadow, flagged: Sequence[Flagged]) -> None:
-    """Makes these files in the worktree what the index says: their former version, or nothing."""
+    """Makes files in the worktree what the index says: their former version, or nothing."""
     for item in flagged:
         (shadow.path / item.path).unlink(missing_ok=True)
     names = [item.path for item in flagged if item.former.old_id is not None]

@@ -45,7 +45,7 @@ Tell = Callable[[Tokens, float | None], None]
 
 
 class Meter(Struct):
-    """Of one execution: all its phases and attempts."""
+    """What one execution used: all its phases and attempts."""
 
     price: Price
     tell: Tell

@@ -125,7 +125,8 @@ def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
 
 
 def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]) -> Iterator[Mismatch]:
-    """Each is by somebody who may say it, about the commit that it stands on, and about the code that it has.
+    """Each approval, rejection or void is by somebody who may say it, about the commit that it stands on and its
+    code.
 
     :param bases: commit → what its code is a change of.
     """
@@ -197,7 +198,7 @@ def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | N
 def check_landings(
     repository: Repository, layout: RunLayout, found: Sequence[Landing], said: Iterable[Statement], chain: Chain
 ) -> Iterator[Mismatch]:
-    """Each names a commit of the chain that was approved, and has the code that merging it makes."""
+    """Each landing names an approved commit of the chain, and has the code that merging it makes."""
     approved = {statement.about for statement in said if statement.word is ApprovalKind.APPROVES}
     for landing in found:
         if landing.approved not in chain.ids:

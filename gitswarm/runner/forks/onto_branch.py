@@ -24,7 +24,7 @@ _ADDED_AGAIN = ("Swarm-Format", "Swarm-Prev-Notes")
 
 
 def bring_onto_branch(session: Session, place: Workplace, state: RunState, sibling: StepRecord) -> RunState:
-    """Merges its change to the code with what the others changed; its records and artifacts stay as they are.
+    """Merges the change of a parallel step with what the others changed; its records and artifacts stay as they are.
 
     Of a failed step only the evidence is taken. A change that conflicts is left out: the step is PARTIAL then, and
     its envelope says why.
@@ -152,7 +152,7 @@ def _colliding(session: Session, state: RunState, sibling: StepRecord, conflicts
 
 
 def fork_commit(fork: ForkState) -> str:
-    """Where its branches start. Every recorded decision says it."""
+    """The commit that a fork's branches start from. Every recorded decision says it."""
     if fork.commit is None:
         raise ValueError("the fork was not recorded yet")
     return fork.commit

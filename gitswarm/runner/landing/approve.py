@@ -33,7 +33,7 @@ ACCEPT = "accept"
 
 
 def accept_concerns(session: Session, state: RunState, accept: Mapping[str, str]) -> RunState:
-    """A step of agent `human` that says so; the run ends after it as it had ended.
+    """A step of agent `human`: these concerns may stay. The run ends after it as it had ended.
 
     :param state: a run that has ended.
     :raises SwarmError: nothing that is open has such an id.
@@ -51,7 +51,8 @@ _GLOB = re.compile(r"([\\*?\[\]!#])")
 
 
 def allow_secrets(session: Session, state: RunState, allow: Mapping[str, str]) -> RunState:
-    """A step of agent `human` that says so; the run ends after it as it had ended. From here on the files are not
+    """A step of agent `human`: what was found there is no secret. The run ends after it as it had ended. From here on
+    the files are not
     looked through.
 
     :param state: a run that has ended.

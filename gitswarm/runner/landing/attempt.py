@@ -29,7 +29,7 @@ from gitswarm.worktree.land import Checkout, checkouts_of, fast_forward, in_the_
 
 
 def push_target(session: Session, target: str) -> str | Refused:
-    """Where it was pushed to; pushing what is there already does nothing.
+    """Pushes the target where a team asked for it; where to. Pushing what is there already does nothing.
 
     :param target: full name of the branch.
     """
@@ -177,7 +177,7 @@ def occupied(session: Session, checkouts: list[Checkout], before: str, after: st
 
 
 def unsound(session: Session) -> Refused | None:
-    """What was approved is worth as much as the commits that say so."""
+    """Why a run is not sound: an approval is worth as much as the commits that say it."""
     run = session.layout.run_id
     found = [one for one in verify_run(session.repository, session.layout).findings if one.severity == "error"]
     if not found:

@@ -12,7 +12,8 @@ from gitswarm.worktree.land import Checkout
 
 
 class Refused(Struct, frozen=True):
-    """Why not; `paths` are the files that it is about, `said` the end of what a hook, a test run or git printed.
+    """Why a run may not be landed; `paths` are the files that it is about, `said` the end of what a hook, a test run
+    or git printed.
     `voids`: an approval does not stand any more after it."""
 
     reason: str

@@ -44,7 +44,7 @@ def landed_message(state: RunState, text: str, approved: str) -> str:
 
 
 def landed_text(repository: RepositoryReader, state: RunState, task: str) -> str:
-    """Subject and body: what those say who made the change."""
+    """Subject and body of a landed commit: the task, what was changed and why."""
     records = telling_steps(repository, state)
     last = records[-1] if records else state.last_step
     subject = shorten(task, _WIDTH) or (shorten(f"{last.flow}: {last.summary}", _WIDTH) if last else "land a run")
@@ -89,14 +89,16 @@ class CommitSpec(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """`commit` is on no branch yet. `tested`: what the project's tests said about the merged code, if they ran."""
+    """The commit that lands; it is on no branch yet. `tested`: what the project's tests said about the merged code,
+    if they ran.
+    """
 
     commit: str
     tested: StepResult | None = None
 
 
 class Spoiled(Struct, frozen=True):
-    """No commit came of it."""
+    """Why no commit was made."""
 
     refused: Refused
     tested: StepResult | None = None

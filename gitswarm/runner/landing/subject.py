@@ -28,7 +28,7 @@ from gitswarm.specs.flow import Flow
 
 
 def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
-    """What is open, with what the run would find at the end of its way: nothing is approved untested."""
+    """Concerns open at an approval, with what the run would find at its end: nothing is approved untested."""
     known = open_concerns(session, state)
     if state.end is RunStatus.SUCCEEDED:
         return known

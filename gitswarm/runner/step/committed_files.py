@@ -19,7 +19,7 @@ _WORD = re.compile(r"\w+")
 
 
 class StoredTests(Struct):
-    """A step pays for the folders and files that it changed: the rest is remembered from the one before."""
+    """The project's Python tests by tree. Only folders and files that changed since the tree before are read."""
 
     objects: Objects
     _folders: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = field(default_factory=dict)

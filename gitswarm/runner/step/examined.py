@@ -76,7 +76,7 @@ def search_since(session: Session, tree: str) -> Search:
 
 
 def take_out(session: Session, shadow: Shadow, staged: Staged, journal: Journal) -> tuple[SecretFound, ...]:
-    """Moves the flagged files out of the worktree; what was found in them goes into the journal."""
+    """Moves files that hold a secret out of the worktree; what was found in them goes into the journal."""
     for item, kept_as in keep(session, shadow, staged.flagged):
         for found in item.found:
             payload = found.model_dump(mode="json")
@@ -86,7 +86,7 @@ def take_out(session: Session, shadow: Shadow, staged: Staged, journal: Journal)
 
 
 def keep(session: Session, shadow: Shadow, flagged: Sequence[Flagged]) -> list[tuple[Flagged, str]]:
-    """Copies flagged files, which stay where they are; each with the name of its copy."""
+    """Copies files that hold a secret, which stay where they are; each with the name of its copy."""
     store = session.repository.swarm_dir / "quarantine" / session.layout.run_id
     kept = []
     for item in flagged:

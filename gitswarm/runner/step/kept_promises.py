@@ -76,7 +76,7 @@ def says_something(session: Session, before: RunState, outcome: StepOutcome, pat
 
 
 def content_after(session: Session, before: RunState, outcome: StepOutcome, path: str) -> bytes | None:
-    """Of a file in RUN_BASE, as the step leaves it."""
+    """Content of a file in RUN_BASE, as the step leaves it."""
     if path in outcome.artifacts or path not in outcome.present:
         return outcome.artifacts.get(path)
     return session.repository.objects.file(before.tip_tree, path)

@@ -99,7 +99,9 @@ def branch_of(record: StepRecord) -> ForkBranch:
 
 
 def joined(state: RunState, flow: Flow, step: Step) -> dict[str, StepRecord]:
-    """What comes together in a step; nothing if that is no join, or if nothing of its fork was executed."""
+    """Outcomes of the branches that a join brings together; empty if the step is no join, or nothing of its fork was
+    executed.
+    """
     if not isinstance(step.routing, Join) or not flow.has_step(step.id):
         return {}
     targets = step.routing.join_from

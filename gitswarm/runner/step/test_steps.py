@@ -22,7 +22,7 @@ from gitswarm.specs.flow import Flow, ShellCommand, Step
 
 
 def is_test_step(settings: FrozenSettings, step: Step) -> bool:
-    """Whether its command is what the project calls its tests; another line that ends with 0 proves nothing."""
+    """Whether a step's command is what the project calls its tests; another line that ends with 0 proves nothing."""
     line = step.command.run if isinstance(step.command, ShellCommand) else None
     return step.is_test or (line is not None and line == settings.commands.get(TEST))
 

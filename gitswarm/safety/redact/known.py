@@ -79,7 +79,7 @@ def _is_secret(value: str) -> bool:
 
 
 def known_rule(values: set[str]) -> Rule | None:
-    """Finds the values as they are, in JSON, URL-encoded and in base64; None when there are none."""
+    """A rule for known values: as they are, in JSON, URL-encoded and in base64; None when there are none."""
     forms = sorted({form for value in values for form in _forms(value)}, key=len, reverse=True)
     if not forms:
         return None
@@ -119,7 +119,7 @@ _BIGGEST = 100_000
 
 
 def is_example_path(path: str) -> bool:
-    """Whether tests or documentation lie there, by the names that they commonly have."""
+    """Whether tests or documentation lie at a path, by the names that they commonly have."""
     return _PATH.search(path) is not None
 
 
@@ -188,7 +188,7 @@ class Shape:
 
 
 class Shapes:
-    """All of them, in order."""
+    """All rules for secrets of a known shape, in order."""
 
     def __init__(self, rules: Sequence[Shape]) -> None:
         self.rules = rules
@@ -211,7 +211,7 @@ class Shapes:
 
 @cache
 def shapes() -> Shapes:
-    """Ours first: of two that find the same, the first names it."""
+    """Rules for secrets of a known shape, ours first: of two that find the same, the first names it."""
     ours, theirs = ((_FOLDER / f"{name}.rules").read_text("utf-8").splitlines() for name in ("own", "betterleaks"))
     rules = [_own(*line.split(None, 2)) for line in ours if not line.startswith("#")]
     rules += [_theirs(*line.split(None, 3)) for line in theirs if not line.startswith("#")]

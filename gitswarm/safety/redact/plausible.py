@@ -41,7 +41,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 
 
 def is_name(value: str) -> bool:
-    """Whether it is built as names are: of pieces that are long for words of dice, or parts as `sha256_v2`."""
+    """Whether a value is built as names are: of pieces that are long for words of dice, or parts as `sha256_v2`."""
     pieces = _PIECE.findall(value)
     words = [piece for piece in pieces if not piece.isdigit()]
     letters = sum(map(len, words))
@@ -54,7 +54,7 @@ def is_name(value: str) -> bool:
 
 
 def is_words(value: str) -> bool:
-    """As `is_name`, and at least two pieces of it can be read: what may stay in a text."""
+    """Whether a value is a name of at least two pieces that can be read: what may stay in a text."""
     pieces = _PIECE.findall(value)
     # Not `XSRF`, which nobody can read.
     words = [
@@ -73,7 +73,7 @@ def _read(words: list[str]) -> float:
 
 
 def is_pretended(value: str) -> bool:
-    """`testpassword123`, `dummy-secret`: it says itself that it is none."""
+    """Whether a value says itself that it is no secret: `testpassword123`, `dummy-secret`."""
     return _PRETENDED.match(value) is not None and is_name(value)
 
 
@@ -149,7 +149,7 @@ def is_common(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether it only shows where a secret would stand, as in documentation."""
+    """Whether a value only shows where a secret would stand, as in documentation."""
     return _PLACEHOLDER.search(value) is not None or len(set(value)) < 4
 
 
@@ -163,13 +163,13 @@ def is_plausible(value: str) -> bool:
 
 
 def is_chosen(value: str) -> bool:
-    """Whether somebody made it up to be kept: 8 letters at least, no name, nothing that anybody would guess."""
+    """Whether somebody made a value up to be kept: 8 letters at least, no name, nothing that anybody would guess."""
     is_open = is_guessed(value) or is_sequence(value) or is_name(value) or not is_plausible(value)
     return len(value) >= 8 and not is_open
 
 
 def is_strong(value: str) -> bool:
-    """As `is_plausible`, for code: a piece of it is random, as nobody writes it for anything else."""
+    """`is_plausible` for code: a piece of the value is random, as nobody writes it for anything else."""
     return is_plausible(value) and any(_is_dice(piece) for piece in _BETWEEN.split(value))
 
 

@@ -29,7 +29,7 @@ class Mount(Struct, frozen=True):
 
 
 def shown(path: Path) -> Mount:
-    """To be read, where it is."""
+    """A mount of a path where it is, to be read."""
     return Mount(path, path, "read")
 
 
@@ -38,12 +38,12 @@ def writable(path: Path) -> Mount:
 
 
 def covered(path: Path, by: Path) -> Mount:
-    """Something else, to be read, in its place."""
+    """A mount of something else in the place of a path, to be read."""
     return Mount(path, by, "read")
 
 
 def replaced(path: Path, by: Path) -> Mount:
-    """Something else, to be written, in its place."""
+    """A mount of something else in the place of a path, to be written."""
     return Mount(path, by, "write")
 
 
@@ -52,7 +52,9 @@ def emptied(path: Path, size: int) -> Mount:
 
 
 def ordered(mounts: Iterable[Mount]) -> list[Mount]:
-    """Outer folders first; of one target the last; without those that a mount around them shows anyway."""
+    """Mounts in the order of bubblewrap: outer folders first; of one target the last; without those that one around
+    them shows.
+    """
     wanted = {mount.target: mount for mount in mounts}
     kept: dict[Path, Mount] = {}
     for target in sorted(wanted, key=lambda path: path.parts):

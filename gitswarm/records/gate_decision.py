@@ -28,7 +28,7 @@ class GateVerdict(StrEnum):
 
 
 class Blocker(Record):
-    """Why a change may not be merged. `id`: of the concern, finding or criterion; `evidence`: `file` or `file:line`."""
+    """Why a change may not be merged. `id`: of the concern, finding or criterion; `evidence`: files, `file:line`."""
 
     id: str = Field(min_length=1)
     fact: str = Field(min_length=1)

@@ -14,6 +14,7 @@ import pytest
 from tests.cli.gated import running
 from tests.conftest import Project
 from tests.projects import ask, new_project
+from tests.waiting import wait_until
 
 STEPS = 6
 FLOW = "id: six\nsteps:\n" + "".join(f"  - {{id: s{n}, station: fixer}}\n" for n in range(1, STEPS + 1))
@@ -136,7 +137,8 @@ def test_ctrl_c_leaves_nothing_behind(six: Bisecting, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
     assert six.left() == before
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+    process_of_command = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
+    wait_until(lambda: not process_of_command.exists(), "init has reaped the command", seconds=20)
 
 
 def test_nothing_is_cleaned_through_a_link(six: Bisecting, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def _one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TIMED:
         monkeypatch.setattr(f"gitswarm.cli.{name}.duration", lambda _ms: "0ms")
     monkeypatch.setattr("gitswarm.cli.progress._SHOWN_MS", 0)
-    for name in ("short_ids", "blame"):
+    for name in ("short_ids", "why"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_screen", lambda: True)
     for name in ("lines", "progress"):
         monkeypatch.setattr(f"gitswarm.cli.{name}.is_narrow", lambda _stream: True)

@@ -139,7 +139,7 @@ bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched $(VENV)/chromium/.fetched  ## milli
 	$(BIN)/python -m benchmarks.decision_cost
 	$(BIN)/python -m benchmarks.guard_cost
 	$(BIN)/python -m benchmarks.redaction_cost
-	$(BIN)/python -m benchmarks.session_cost
+	for engine in claude codex gemini; do $(BIN)/python -m benchmarks.session_cost --engine $$engine || exit 1; done
 	$(BIN)/python -m benchmarks.sandbox_cost
 	$(BIN)/python -m benchmarks.watch_cost
 	$(BIN)/python -m benchmarks.projection_cost

@@ -115,6 +115,9 @@ soak: $(if $(PART),soak-$(PART),$(addprefix soak-,$(PARTS)))  ## the long suites
 soak-codex: $(CLAUDE) $(FETCHED) $(VENV)/codex/.fetched
 	$(PYTEST) $(SPREAD) $(CODEX_TESTS)
 
+# One of its runs has all three agents.
+soak-sessions: $(VENV)/codex/.fetched
+
 soak-%: $(CLAUDE) $(FETCHED)
 	$(PYTEST) $(SPREAD) -m soak $(soak_$*)
 

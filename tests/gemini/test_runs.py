@@ -13,6 +13,7 @@ import yaml
 from tests.claude.runs import asked, reaching
 from tests.claude.stage import living
 from tests.claude.test_mixed import begin, is_running, kill
+from tests.codex.stage import FETCHED as CODEX
 from tests.conftest import Project
 from tests.gemini.conftest import FETCHED, access
 from tests.loopback.api import Asked, Reply, say, use
@@ -59,32 +60,49 @@ def test_it_works_in_its_worktree_and_reaches_its_provider_and_nothing_else(
     assert [call["success"] for call in receipt["tool_calls"]] == [True, True]
 
 
-def test_claude_writes_gemini_criticizes_a_command_judges_and_each_is_killed(
-    project: Project, loopback: Loopback, tmp_path: Path
-) -> None:
-    """As in tests/claude/test_mixed.py, with two models."""
-    has_begun, is_released = threading.Event(), threading.Event()
+class Turns:
+    """Three models one after the other; each waits in its first session, until it is released."""
 
-    def author(request: Asked) -> Reply:
+    def __init__(self) -> None:
+        self.begun = {name: threading.Event() for name in ("author", "critic", "fixer")}
+        self.released = {name: threading.Event() for name in self.begun}
+
+    def _held(self, name: str) -> Reply | None:
+        self.begun[name].set()
+        return None if self.released[name].is_set() else Reply(hang_s=300)
+
+    def author(self, request: Asked) -> Reply:
         if request.wants_result:
             return handed_over()
-        return use("Write", file_path="a.txt", content="one\n") if request.turn == 0 else say("done")
-
-    def critic(request: Asked) -> Reply:
         if request.turn == 0:
-            return use("Read", file_path="a.txt")
-        has_begun.set()
-        return handed_over() if is_released.is_set() else Reply(hang_s=300)
+            return use("Write", file_path="a.txt", content="one\n")
+        return self._held("author") or say("done")
 
-    go = tmp_path / "go"
+    def critic(self, request: Asked) -> Reply:
+        return use("Read", file_path="a.txt") if request.turn == 0 else self._held("critic") or handed_over()
+
+    def fixer(self, request: Asked) -> Reply:
+        if request.wants_result:
+            return handed_over()
+        return bash("echo two >> a.txt") if request.turn == 0 else self._held("fixer") or say("done")
+
+
+def test_claude_writes_gemini_criticizes_codex_mends_a_command_judges_and_each_is_killed(
+    project: Project, loopback: Loopback, tmp_path: Path
+) -> None:
+    """As in tests/claude/test_mixed.py, with three models."""
+    if not CODEX.exists():
+        pytest.skip("codex is not fetched (404 MB): make .venv/codex/.fetched")
+    turns, go = Turns(), tmp_path / "go"
     engines = {
         "default": "claude",
         "claude": {"mode": "cli"},
         "gemini": SECTION,
-        "steps": {"mix/critic": "gemini"},
+        "codex": {"mode": "cli", "cli": str(CODEX)},
+        "steps": {"mix/critic": "gemini", "mix/fixer": "codex"},
     }
-    line = f"test -e {go} || exec sleep 30072; grep -q one a.txt"
-    written = flow("mix", step("author", "maker"), step("critic", "maker"), command("test", line))
+    line = f"test -e {go} || exec sleep 30072; test $(wc -l < a.txt) -eq 2"
+    written = flow("mix", *(step(name, "maker") for name in turns.begun), command("test", line))
     project.commit(
         {
             **MAKER,
@@ -92,15 +110,16 @@ def test_claude_writes_gemini_criticizes_a_command_judges_and_each_is_killed(
             ".swarm/flows/mix.yaml": yaml.safe_dump(written),
         }
     )
-    made = reaching(project, loopback, author)
-    made = replace(made, env={**made.env, **access(loopback.play("critic", critic))})
+    made = reaching(project, loopback, turns.author)
+    codex = {"OPENAI_API_KEY": "sk-dummy", "OPENAI_BASE_URL": f"{loopback.play('fixer', turns.fixer)}/v1"}
+    made = replace(made, env={**made.env, **access(loopback.play("critic", turns.critic)), **codex})
 
     process = begin(made, "start", "mix", "-m", "write a.txt")
-    assert has_begun.wait(60)
-    kill(process)
-    is_released.set()
-    process = begin(made, "resume")
-
+    for name, begun in turns.begun.items():
+        assert begun.wait(60), name
+        kill(process)
+        turns.released[name].set()
+        process = begin(made, "resume")
     wait_until(lambda: is_running("30072"), "the command works")
     kill(process)
     go.touch()
@@ -110,7 +129,9 @@ def test_claude_writes_gemini_criticizes_a_command_judges_and_each_is_killed(
     assert steps == [
         ("author", "claude-step", "cli", "VERIFIED"),
         ("critic", "gemini-step", "cli", "VERIFIED"),
+        ("fixer", "codex-step", "cli", "VERIFIED"),
         ("test", "command", "local", "VERIFIED"),
     ]
     assert ask(made, "verify").code == 0
     assert living("GOOGLE_GEMINI_BASE_URL", made.env["GOOGLE_GEMINI_BASE_URL"]) == []
+    assert living("OPENAI_BASE_URL", codex["OPENAI_BASE_URL"]) == []

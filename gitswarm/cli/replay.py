@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -60,11 +61,14 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
 def _show(recording: Recording, found: Sequence[ComparedStep]) -> None:
     """What was recorded, and below it what of it the replay has otherwise."""
     rows, below = [], {}
+    times: Counter[str] = Counter()
     for index, step in enumerate(step for step in found if step.replayed is not None):
         one = step.recorded or step.replayed
         if one is not None:
             mark = "equal" if step.equal else "differs"
-            rows.append((str(step.n), one.step, one.tree[:10], one.status, mark, one.route))
+            times[one.step] += 1
+            name = one.step + (f"@{times[one.step]}" if times[one.step] > 1 else "")
+            rows.append((str(step.n), name, one.tree[:10], one.status, mark, one.route))
             below[index] = _differences(step)
     table(("#", "step", "code tree", "status", "replay", "route"), rows, below=below)
     if len(rows) < len(found):

@@ -13,7 +13,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from gitswarm.errors import GitFailedError, SwarmError, is_storage_fault, storage_error
+from gitswarm.errors import GitFailedError, SwarmError, UsageError, is_storage_fault, storage_error
 
 _LOCK = re.compile(r"'([^'\n]+\.lock)'")
 
@@ -60,12 +60,22 @@ _LOCKED = (b".lock': File exists", b"Unable to create")
 _PRUNED = b"unable to create temporary file: No such file or directory"
 
 
+TRACE = "GIT_SWARM_TRACE"
+"""Absolute path of a file to which each git process appends what it was asked and how long it took (git's trace2)."""
+
+
 def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
     """`env` without `GIT_*`, in the C locale, with no way to ask a person anything.
 
     Objects are what their ids say: `git replace` would have people review other code than lands.
+
+    :raises UsageError: the trace has no absolute path: git would ignore it, or mix it into its answers.
     """
     clean = {name: value for name, value in env.items() if not name.startswith("GIT_")}
+    if trace := env.get(TRACE):
+        if not trace.startswith("/"):
+            raise UsageError(f"{TRACE}={trace}: an absolute path is needed", hint=f'{TRACE}="$PWD/trace" git swarm …')
+        clean["GIT_TRACE2"] = trace
     return clean | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_NO_REPLACE_OBJECTS": "1"}
 
 

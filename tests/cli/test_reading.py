@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -719,3 +719,24 @@ def test_plain_git_shows_who_did_what(shelf: Shelf) -> None:
         "kernel <kernel@git-swarm.invalid>, Test User <user@example.org>",
         "build-cleanup <build-cleanup@git-swarm.invalid>, Test User <user@example.org>",
     ]
+
+
+def test_the_trace_has_every_process_of_git_with_its_time(project: Project, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    traced = replace(project, env={**project.env, "GIT_SWARM_TRACE": str(trace)})
+
+    traced.swarm("list")
+
+    lines = trace.read_text(encoding="utf-8").splitlines()
+    started = [line for line in lines if " start git " in line]
+    ended = [line for line in lines if " exit elapsed:" in line]
+    assert started
+    assert len(started) == len(ended)
+
+
+def test_a_trace_without_an_absolute_path_is_refused(project: Project) -> None:
+    answer = ask(replace(project, env={**project.env, "GIT_SWARM_TRACE": "1"}), "list")
+    assert answer.code == 2
+    assert answer.stderr == (
+        'git-swarm: GIT_SWARM_TRACE=1: an absolute path is needed\nhint: GIT_SWARM_TRACE="$PWD/trace" git swarm …\n'
+    )

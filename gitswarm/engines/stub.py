@@ -21,7 +21,7 @@ from gitswarm.engines.base import (
     WithoutModel,
     capped,
 )
-from gitswarm.engines.left_files import leave, placed
+from gitswarm.engines.left_files import leave, placed, put_files
 from gitswarm.engines.recorder import Given, Recorder, ToolOutcome
 from gitswarm.processes import CommandLimits, Ending, run_shell
 from gitswarm.records.acceptance import AcceptanceCriterion, AcMatrix, AcStatus, CriterionStatus, Requirement
@@ -42,7 +42,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.receipt import Tokens
 from gitswarm.records.review import PullRequestStatus, ReviewWorklist
 from gitswarm.records.wisdom import Learnings, Proposals
-from gitswarm.specs.script import Script, ScriptEntry
+from gitswarm.specs.script import LeftFile, Script, ScriptEntry
 
 
 class LineEnd(Struct, frozen=True):
@@ -238,8 +238,7 @@ def _fill_in(entry: ScriptEntry, request: StepRequest) -> tuple[str, ...]:
         if path in left_out or target.name in left_out or target in written:
             continue
         if not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(stub_content(f"/{path}", request), encoding="utf-8")
+            put_files(request.worktree, {str(target): LeftFile(text=stub_content(f"/{path}", request))})
         filled.append(path)
     return tuple(filled)
 

@@ -21,34 +21,50 @@ class ScriptTokens(Record):
     completion: int = Field(default=0, ge=0)
 
 
+_CODED = "data:;base64,"
+"""Before each content: where the script is frozen, 32 bytes of a picture look like a password without it."""
+_TAKEN_OUT = "[REDACTED:"
+
+
+def _coded(content: str) -> str:
+    bare = content.removeprefix(_CODED)
+    if not bare.startswith(_TAKEN_OUT):
+        try:
+            base64.b64decode(bare, validate=True)
+        except binascii.Error as error:
+            raise ValueError(str(error)) from error
+    return _CODED + bare
+
+
 class LeftFile(Record):
     """A file as a step left it: a text, other content, or the target of a symbolic link."""
 
     text: str | None = None
-    base64: str | None = None
-    link: str | None = None
+    base64: Annotated[str, AfterValidator(_coded)] | None = None
+    link: Annotated[str, Field(pattern=r"^[^\x00]+$")] | None = None
     executable: bool = False
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> Self:
         if sum(each is not None for each in (self.text, self.base64, self.link)) != 1:
             raise ValueError("give one of text, base64 and link")
-        try:
-            base64.b64decode(self.base64 or "", validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"base64: {error}") from error
         return self
 
     @property
     def content(self) -> bytes:
-        """Of a file that is no link."""
-        return self.text.encode() if self.text is not None else base64.b64decode(self.base64 or "")
+        """Of a file that is no link. A secret that was taken out is gone, also from what was base64."""
+        if self.text is not None:
+            return self.text.encode()
+        bare = (self.base64 or "").removeprefix(_CODED)
+        return bare.encode() if bare.startswith(_TAKEN_OUT) else base64.b64decode(bare)
 
 
 def _in_worktree(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or any(part.lower() == ".git" for part in parts):
         raise ValueError("not a path in the worktree")
+    if len(parts) == 1 and path != parts[0] == "RUN_BASE":
+        raise ValueError("not a path of a file")
     return path
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +13,9 @@ from typing import Any
 import pytest
 
 from gitswarm.engines.left_files import put_files
+from gitswarm.records.secrets import SecretRules
 from gitswarm.runner.recorded_script import to_yaml
+from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.specs.script import LeftFile, Script, ScriptEntry
 from gitswarm.specs.yaml_source import parse_yaml, validate
 from tests.conftest import Project
@@ -291,6 +295,25 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     put_files(tmp_path / "worktree", {"ignored/x": LeftFile(text="x"), "ignored/gone": None})
     assert list((tmp_path / "outside").iterdir()) == []
     assert (tmp_path / "worktree" / "ignored" / "x").read_text(encoding="utf-8") == "x"
+
+
+def test_content_in_base64_is_read_from_where_it_is_frozen() -> None:
+    def frozen(content: bytes) -> bytes:
+        file = LeftFile(base64=base64.b64encode(content).decode())
+        return LeftFile.model_validate(redactor.scrub_json(file.model_dump(mode="json", exclude_unset=True))).content
+
+    redactor = Redactor(SecretRules(), {})
+    picture = hashlib.sha256(b"picture").digest()
+    assert (frozen(picture), frozen(KNOWN.encode())[:10]) == (picture, b"[REDACTED:")
+
+
+def test_the_stub_fills_in_nothing_behind_a_link(project: Project) -> None:
+    outside = project.root.parent / "outside"
+    outside.mkdir()
+    entry = {"files": {".swarm/runs": {"link": str(outside)}}}
+    script = project.script(json.dumps({"steps": {"load_context": entry}}))
+    ask(project, "start", "build", "--script", script, "--until", "load_context")
+    assert list(outside.iterdir()) == []
 
 
 def test_a_step_is_executed_again_by_another_engine(project: Project) -> None:

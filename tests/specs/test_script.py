@@ -118,6 +118,8 @@ steps:
             "1: default.status: Input should be 'VERIFIED', 'UNVERIFIED', 'PARTIAL' or 'BLOCKED'",
         ),
         ("default: {delay_ms: -1}", "1: default.delay_ms: Input should be greater than or equal to 0"),
+        ('default: {files: {"RUN_BASE/.": x}}', "1: default.files.RUN_BASE/.: not a path of a file"),
+        ("default: {files: {x: {link: ''}}}", "1: default.files.x.link: String should match pattern '^[^\\x00]+$'"),
         ("step: {}", "1: unknown key 'step' (did you mean 'steps'?)"),
         ("- fix", "1: expected a mapping with default, steps"),
     ],

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from gitswarm.engines import ask_owner
 from gitswarm.engines.base import SessionTerms
 from gitswarm.engines.codex import engine
-from gitswarm.engines.codex.session import _reads
+from gitswarm.engines.codex.session import _parts, _reads
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
 from tests.codex.stage import SCHEMA, SCRIPTING, Stage
 from tests.codex.test_faults import detail, outcome
@@ -109,6 +109,7 @@ OTHER_WAYS: Mapping[str, tuple[Reply, str]] = {
     ),
     "a patch in a shell": (bash("apply_patch <<'EOF'\n*** Begin Patch\nEOF"), "a patch in a shell"),
     "a tool that is switched off": (use("view_image", path="/etc/hostname"), ""),
+    "a patch in a shell, behind a blank": (bash(" apply_patch <<'EOF'\n*** Begin Patch\nEOF"), "a patch in a shell"),
     "a patch outside": (use("Write", file_path="../home/b.txt", content="x"), "patch rejected"),
     "a shell outside": (bash("echo x > ../home/b.txt"), "../home/b.txt: "),
 }
@@ -126,6 +127,13 @@ def test_there_is_no_other_way(stage: Stage, way: str) -> None:
     assert [str(p) for p in (stage.folder / "home").rglob("*")] == []
     assert [call.success for call in seen.done.tool_calls] in ([], [False])
     assert told in stage.asked[1].outputs[0]
+
+
+def test_a_path_in_a_patch_is_judged_as_codex_reads_it() -> None:
+    paths = [f"a{sign}/../b.txt" for sign in "\r\v\f\x1c\x85\u2028"]
+    text = "\n".join(f"*** Add File: {path}\n+1" for path in paths)
+    judged = [given["file_path"] for _tool, given in _parts("apply_patch", {"command": text})]
+    assert judged == paths
 
 
 @table(

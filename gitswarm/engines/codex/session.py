@@ -26,7 +26,7 @@ _TAIL_BYTES = 1 << 18
 _HEADER = re.compile(r"^\s*\*\*\* (Add File|Update File|Delete File|Move to): (.+?)\s*$")
 _TOOLS = {"Add File": "Write", "Update File": "Edit", "Delete File": "Delete", "Move to": "Write"}
 """What the parts of a patch are called in the policy."""
-_PATCH_IN_SHELL = re.compile(r"(^|[;&|(]\s*)apply_?patch\b", re.MULTILINE)
+_PATCH_IN_SHELL = re.compile(r"(^|[;&|({!])\s*apply_?patch\b", re.MULTILINE)
 _SHELL, _PATCH = "Bash", "apply_patch"
 _SEARCHERS = frozenset({"grep", "rg"})
 _READERS = frozenset({"cat", "head", "tail", "nl", "wc", "ls"}) | _SEARCHERS
@@ -266,12 +266,17 @@ def _parts(tool: str, given: Given) -> list[tuple[str, Given]]:
     if tool != _PATCH or not isinstance(given.get("command"), str):
         return [(tool, given)]
     parts: list[tuple[str, str, list[str]]] = []
-    for line in str(given["command"]).splitlines():
+    for line in _patch_lines(given):
         if header := _HEADER.match(line):
             parts.append((header[1], header[2], []))
         elif parts and not line.startswith("*** "):
             parts[-1][2].append(line)
     return [(_TOOLS[part], {"file_path": path, **_body(part, body)}) for part, path, body in parts] or [(tool, given)]
+
+
+def _patch_lines(given: Given) -> list[str]:
+    """As codex finds them: `splitlines` would end one, and the path in it, also at a CR or U+2028."""
+    return [line.removesuffix("\r") for line in str(given["command"]).split("\n")]
 
 
 def _body(part: str, lines: Sequence[str]) -> Given:
@@ -290,7 +295,7 @@ def _rewritten(tool: str, given: Given, changed: Sequence[tuple[Given, Given]]) 
     paths = {part["file_path"]: new["file_path"] for part, new in changed}
     if any({**part, "file_path": paths[part["file_path"]]} != new for part, new in changed):
         return undecided("the patch would have another content")
-    lines = str(given["command"]).splitlines()
+    lines = _patch_lines(given)
     for number, line in enumerate(lines):
         if (header := _HEADER.match(line)) and header[2] in paths:
             lines[number] = f"*** {header[1]}: {paths[header[2]]}"

@@ -129,6 +129,8 @@ _STATUS: Mapping[type[Exception], HTTPStatus] = {
     UsageError: HTTPStatus.BAD_REQUEST,
 }
 _MOST_POSTED = 1_000_000
+_LONGEST_FIELD = 130_000
+"""In bytes: Linux takes no argument of more than 128 KiB, and a field is one, with its name."""
 
 TWINS: Mapping[str, tuple[str, ...]] = {
     "/runs.json": ("list",),
@@ -334,13 +336,15 @@ async def _form(request: Request) -> dict[str, str]:
 
     :raises UsageError: it is too long, or holds what no command line can.
     """
-    body = b""
+    body, too_long = b"", UsageError("that is too long for a form", hint="git swarm start FLOW --issue FILE")
     async for part in request.stream():
         body += part
         if len(body) > _MOST_POSTED:
-            raise UsageError("that is too long for a form", hint="git swarm start FLOW --issue FILE")
+            raise too_long
     fields = parse_qs(body.decode(errors="replace"), keep_blank_values=True)
     found = {name: values[-1] for name, values in fields.items()}
     if any("\0" in name + text for name, text in found.items()):
         raise UsageError("a form has no NUL in it", hint="git swarm -h")
+    if any(len((name + text).encode()) > _LONGEST_FIELD for name, text in found.items()):
+        raise too_long
     return found

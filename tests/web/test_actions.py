@@ -142,6 +142,7 @@ def test_a_form_says_words_and_no_options(project: Project, run: str, client: Te
         ("/runs/nowhere/resume", {}),
         (f"/runs/{run}/resume", {"message": "a\0b"}),
         (f"/runs/{run}/resume", {"message": "x" * 1_000_001}),
+        (f"/runs/{run}/approve", {"message": "ö" * 66_000}),
     ]
     assert [press(client, address, form)[0] for address, form in pressed] == [
         400,
@@ -151,6 +152,7 @@ def test_a_form_says_words_and_no_options(project: Project, run: str, client: Te
         404,
         404,
         404,
+        400,
         400,
         400,
     ]

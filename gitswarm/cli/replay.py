@@ -50,7 +50,7 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     if as_json:
         out_json(_plain(recording, found))
     else:
-        _show(recording, found)
+        _show(recording, found, is_stopped=stop.requested())
     fresh = recording.new.spec.run_id
     advise(f"git swarm log {fresh}   (its worktree: git swarm path {fresh})" if equal else _look(recording, found))
     if stop.requested():
@@ -58,7 +58,7 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     raise SystemExit(0 if equal else _DIFFERS)
 
 
-def _show(recording: Recording, found: Sequence[ComparedStep]) -> None:
+def _show(recording: Recording, found: Sequence[ComparedStep], *, is_stopped: bool) -> None:
     """What was recorded, and below it what of it the replay has otherwise."""
     rows, below = [], {}
     times: Counter[str] = Counter()
@@ -74,8 +74,11 @@ def _show(recording: Recording, found: Sequence[ComparedStep]) -> None:
     if len(rows) < len(found):
         out(f"{plural(len(found) - len(rows), 'step')} not executed by the replay")
     run, fresh = recording.state.layout.run_id, recording.new.spec.run_id
-    differ = sum(1 for step in found if not step.equal)
-    word = f"{plural(differ, 'step')} of {len(found)} differ" if differ else f"{plural(len(found), 'step')} equal"
+    differ = sum(1 for step in found if not step.equal and not (is_stopped and step.replayed is None))
+    total = len(rows) if is_stopped else len(found)
+    word = f"{plural(differ, 'step')} of {total} differ" if differ else f"{plural(total, 'step')} equal"
+    if is_stopped:
+        word = f"stopped, {word} so far"
     out(f"{run} replayed as {fresh}: {word}")
     if recording.ends_at:
         out(f"{len(recording.state.own_steps) - recording.until} not replayed: {recording.ends_at}")

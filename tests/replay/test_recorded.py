@@ -6,12 +6,14 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitswarm.cli.executing import StopFlag
 from gitswarm.engines.left_files import put_files
 from gitswarm.records.secrets import SecretRules
 from gitswarm.runner.recorded_script import to_yaml
@@ -256,6 +258,21 @@ def code(project: Project, run: str, step: int) -> str:
     tree = project.git("write-tree")
     project.git("read-tree", "HEAD")
     return tree[:10]
+
+
+def test_what_was_stopped_before_it_was_executed_does_not_differ(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = record(project, CASES["a loop, edits, deletes"])
+    flag = StopFlag()
+    flag.press()
+    monkeypatch.setattr("gitswarm.cli.replay.stop_signals", lambda _observer: nullcontext(flag))
+    answer = ask(project, "replay", run)
+    new = project.json("list")[0]["run_id"]
+    assert (answer.code, answer.stdout.splitlines()[1:]) == (
+        130,
+        ["5 steps not executed by the replay", f"{run} replayed as {new}: stopped, 0 steps equal so far"],
+    )
 
 
 def test_what_acts_outside_of_a_run_is_not_played(project: Project) -> None:

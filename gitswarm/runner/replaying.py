@@ -103,10 +103,13 @@ def plan_replay(repository: Repository, state: RunState, moment: datetime, entro
         "flow_engines": {name: _stub_of(choice) for name, choice in settings.flow_engines.items()},
         "step_engines": {name: _stub_of(choice) for name, choice in settings.step_engines.items()},
     }
-    deploy = settings.deploy.model_copy(update={"target": None})
+    reach = {  # also of who resumes it behind the last step that is played
+        "deploy": settings.deploy.model_copy(update={"target": None}),
+        "review": settings.review.model_copy(update={"forge": "none"}),
+    }
     new = fork.spec.model_copy(
         update={
-            "settings": fork.spec.settings.model_copy(update={**stubs, "deploy": deploy}),
+            "settings": fork.spec.settings.model_copy(update={**stubs, **reach}),
             "base_ref": None,  # it lands nowhere, and where the target is by now is none of its business
             "scripted": True,
             "initiator": f"replay of {run}",

@@ -287,6 +287,14 @@ def test_what_acts_outside_of_a_run_is_not_played(project: Project) -> None:
     assert "placeholders" not in receipt  # what was recorded is none
 
 
+def test_a_replay_reaches_no_forge_either_when_it_is_resumed(project: Project) -> None:
+    project.commit({".swarm/config.yaml": "review: {forge: gh}\n"})
+    run = record(project, CASES["a loop, edits, deletes"])
+    played = [run, project.json("replay", run)["replay"]]
+    specs = [json.loads(project.git("show", f"shadow/{name}:.swarm/runs/{name}/spec.json")) for name in played]
+    assert [spec["settings"]["review"]["forge"] for spec in specs] == ["gh", "none"]
+
+
 def test_an_exported_text_is_read_as_it_was() -> None:
     texts = [
         "no",

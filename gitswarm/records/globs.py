@@ -50,7 +50,15 @@ CI = (
 )
 """Continuous integration."""
 
-AGENTS = (*INSTRUCTION_FILES, "CLAUDE.local.md", "/.cursor/**", "/.claude/**", "/.mcp.json")
+AGENTS = (
+    *INSTRUCTION_FILES,
+    "CLAUDE.local.md",
+    "/.claude/**",
+    "/.codex/**",
+    "/.cursor/**",
+    "/.gemini/**",
+    "/.mcp.json",
+)
 """Instructions and settings of agents."""
 
 PROTECTED = ("/.swarm/**", *CI, *AGENTS)

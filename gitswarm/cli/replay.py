@@ -51,8 +51,8 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         out_json(_plain(recording, found))
     else:
         _show(recording, found, is_stopped=stop.requested())
-    fresh = recording.new.spec.run_id
-    advise(f"git swarm log {fresh}   (its worktree: git swarm path {fresh})" if equal else _look(recording, found))
+    newer = "(without a RUN, commands mean the replay now: it is newer)"
+    advise(f"git swarm status {recording.state.layout.run_id}   {newer}" if equal else _look(recording, found))
     if stop.requested():
         raise SystemExit(INTERRUPTED)
     raise SystemExit(0 if equal else _DIFFERS)

@@ -211,6 +211,9 @@ def test_a_recorded_run_is_replayed(project: Project, case: Recorded) -> None:
     check_left(project, run, case.left)
     said = ask(project, "replay", run, "--json")
     assert said.code == 0, said.stdout + said.stderr
+    assert said.stderr.endswith(
+        f"hint: git swarm status {run}   (without a RUN, commands mean the replay now: it is newer)\n"
+    )
     told = json.loads(said.stdout)
     assert trees(project, told["replay"]) == trees(project, run)
     assert [step["recorded"] for step in told["steps"]] == [step["replayed"] for step in told["steps"]]

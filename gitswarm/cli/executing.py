@@ -210,9 +210,14 @@ class StopFlag(Struct):
 
     is_set: bool = False
     since: float = 0.0
+    is_cut_off: bool = False
 
     def requested(self) -> bool:
         return self.is_set
+
+    def is_over(self) -> bool:
+        """Whether nothing more is to be executed: asked for by Ctrl-C, or cut off by the second one or SIGTERM."""
+        return self.is_set or self.is_cut_off
 
     def press(self) -> bool:
         """Whether it is the first time."""
@@ -235,7 +240,7 @@ def stop_signals(observer: Observer) -> Iterator[StopFlag]:
 
     def cut_off(*, is_wanted: bool = True) -> None:
         if is_wanted and not interrupted.is_set:
-            interrupted.is_set = True
+            interrupted.is_set = flag.is_cut_off = True
             raise RunInterruptedError
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

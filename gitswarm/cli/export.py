@@ -33,7 +33,9 @@ _OF_FLOWS = "events"
 
 def export(
     run: Annotated[str, Argument(metavar="RUN", help="An id or a part of it.")],
-    folder: Annotated[str, Argument(metavar="DIR", help="A new or empty folder; with --trace or --script a new file.")],
+    folder: Annotated[
+        str, Argument(metavar="DIR", help="A new or empty folder; with --trace or --script a new file.")
+    ],
     trace: Annotated[
         bool, Option("--trace", help="Steps and tool calls as a Chrome trace, in the file DIR: for ui.perfetto.dev.")
     ] = False,

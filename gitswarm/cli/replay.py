@@ -43,17 +43,17 @@ def replay(run: RunArgument = None, as_json: JsonFlag = False) -> None:
     for line in recording.left_out:
         err(f"left out   {line}")
     with watching(repository, as_json=False) as observer, stop_signals(observer) as stop:
-        around = replace(surroundings(config, observer), stop_requested=stop.requested)
+        around = replace(surroundings(config, observer), stop_requested=stop.is_over)
         played = play(repository, recording, around)
     found = compare_steps(repository, recording, played)
     equal = all(step.equal for step in found)
     if as_json:
         out_json(_plain(recording, found))
     else:
-        _show(recording, found, is_stopped=stop.requested())
+        _show(recording, found, is_stopped=stop.is_over())
     newer = "(without a RUN, commands mean the replay now: it is newer)"
     advise(f"git swarm status {recording.state.layout.run_id}   {newer}" if equal else _look(recording, found))
-    if stop.requested():
+    if stop.is_over():
         raise SystemExit(INTERRUPTED)
     raise SystemExit(0 if equal else _DIFFERS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -276,6 +277,15 @@ def test_what_was_stopped_before_it_was_executed_does_not_differ(
         130,
         ["5 steps not executed by the replay", f"{run} replayed as {new}: stopped, 0 steps equal so far"],
     )
+
+
+def test_a_replay_that_is_ended_by_a_signal_says_so(project: Project) -> None:
+    outside = project.root.parent / "home" / "check"
+    outside.write_text("true", encoding="utf-8")
+    run = record(project, Recorded(f"a: {{write: {{check: 'sh {outside}'}}}}", {}, flow=TESTED))
+    outside.write_text(f"kill -TERM {os.getpid()}; sleep 9", encoding="utf-8")
+    answer = ask(project, "replay", run)
+    assert (answer.code, answer.stdout.splitlines()[-1].partition(": ")[2]) == (130, "stopped, 1 step equal so far")
 
 
 def test_what_acts_outside_of_a_run_is_not_played(project: Project) -> None:

@@ -294,9 +294,9 @@ def test_gc_is_handed_to_the_run_that_still_lives(trail: Project, door: Door) ->
     assert not gc_pid.exists()
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.soak)])
 def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Door, every: int) -> None:
-    """The other run ends, and looks for somebody to hand gc to, at every, or every fourth, moment of our own end."""
+    """The other run ends, and looks for somebody to hand gc to, at every, or every eighth, moment of our own end."""
     script = trail.root.parent / "free.yaml"
     script.write_text(SCRIPT.replace("NAME", "ann"), encoding="utf-8")
     start = ("start", "trek", "--script", str(script))

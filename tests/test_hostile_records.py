@@ -44,7 +44,7 @@ def note(stopped: Stopped, kind: str, commit: str) -> bytes:
 # --- notes ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("commit", ["step", "end"])
+@pytest.mark.parametrize("commit", ["step", pytest.param("end", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", GARBAGE)
 def test_a_garbled_routing_note_stays_and_the_decision_is_taken_again(
     stopped: Stopped, name: str, commit: str

@@ -95,7 +95,7 @@ def test_a_provider_that_does_not_answer_fails_the_step(stage: Stage, mode: str,
     assert len(told.asked) == fault.requests
 
 
-@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("status", [401, pytest.param(403, marks=pytest.mark.soak)])
 @by("cli")
 def test_a_refused_key_is_asked_for_once(stage: Stage, mode: str, status: int) -> None:
     """By the product's own settings the CLI would ask three times."""
@@ -126,7 +126,7 @@ BROKEN: Mapping[str, tuple[Reply, list[str], list[int]]] = {
 }
 
 
-@in_turns("broken", BROKEN)
+@in_turns("broken", BROKEN, every=3)
 def test_what_the_cli_gets_over_by_itself(
     stage: Stage, mode: str, broken: tuple[Reply, list[str], list[int]]
 ) -> None:
@@ -152,7 +152,7 @@ NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
 }
 
 
-@in_turns("without", NO_HANDOFF, every=2)
+@in_turns("without", NO_HANDOFF, every=4)
 def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(
     stage: Stage, mode: str, without: tuple[Reply, int, str]
 ) -> None:
@@ -274,6 +274,7 @@ def test_a_usage_limit_keeps_what_is_done(
     assert len(told.asked) == requests
 
 
+@pytest.mark.soak
 @by("sdk")
 def test_a_limit_that_is_paid_over_is_no_reason_for_another_fault(stage: Stage, mode: str) -> None:
     model = at_first(failing(400), times=9, model=working(replace(WORK, headers=PAID_OVER)))
@@ -295,7 +296,7 @@ def test_another_model_takes_over(stage: Stage, mode: str) -> None:
     assert told.result.cost_usd == pytest.approx(0.0006)
 
 
-@both
+@by("sdk")
 def test_lines_of_2_mib(stage: Stage, mode: str) -> None:
     long = "x" * (2 * MIB)
     output = use("Bash", command="head -c 2097152 /dev/zero | tr '\\0' y")
@@ -306,7 +307,7 @@ def test_lines_of_2_mib(stage: Stage, mode: str) -> None:
     assert told.result.output.endswith("x" * 49_000)
 
 
-@both
+@by("cli")
 def test_halves_of_characters(stage: Stage, mode: str) -> None:
     told = stage.run(mode, working(say("half \ud83d end"), final=handed_over(concerns=["half \udc00"])))
     assert told.outcome == {"kind": "ok"}

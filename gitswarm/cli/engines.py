@@ -52,6 +52,7 @@ def _origins(found: Sequence[EngineHere]) -> Iterator[str]:
         yield f"{adapter.engine_id}, {name} for short"
         for what, value in (
             ("from", distribution_of(name)),
+            ("tested with", ", ".join(f"{program} {version}" for program, version in adapter.tested.items())),
             ("providers", ", ".join(adapter.providers)),
             ("login", ", ".join(dict.fromkeys(logins))),
             ("prices", "; ".join([*prices, "of models.yaml, else unknown"])),

@@ -89,7 +89,8 @@ class EngineAdapter(ABC):
     the part that is frozen in a run. `prices`: US dollars for a million tokens in and out, by model, where the model
     policy says none; a model in neither has an unknown price. `inherits`: beginnings of the names of variables that
     its processes get from the caller. `advised`: the mode that is recommended to who sees a rehearsal; "": none.
-    `install`: a command that brings the program. `variables`: of the environment, and what each does.
+    `install`: a command that brings the program. `tested`: the newest version of each program and package that it was
+    tested with, by name. `variables`: of the environment, and what each does.
     """
 
     short_name: ClassVar[str]
@@ -101,6 +102,7 @@ class EngineAdapter(ABC):
     inherits: ClassVar[tuple[str, ...]] = ()
     advised: ClassVar[str] = ""
     install: ClassVar[str] = ""
+    tested: ClassVar[Mapping[str, str]] = {}
     variables: ClassVar[Mapping[str, str]] = {}
 
     @property
@@ -205,6 +207,17 @@ class EngineAdapter(ABC):
         own = {name: VARIABLE.sub(lambda found: env.get(found[1], ""), value) for name, value in section.env.items()}
         return EngineAccess(given | own, self.program_from_env(env) or section.cli, unset)
 
+    def newer(self, program: Program) -> str:
+        """What of a program is newer than what was tested, by its first two numbers, in one line; "": nothing."""
+        library, _space, of_library = program.library.rpartition(" ")
+        found = {self.short_name: program.version, library: of_library}
+        told = [
+            f"{name} {found[name]} is newer than {tested}"
+            for name, tested in self.tested.items()
+            if _minor(found.get(name, "")) > _minor(tested)
+        ]
+        return f"{', '.join(told)}, the newest that git-swarm was tested with" if told else ""
+
     def usable(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         """As `find`; and that what the configuration names is set.
 
@@ -215,6 +228,12 @@ class EngineAdapter(ABC):
         variable, name = setup.access.unset
         what = f"engines.{self.short_name}.env.{name} needs the variable {variable}, which is not set"
         return Program(None, problem=what, advice=f"export {variable}=…")
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    """Its first two numbers; none where that is no version."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _variable(name: str) -> str:

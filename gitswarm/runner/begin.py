@@ -86,17 +86,19 @@ def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunS
         return carry_on(session, place, state, decide_next(session, state))
 
 
-def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> None:
-    """
+def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> list[str]:
+    """What a person should know before the run begins.
+
     :raises SwarmError: what stands in the way of this run; nothing exists yet.
     """
     settings, specs = new.spec.settings, new.specs
     asked = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
-    refuse_impossible(settings, asked, _engines(new, around), around)
+    told = refuse_impossible(settings, asked, _engines(new, around), around)
     if new.spec.settings.policy.sandbox == "require":
         sandbox_for(new.spec.settings.policy, around.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
+    return told
 
 
 def _engines(new: NewRun, around: Surroundings) -> Engines:
@@ -112,7 +114,8 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
     :raises SwarmError: it could not be created.
     """
     session = open_session(repository, new, around)
-    refuse_run(repository, new, around)
+    for line in refuse_run(repository, new, around):
+        around.observer.notice(line)
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
         state, events = _create(session, new)
         for event in events:

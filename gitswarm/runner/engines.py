@@ -133,14 +133,16 @@ def notices(settings: FrozenSettings, asked: Sequence[EngineChoice], machine: En
 
 def refuse_impossible(
     settings: FrozenSettings, asked: Sequence[EngineChoice], engines: Engines, machine: EngineContext
-) -> None:
-    """
+) -> list[str]:
+    """What a person should know of the programs that the run can be executed with, each line once.
+
     :param asked: where the run asks none, the default mode has to exist all the same.
     :raises UsageError: an engine or mode that does not exist in this version.
     :raises EngineMissingError: what it needs is not on this machine.
     """
     if not asked:
         _adapter_with(settings.default_engine)
+    newer = []
     for choice in asked:
         adapter = _adapter_with(choice)
         if choice.mode == STUB:
@@ -152,6 +154,8 @@ def refuse_impossible(
         if settings.policy.network == "none" and engines[choice.key].hosts(machine.env):
             what = f"policy.network is none: {choice.engine} could not reach its model"
             raise UsageError(what, hint="policy.network: engine in .swarm/config.yaml")
+        newer.append(adapter.newer(program))
+    return [line for line in dict.fromkeys(newer) if line]
 
 
 def _adapter_with(choice: EngineChoice) -> EngineAdapter:

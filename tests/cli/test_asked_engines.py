@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replaced
 
 from gitswarm.cli.candidates import candidates
+from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.claude.adapter import ADAPTER as CLAUDE
+from gitswarm.engines.claude.profile import find_program, sdk_version
+from gitswarm.engines.codex.adapter import ADAPTER as CODEX
+from gitswarm.engines.gemini.adapter import ADAPTER as GEMINI
 from tests.cli.test_engines import program
 from tests.conftest import Project
 from tests.engines.test_registry import WORKING, brings, site
 from tests.projects import ask
 
 __all__ = ["site"]
+
+TESTS = Path(__file__).parent.parent
 
 ONE = "id: one\nsteps: [{id: a, station: code-implementer}]\n"
 TWO = "id: two\nsteps: [{id: b, station: code-implementer}, {id: c, engine: command, command: {run: 'true'}}]\n"
@@ -140,3 +150,27 @@ def test_a_run_whose_engine_is_gone_can_be_read_and_not_continued(
         assert answer.code == 0, answer.stderr
     answer = ask(here, "resume")
     assert (answer.code, answer.stderr.startswith("git-swarm: unknown engine 'clap-step'")) == (2, True)
+
+
+def test_a_program_that_is_newer_than_what_was_tested_is_told_once(here: Project) -> None:
+    team(here, "engines: {claude: {mode: cli}, flows: {two: claude}}\n")
+
+    answer = ask(here, "start", "one", "two", "-m", "x")
+
+    tested = CLAUDE.tested["claude"]
+    line = f"claude 9.9.9 is newer than {tested}, the newest that git-swarm was tested with"
+    assert [told for told in answer.stderr.splitlines() if "is newer than" in told] == [line]
+    assert f"tested with  claude {tested}, claude-agent-sdk " in ask(here, "engines", "-v").stdout
+
+
+def test_what_is_called_tested_is_what_the_tests_run() -> None:
+    """Whoever moves a version moves the line in its adapter too."""
+    bundled = find_program(EngineAccess(), os.environ, bundled_first=True)
+    assert CLAUDE.newer(replaced(bundled, library=f"claude-agent-sdk {sdk_version()}")) == ""
+    assert CLAUDE.newer(replaced(bundled, library="claude-agent-sdk 1.0.0")).startswith(
+        "claude-agent-sdk 1.0.0 is newer"
+    )
+    for adapter in (CODEX, GEMINI):
+        fetched = (TESTS / f"fetch_{adapter.short_name}.sh").read_text(encoding="utf-8")
+        tested = adapter.tested[adapter.short_name].rpartition(".")[0]
+        assert re.findall(r"@~([\d.]+)\.\d", fetched) == [tested]

@@ -51,6 +51,7 @@ class CodexAdapter(EngineAdapter):
     inherits = ("OPENAI_",)
     advised = "cli"
     install = "npm install -g @openai/codex"
+    tested = {"codex": "0.169.0"}
     variables = {
         "OPENAI_*": "given to Codex's own processes",
         "SWARM_CODEX_STEP_ENGINE_MODE": "the mode of Codex, before any configuration",

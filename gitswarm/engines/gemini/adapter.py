@@ -47,6 +47,7 @@ class GeminiAdapter(EngineAdapter):
     inherits = ("GEMINI_", "GOOGLE_")
     advised = "cli"
     install = _INSTALL
+    tested = {"gemini": "0.61.0"}
     variables = {
         "GEMINI_*, GOOGLE_*": "given to Gemini's own processes",
         "SWARM_GEMINI_STUB": "1: Gemini in mode stub; 0: in mode cli",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +11,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gitswarm.engines.base import EngineAccess
+from gitswarm.engines.base import EngineAccess, StepEndedError
 from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
-from gitswarm.records.event import Message
+from gitswarm.records.event import Event, EventKind, Message
 from gitswarm.records.outcome import Result
-from tests.claude.stage import LOGIN, MODEL, NO_RETRIES, Stage, Told, both, by, in_turns, quick, terms_of
+from tests.claude.stage import (
+    LOGIN,
+    MODEL,
+    NO_RETRIES,
+    Stage,
+    Told,
+    both,
+    by,
+    engine_of,
+    in_turns,
+    quick,
+    request_for,
+    terms_of,
+)
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
 from tests.loopback.replies import WORK, always, failing, handed_over, limit_reached, working
 
@@ -328,3 +343,34 @@ def test_what_another_provider_costs(
 
 def _noted(told: Told, role: str) -> list[str]:
     return [line.content for line in told.result.transcript if isinstance(line, Message) and line.role == role]
+
+
+def test_a_wait_ends_when_nobody_waits_for_the_step(stage: Stage) -> None:
+    """As when a sibling of its fork has decided the join, or a person ends the run."""
+    request = request_for(stage.folder, {**stage.env, **NO_RETRIES}, mode="cli")
+    stage.play(always(failing(529)))
+    waits = threading.Event()
+
+    def emit(event: Event) -> None:
+        if event.kind is EventKind.ENGINE_RETRY:
+            threading.Timer(0.1, request.ended.set).start()
+            waits.set()
+
+    began = time.monotonic()
+    with pytest.raises(StepEndedError):
+        engine_of("cli", replace(quick(attempts=2), retry_wait_s=30.0)).run(request, emit)
+    assert (waits.is_set(), len(stage.asked)) == (True, 1)
+    assert time.monotonic() - began < 20
+
+
+@by("sdk")
+def test_nothing_waits_that_could_not_be_tried_again_in_time(stage: Stage, mode: str) -> None:
+    began = time.monotonic()
+    told = stage.having(**NO_RETRIES).run(
+        mode,
+        always(failing(529)),
+        profile=replace(quick(attempts=3), retry_wait_s=30.0),
+        deadline=began + 29,
+    )
+    assert told.outcome == {"kind": "api_error", "status": 529, "retryable": True}
+    assert (told.retries, time.monotonic() - began < 20) == ([], True)

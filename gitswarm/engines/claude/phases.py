@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import random
 import secrets
 import shutil
 import threading
@@ -12,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
-from typing import NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -155,10 +156,6 @@ class Phase(Struct, frozen=True):
     usage: Usage = _NOTHING
 
 
-class _MayPassError(Exception):
-    """The provider failed; the same may work later."""
-
-
 class Phases(Struct, frozen=True):
     """`start` begins what one process of a session says. `attempts` at most; `wait_s` before the second."""
 
@@ -169,38 +166,25 @@ class Phases(Struct, frozen=True):
 
     def run(self, order: SessionOrder, watch: SessionLimits, before: Phase | None = None) -> Phase:
         """
+        Nothing waits that could not be tried again before the deadline.
+
         :param before: the phase whose session this one goes on with.
         :raises StepEndedError: nobody waits for it any more.
         """
-        import stamina  # noqa: PLC0415 - a hundredth of a second, and most commands hold no session
-        import stamina.instrumentation  # noqa: PLC0415 - same
-
         usage = before.usage if before else _NOTHING
-        phase = Phase(EngineOutcome(kind="killed"))
-        # It would log each retry as a warning; here they are events.
-        stamina.instrumentation.set_on_retry_hooks(())
-        tries = stamina.retry_context(
-            on=_MayPassError,
-            attempts=self.attempts,
-            timeout=None,
-            wait_initial=self.wait_s,
-            wait_max=_LONGEST_WAIT_S,
-            wait_jitter=self.wait_s / 2,
-        )
-        try:
-            for attempt in tries:
-                with attempt:
-                    phase, talk = self._once(order, watch, usage)
-                    outcome = phase.outcome.model_copy(update={"attempts": attempt.num})
-                    phase, usage = replace(phase, outcome=outcome), phase.usage
-                    if outcome.retryable:
-                        if attempt.num < self.attempts:
-                            talk.emit(retry_event(attempt.num + 1, self.attempts, attempt.next_wait, outcome.detail))
-                            order = _taken_up(order, talk)
-                        _try_again()
-        except _MayPassError:
-            pass  # not in as many attempts
-        return phase
+        for attempt in itertools.count(1):
+            phase, talk = self._once(order, watch, usage)
+            outcome, usage = phase.outcome.model_copy(update={"attempts": attempt}), phase.usage
+            # Siblings of a fork that fail together do not come back together.
+            jitter_s = random.uniform(0, self.wait_s / 2)  # noqa: S311 - no secret
+            wait_s = min(_LONGEST_WAIT_S, self.wait_s * 2 ** (attempt - 1)) + jitter_s
+            if not outcome.retryable or attempt >= self.attempts or time.monotonic() + wait_s >= watch.deadline:
+                break
+            talk.emit(retry_event(attempt + 1, self.attempts, wait_s, outcome.detail))
+            order = _taken_up(order, talk)
+            if watch.ended.wait(wait_s):
+                raise StepEndedError
+        return replace(phase, outcome=outcome)
 
     def _once(self, order: SessionOrder, watch: SessionLimits, earlier: Usage) -> tuple[Phase, Conversation]:
         talk = self.start()
@@ -235,10 +219,6 @@ def _both(earlier: Usage, cut_off: Usage) -> Usage:
         completion=earlier.completion + cut_off.completion,
         cost_usd=usd(earlier.cost_usd, cut_off.cost_usd),
     )
-
-
-def _try_again() -> NoReturn:
-    raise _MayPassError
 
 
 def _taken_up(order: SessionOrder, talk: Conversation) -> SessionOrder:

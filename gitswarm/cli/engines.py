@@ -82,7 +82,8 @@ def _by(each: EngineHere) -> str:
     if program.path is None:
         return "git-swarm itself"
     library = f"{program.library}, " if program.library else ""
-    return f"{library}{short_of(each.engine)} {program.version}, {program.path}"
+    login = f"; {each.login}" if each.login else ""
+    return f"{library}{short_of(each.engine)} {program.version}, {program.path}{login}"
 
 
 def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:

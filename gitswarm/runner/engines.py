@@ -201,6 +201,7 @@ class EngineHere(Struct, frozen=True):
             "program": str(self.program.path) if self.program.path else None,
             "version": self.program.version or None,
             "sdk": self.program.library.rpartition(" ")[2] or None,
+            "login": self.login or None,
             "problem": self.problem,
             "capabilities": asdict(self.capabilities),
         }

@@ -62,7 +62,18 @@ def test_every_engine_is_listed_in_every_mode(project: Project, tmp_path: Path) 
     found = told(with_program(project, program(tmp_path, "9.9.9 (Claude Code)")))
 
     assert list(found) == KINDS
-    names = ["engine", "mode", "available", "configured", "program", "version", "sdk", "problem", "capabilities"]
+    names = [
+        "engine",
+        "mode",
+        "available",
+        "configured",
+        "program",
+        "version",
+        "sdk",
+        "login",
+        "problem",
+        "capabilities",
+    ]
     assert {tuple(each) for each in found.values()} == {tuple(names)}
     assert {tuple(each["capabilities"]) for each in found.values()} == {
         tuple(field.name for field in fields(Capabilities))
@@ -83,6 +94,7 @@ def test_a_mode_with_a_program_says_where_it_is_and_its_version(project: Project
         "program": path,
         "version": "9.9.9",
         "sdk": None,
+        "login": "no login found: export ANTHROPIC_API_KEY=…, or log in with `claude`",
         "problem": None,
     }
 

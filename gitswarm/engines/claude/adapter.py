@@ -16,7 +16,6 @@ from gitswarm.engines.claude.profile import INSTALL_CLAUDE, ClaudeSection, Claud
 if TYPE_CHECKING:
     from gitswarm.engines.claude.engine import ClaudeEngine
 
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _READ_BY_ITSELF = (".claude/**", ".mcp.json")
 
 CAPABILITIES = replace(SESSION_WORK, project_context=True, max_context_tokens=200_000)
@@ -62,12 +61,9 @@ class ClaudeAdapter(EngineAdapter):
         return Path(said) if said else located(env, bundled_first=False)
 
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        given = {**env, **setup.access.env}
-        key = next((name for name in _KEYS if given.get(name)), None)
-        folder = Path(given.get("CLAUDE_CONFIG_DIR") or Path(given.get("HOME", "/")) / ".claude")
-        if key is not None:
-            return key
-        return f"the login in {folder}" if (folder / ".credentials.json").is_file() else ""
+        from gitswarm.engines.claude.login import login_words  # noqa: PLC0415 - see `open`
+
+        return login_words(self.open("cli", setup).profile, env, setup.clock())
 
     def notice(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         from gitswarm.engines.claude.direct import NOT_INSTALLED, is_installed  # noqa: PLC0415 - see `open`

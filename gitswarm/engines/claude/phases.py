@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import random
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -24,6 +22,7 @@ from gitswarm.engines import ask_owner
 from gitswarm.engines.base import SESSION_MARKER, StepEndedError
 from gitswarm.engines.claude.conversation import Conversation, retry_event
 from gitswarm.engines.claude.ending import outcome_of
+from gitswarm.engines.claude.login import bring_login, config_folder
 from gitswarm.engines.claude.order import SessionOrder, Transport
 from gitswarm.engines.claude.said import Ended, Gone, Returned, Said, Usage
 from gitswarm.process_table import end_processes_with
@@ -101,8 +100,6 @@ def _listen(heard: Queue[Said], watch: SessionLimits) -> Iterator[Said]:
         until = min(watch.deadline, time.monotonic() + _LINGER_S) if isinstance(said, Ended) else watch.deadline
 
 
-_CREDENTIALS = ".credentials.json"
-_LOGIN = "claudeAiOauth"
 _USERS = ("settings.json", "CLAUDE.md")
 
 
@@ -110,8 +107,8 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
     """The same session, confined. Its state goes with the session's folder; none of the user's ever reads it."""
     state = order.folder / "state"
     state.mkdir(mode=0o700)
-    users = Path(order.env.get("CLAUDE_CONFIG_DIR") or Path(order.env.get("HOME", "/nowhere")) / ".claude")
-    _bring_login(users, state)
+    users = config_folder(order.env)
+    bring_login(users, state)
     for name in _USERS if "user" in order.settings.setting_sources else ():
         with suppress(FileNotFoundError):
             shutil.copyfile(users / name, state / name)
@@ -119,20 +116,6 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
     needed = (order.folder, order.program, program.parent, Path(ask_owner.__file__))
     env = {**order.env, **containment.environment, "CLAUDE_CONFIG_DIR": str(state)}
     return replace(order, env=env, containment=containment.opened(read=needed, write=(state,)))
-
-
-def _bring_login(users: Path, state: Path) -> None:
-    """Without what renews it: a session that did would leave the user's own with a token that is not valid any more,
-    and an agent with one that is for months."""
-    try:
-        said = json.loads((users / _CREDENTIALS).read_bytes())
-    except (OSError, ValueError):
-        return
-    login = said.get(_LOGIN) if isinstance(said, Mapping) else None
-    if isinstance(login, Mapping):
-        kept = {name: value for name, value in login.items() if name != "refreshToken"}
-        with os.fdopen(os.open(state / _CREDENTIALS, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-            json.dump({_LOGIN: kept}, file)
 
 
 _GO_ON = (

@@ -201,15 +201,21 @@ class ClaudeProfile(Struct, frozen=True):
                 return (f"{_bracketed(url.hostname or '')}:{url.port or (80 if url.scheme == 'http' else 443)}",)
         return ()
 
+    def elsewhere(self, env: Mapping[str, str]) -> str | None:
+        """The variable that sends sessions to another provider's own API, with its own login.
+
+        :param env: of a session.
+        """
+        return next((each for _name, each, _usual in _PROVIDERS if each and env.get(each, "") not in _OFF), None)
+
     def direct(self, env: Mapping[str, str]) -> DirectAccess | None:
         """Anthropic's own API, without a program between; None: there is no key for it, or somebody else answers.
 
         :param env: the agent's.
         """
         env = self.environment(env)
-        elsewhere = any(switch and env.get(switch, "") not in _OFF for _name, switch, _usual in _PROVIDERS)
         key = env.get("ANTHROPIC_API_KEY", "")
-        if not key or elsewhere or self.provider != "anthropic":
+        if not key or self.elsewhere(env) or self.provider != "anthropic":
             return None
         base_url = env.get("ANTHROPIC_BASE_URL") or _PROVIDERS[-1][2]
         return DirectAccess(base_url, key, self.prices, self.retry_wait_s)

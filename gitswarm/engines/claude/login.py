@@ -1,0 +1,98 @@
+"""What Claude's sessions reach their provider with: what is seen of it without asking anybody, and what of a stored
+login a confined session gets.
+
+`claude auth status` says less (a login counts, however old it is), and writes into the folder that it is asked about.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gitswarm.engines.claude.profile import ClaudeProfile
+from gitswarm.records.base import timestamp
+
+_CREDENTIALS = ".credentials.json"
+_LOGIN = "claudeAiOauth"
+_RENEWS = "refreshToken"
+_HELPER = "apiKeyHelper"
+_VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
+"""As Claude Code takes them, the first one first; each comes before what is in a file."""
+_NONE = "no login found: export ANTHROPIC_API_KEY=…, or log in with `claude`"
+
+
+def config_folder(env: Mapping[str, str]) -> Path:
+    """Where Claude Code keeps what is the user's."""
+    return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME") or "/nowhere") / ".claude")
+
+
+def bring_login(users: Path, state: Path) -> None:
+    """Without what renews it: a session that did would leave the user's own with a token that is not valid any more,
+    and an agent with one that is for months."""
+    login = _mapping(_read(users / _CREDENTIALS).get(_LOGIN))
+    if login:
+        kept = {name: value for name, value in login.items() if name != _RENEWS}
+        with os.fdopen(os.open(state / _CREDENTIALS, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            json.dump({_LOGIN: kept}, file)
+
+
+def login_words(profile: ClaudeProfile, env: Mapping[str, str], now: datetime) -> str:
+    """What sessions would use, never its value; "": not known.
+
+    :param env: the caller's.
+    """
+    env = profile.environment(env)
+    elsewhere = profile.elsewhere(env)
+    given = elsewhere or next((name for name in _VARIABLES if env.get(name)), None)
+    if given is not None:
+        return given
+    folder = config_folder(env)
+    settings = folder / "settings.json"
+    said = _read(settings)
+    in_settings = next(
+        (name for name in (*_VARIABLES, _HELPER) if {**_mapping(said.get("env")), **said}.get(name)), ""
+    )
+    reads = "user" in profile.settings.setting_sources
+    if in_settings and reads:
+        return f"{in_settings} in {settings}"
+    login = _mapping(_read(folder / _CREDENTIALS).get(_LOGIN))
+    if login.get("accessToken"):
+        return f"the login in {folder}{_age(login, now)}"
+    state = folder / ".claude.json" if env.get("CLAUDE_CONFIG_DIR") else folder.parent / ".claude.json"
+    if _read(state).get("primaryApiKey"):
+        return f"the key in {state}, which no session in the sandbox gets"
+    if in_settings:
+        return f"no login found: {in_settings} in {settings} needs engines.claude.setting_sources: [user]"
+    return "" if sys.platform == "darwin" else _NONE  # there it is in the keychain, which asks
+
+
+def _age(login: Mapping[str, object], now: datetime) -> str:
+    """How long it is valid, where that is said."""
+    expires = login.get("expiresAt")
+    try:
+        until = datetime.fromtimestamp(expires / 1000, UTC) if isinstance(expires, int | float) else None
+    except (OverflowError, ValueError, OSError):  # no second of the calendar
+        until = None
+    if until is None:
+        return ""
+    if until > now:
+        return f", valid until {timestamp(until)}"
+    # A confined session does not get what renews it.
+    how = "start `claude` once, which renews it" if login.get(_RENEWS) else "log in with `claude`"
+    return f", which expired at {timestamp(until)}: {how}"
+
+
+def _read(path: Path) -> Mapping[str, object]:
+    """What is in a file of Claude Code's; nothing where it cannot be read."""
+    try:
+        return _mapping(json.loads(path.read_bytes()))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _mapping(said: object) -> Mapping[str, object]:
+    return said if isinstance(said, Mapping) else {}

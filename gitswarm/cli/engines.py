@@ -10,12 +10,12 @@ from msgspec.structs import asdict
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import complain, out_json, out_lines
-from gitswarm.cli.here import config_here, surroundings
+from gitswarm.cli.here import config_here, library_here, surroundings
 from gitswarm.cli.lines import hanging
 from gitswarm.cli.terminal import text_width
 from gitswarm.engines.names import short_of
 from gitswarm.engines.registry import adapters, broken_engines, distribution_of
-from gitswarm.runner.engines import EngineHere, survey_engines
+from gitswarm.runner.engines import EngineHere, OfferedModel, survey_engines, survey_models
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.settings import CommandLine, freeze_settings
 
@@ -26,12 +26,23 @@ def engines(
     verbose: Annotated[
         bool, Option("-v", "--verbose", help="Also where each comes from, and what it needs.")
     ] = False,
+    models: Annotated[
+        bool, Option("--models", help="Ask the provider for its models: one request, with the key of sessions.")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Engines and their modes: whether each can be used here, and what it can do."""
     config = config_here()
     settings = freeze_settings(config, os.environ, CommandLine(), scripted=False)
-    found = list(survey_engines(settings, surroundings(config, SilentObserver())))
+    around = surroundings(config, SilentObserver())
+    if models:
+        offered = list(survey_models(settings, library_here().policy(), around))
+        if as_json:
+            out_json([each.to_json() for each in offered])
+        else:
+            out_lines(_models(offered))
+        return
+    found = list(survey_engines(settings, around))
     for broken in broken_engines():
         complain(broken.message, broken.hint)
     if as_json:
@@ -40,6 +51,19 @@ def engines(
     out_lines([*_usability(found), "", *capability_matrix(found)])
     if verbose:
         out_lines(_origins(found))
+
+
+def _models(offered: Sequence[OfferedModel]) -> Iterator[str]:
+    """A line per model. Its price is that of a million tokens, in and out."""
+    prices = [f"${each.price[0]:g} ${each.price[1]:g}" if each.price else "$?" for each in offered]
+    rows = [("engine", "model", "offered", "price")]
+    rows += [
+        (each.engine, each.model, "yes" if each.offered else "no", price)
+        for each, price in zip(offered, prices, strict=True)
+    ]
+    named = ["models.yaml", *(", ".join(each.named) or "-" for each in offered)]
+    for line, names in zip(_aligned(rows), named, strict=True):
+        yield from hanging(f"{line}{_GAP}", names)
 
 
 def _origins(found: Sequence[EngineHere]) -> Iterator[str]:

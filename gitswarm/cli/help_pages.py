@@ -109,7 +109,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git swarm export 2aa18a trace.json --trace",
         "git swarm export 2aa18a story.yaml --script",
     ),
-    "engines": ("git swarm engines", "git swarm engines --json"),
+    "engines": ("git swarm engines", "git swarm engines --models", "git swarm engines --json"),
     "schemas": ("git swarm schemas docs/schemas",),
     "record-event": ("git swarm record-event 'CI is green' --source ci",),
     "discard": (

@@ -226,7 +226,7 @@ ROOT = Group(
         "engines": Command(
             "engines:engines",
             "Engines and their modes: whether each can be used here, and what it can do.",
-            "-v --verbose --json",
+            "-v --verbose --models --json",
         ),
         "schemas": Command(
             "schemas:schemas",

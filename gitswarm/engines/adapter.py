@@ -132,6 +132,14 @@ class EngineAdapter(ABC):
         del setup, env
         return ""
 
+    def models(self, setup: EngineSetup, env: Mapping[str, str]) -> list[str] | None:
+        """Ids of the models that its provider offers, by asking it; None: it cannot be asked.
+
+        :raises SwarmError: why there is no answer.
+        """
+        del setup, env
+        return None
+
     def notice(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         """What a person should know before a run asks it, in one line; "": nothing."""
         del setup, env
@@ -223,8 +231,12 @@ class EngineAdapter(ABC):
 
         :param env: the caller's.
         """
+        return self.unset(setup) or self.find(mode, setup, env)
+
+    def unset(self, setup: EngineSetup) -> Program | None:
+        """What the configuration names and nobody has set."""
         if setup.access.unset is None:
-            return self.find(mode, setup, env)
+            return None
         variable, name = setup.access.unset
         what = f"engines.{self.short_name}.env.{name} needs the variable {variable}, which is not set"
         return Program(None, problem=what, advice=f"export {variable}=…")

@@ -223,3 +223,38 @@ def survey_engines(settings: FrozenSettings, machine: EngineContext) -> Iterator
             login = adapter.login(setup, machine.env)
             yield EngineHere(adapter.engine_id, mode, capabilities, key in by_key, program, login)
     yield EngineHere(LOCAL.engine, LOCAL.mode, LOCAL_WORK, is_configured=True)
+
+
+class OfferedModel(Struct, frozen=True):
+    """A model that the provider offers, or that the model policy names for the engine. `named`: where the policy
+    does. `price`: US dollars for a million tokens in and out; None: not known."""
+
+    engine: str
+    model: str
+    offered: bool
+    named: tuple[str, ...]
+    price: tuple[float, float] | None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        return {**asdict(self), "named": [*self.named], "price": [*self.price] if self.price else None}
+
+
+def survey_models(settings: FrozenSettings, policy: ModelPolicy, machine: EngineContext) -> Iterator[OfferedModel]:
+    """By asking the providers of the engines that can be asked.
+
+    :raises SwarmError: why one of them does not answer.
+    """
+    by_engine = {choice.engine: choice for choice in reversed([*choices(settings)])}
+    for adapter in adapters():
+        engine = adapter.engine_id
+        choice = by_engine.get(engine) or EngineChoice(engine=engine, mode=STUB, provider=adapter.providers[0])
+        prices = prices_of(policy, adapter)
+        setup = engine_setup(adapter, choice, settings, machine, prices)
+        lacking = adapter.unset(setup)
+        if lacking is not None:
+            raise EngineMissingError(lacking.problem or "", hint=lacking.advice)
+        offered = adapter.models(setup, machine.env)
+        if offered is not None:
+            named = policy.named(engine)
+            for model in dict.fromkeys([*offered, *named]):
+                yield OfferedModel(engine, model, model in offered, named.get(model, ()), prices(model))

@@ -49,6 +49,16 @@ class ModelPolicy(Record):
     def facts(self, model: str) -> ModelFacts:
         return self.models.get(model, ModelFacts())
 
+    def named(self, engine: str) -> dict[str, tuple[str, ...]]:
+        """Models that an engine may be asked for, each with its tiers and own choices (`steps.…`, `stations.…`)."""
+        tiers = self.engines.get(engine, {})
+        own = [("steps", self.steps), ("stations", self.stations)]
+        chosen = [(f"{name}.{key}", said) for name, table in own for key, said in table.items() if said not in tiers]
+        found: dict[str, tuple[str, ...]] = {}
+        for name, model in [*tiers.items(), *chosen]:
+            found[model] = (*found.get(model, ()), name)
+        return found
+
 
 class ModelWish(Struct, frozen=True):
     """What was asked for when the run was started. `model` decides everything; `economy` the tier."""

@@ -65,6 +65,11 @@ class ClaudeAdapter(EngineAdapter):
 
         return login_words(self.open("cli", setup).profile, env, setup.clock())
 
+    def models(self, setup: EngineSetup, env: Mapping[str, str]) -> list[str]:
+        from gitswarm.engines.claude.models import offered_models  # noqa: PLC0415 - asked for by few
+
+        return offered_models(self.open("cli", setup).profile, env)
+
     def notice(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         from gitswarm.engines.claude.direct import NOT_INSTALLED, is_installed  # noqa: PLC0415 - see `open`
 

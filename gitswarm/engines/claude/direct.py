@@ -91,7 +91,7 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
         raise TimeoutError from error
     except anthropic.APIStatusError as error:
         cost = 0.0 if error.status_code in _NOT_STARTED else None
-        reason = _reason(error.body).replace(access.key, "***")[:_MAX_CHARS]
+        reason = reason_of(error.body).replace(access.key, "***")[:_MAX_CHARS]
         return RouteAnswer(cost_usd=cost, problem=f"no answer: HTTP {error.status_code}: {reason}")
     except (anthropic.APIResponseValidationError, ValueError):
         return RouteAnswer(cost_usd=None, problem="no answer: it is none of the API")
@@ -140,7 +140,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, anthropic.APIConnectionError) and not isinstance(error, anthropic.APITimeoutError)
 
 
-def _reason(body: object) -> str:
+def reason_of(body: object) -> str:
     """What the API says of an error."""
     error = body.get("error") if isinstance(body, Mapping) else None
     return str(error.get("message", "")) if isinstance(error, Mapping) else str(body)

@@ -208,6 +208,13 @@ class ClaudeProfile(Struct, frozen=True):
         """
         return next((each for _name, each, _usual in _PROVIDERS if each and env.get(each, "") not in _OFF), None)
 
+    def base_url(self, env: Mapping[str, str]) -> str:
+        """Of the API that speaks Anthropic's protocol.
+
+        :param env: of a session.
+        """
+        return env.get("ANTHROPIC_BASE_URL") or _PROVIDERS[-1][2]
+
     def direct(self, env: Mapping[str, str]) -> DirectAccess | None:
         """Anthropic's own API, without a program between; None: there is no key for it, or somebody else answers.
 
@@ -217,8 +224,7 @@ class ClaudeProfile(Struct, frozen=True):
         key = env.get("ANTHROPIC_API_KEY", "")
         if not key or self.elsewhere(env) or self.provider != "anthropic":
             return None
-        base_url = env.get("ANTHROPIC_BASE_URL") or _PROVIDERS[-1][2]
-        return DirectAccess(base_url, key, self.prices, self.retry_wait_s)
+        return DirectAccess(self.base_url(env), key, self.prices, self.retry_wait_s)
 
     def additions(self, version: str) -> str:
         """What a program of this version adds to our prompt without being asked (docs/engines.md)."""

@@ -12,9 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from gitswarm.engines.base import EngineAccess, StepEndedError
+from gitswarm.engines.claude.engine import ClaudeEngine
+from gitswarm.engines.claude.phases import Phases
 from gitswarm.engines.claude.profile import ClaudeProfile, ClaudeSettings
 from gitswarm.records.event import Event, EventKind, Message
 from gitswarm.records.outcome import Result
+from tests.claude.runs import having, reaching
 from tests.claude.stage import (
     LOGIN,
     MODEL,
@@ -29,8 +32,11 @@ from tests.claude.stage import (
     request_for,
     terms_of,
 )
+from tests.conftest import Project
+from tests.forking import AUDITS, steps, with_flow
 from tests.loopback.api import Asked, Model, Reply, Text, say, use
 from tests.loopback.replies import WORK, always, failing, handed_over, limit_reached, working
+from tests.loopback.server import Loopback
 
 RESET = 4_102_444_800
 ISO = "2100-01-01T00:00:00.000Z"
@@ -374,3 +380,29 @@ def test_nothing_waits_that_could_not_be_tried_again_in_time(stage: Stage, mode:
     )
     assert told.outcome == {"kind": "api_error", "status": 529, "retryable": True}
     assert (told.retries, time.monotonic() - began < 20) == ([], True)
+
+
+@pytest.mark.soak
+def test_a_join_does_not_wait_for_a_sibling_that_waits_for_its_provider(
+    project: Project, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClaudeEngine, "_phases", lambda self, start: Phases(self.transport, start, 3, 40.0))
+    own = "engines: {default: gemini, claude: {mode: cli}, steps: {left: claude, right: claude}}\n"
+    project.commit({".swarm/config.yaml": own}, "the team's")
+    first = "right], join_strategy: first_complete}}\n  - {id: close"
+    with_flow(project, AUDITS, (", teaching: {outputs: [right.md]}", ""), ("right]}}\n  - {id: close", first))
+    failed = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        if "left.md" in " ".join(asked.said):
+            failed.set()
+            return failing(529)
+        failed.wait(20)
+        return replace(working()(asked), hang_s=0.0 if asked.wants_result else 2.0)
+
+    here = having(reaching(project, loopback, answer), CLAUDE_CODE_MAX_RETRIES="0")
+    began = time.monotonic()
+    here.swarm("start", "fan", "-m", "x", "--allow-stub")
+    assert time.monotonic() - began < 20
+    assert steps(project) == ["begin@1", "right@1", "both@1", "close@1"]
+    assert not [thread.name for thread in threading.enumerate() if thread.name.endswith("left")]

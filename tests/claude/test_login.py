@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.claude.adapter import ADAPTER
 from tests.cli.test_engines import program, with_program
@@ -22,7 +20,7 @@ SECRET = "planted-0123456789abcdef"  # noqa: S105 - of these tests
 HOUR_MS = 3_600_000
 MOMENT_MS = int(NOW.timestamp()) * 1000
 HELPER = {".claude/settings.json": {"apiKeyHelper": f"echo {SECRET}"}}
-NONE = "no login found: export ANTHROPIC_API_KEY=…, or log in with `claude`"
+NONE = "" if sys.platform == "darwin" else "no login found: export ANTHROPIC_API_KEY=…, or log in with `claude`"
 EXPIRED = "the login in HOME/.claude, which expired at 2026-11-22T23:00:00.000Z"
 
 
@@ -80,7 +78,6 @@ def test_what_is_seen_of_a_login(
     assert ADAPTER.login(setup, {"HOME": str(home), **env}) == told.replace("HOME", str(home))
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="a login may be in the keychain there")
 def test_the_table_tells_the_login_and_no_secret(project: Project, tmp_path: Path) -> None:
     here = with_program(project, program(tmp_path, "9.9.9"))
     folder = Path(here.env["HOME"]) / ".claude"

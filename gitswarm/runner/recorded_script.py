@@ -47,7 +47,7 @@ class RecordedScript(Struct, frozen=True):
     left_out: tuple[str, ...] = ()
 
 
-class _Run(Struct, frozen=True):
+class _RecordedRun(Struct, frozen=True):
     repository: Repository
     specs: FrozenSpecs
     left_out: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _Run(Struct, frozen=True):
 def recorded_script(repository: Repository, state: RunState) -> RecordedScript:
     """Of all steps on the run's branch, in the order of its flow; of a fork also those that it shares."""
     tree = repository.objects.commit(state.run_commit).tree
-    run = _Run(repository, read_frozen(repository, state.layout, tree))
+    run = _RecordedRun(repository, read_frozen(repository, state.layout, tree))
     steps: dict[str, list[ScriptEntry]] = {}
     for stored in step_files(repository, state):
         record = stored.record
@@ -70,7 +70,7 @@ def recorded_script(repository: Repository, state: RunState) -> RecordedScript:
     )
 
 
-def _entry(run: _Run, stored: StepFiles) -> ScriptEntry:
+def _entry(run: _RecordedRun, stored: StepFiles) -> ScriptEntry:
     record = stored.record
     if record.by_human:
         return ScriptEntry(summary=record.summary)
@@ -146,7 +146,9 @@ def _file(repository: Repository, entry: tuple[str, int], converted: bytes | Non
     return LeftFile(text=text, base64=coded, executable=mode == _EXECUTABLE)
 
 
-def _artifacts(run: _Run, record: StepRecord, receipt: Receipt) -> tuple[dict[str, LeftFile], tuple[str, ...]]:
+def _artifacts(
+    run: _RecordedRun, record: StepRecord, receipt: Receipt
+) -> tuple[dict[str, LeftFile], tuple[str, ...]]:
     """The declared files of RUN_BASE that the step wrote, also as they were; and what it promises."""
     objects, flow = run.repository.objects, run.specs.flows[record.flow]
     station = run.specs.stations.get(receipt.station or "")
@@ -180,7 +182,7 @@ def _claimed(stored: StepFiles) -> dict[str, JsonValue]:
     return said
 
 
-def _last_words(run: _Run, record: StepRecord) -> str | None:
+def _last_words(run: _RecordedRun, record: StepRecord) -> str | None:
     """What the agent said last, as its transcript has it."""
     content = run.repository.objects.file(record.tree, record.execution.transcript(record.engine)) or b""
     lines = (json.loads(line) for line in content.splitlines() if line.strip())

@@ -16,7 +16,7 @@ from msgspec import Struct
 from gitswarm.engines.adapter import EngineSetup
 from gitswarm.engines.base import Capabilities, Emit, RouteTerms, StepEndedError, StepRequest, StepResult, capped
 from gitswarm.engines.gemini.adapter import CAPABILITIES, GeminiSettings, find_program
-from gitswarm.engines.gemini.session import AskedPlace, GeminiSession, Limits, Prompted
+from gitswarm.engines.gemini.session import AskedPlace, GeminiSession, Prompted, PromptLimits
 from gitswarm.engines.gemini.settings_home import USUAL_TOOLS, SettingsHome
 from gitswarm.engines.handoff import (
     MOST_ASKED,
@@ -115,7 +115,7 @@ class GeminiEngine(Struct, frozen=True):
             problem = last.problem if work.kind == "ok" or asked > 1 else "there were no turns left for one"
             question = asked_again(problem, terms.output_schema)
             session.recorder.note("user", question)
-            final = session.prompted(Prompted(question), Limits(until))
+            final = session.prompted(Prompted(question), PromptLimits(until))
             again = _told(session, final)
             last = LastMessage(again.text or last.text, again.handoff, again.problem)
             if final.kind != "ok":
@@ -125,11 +125,11 @@ class GeminiEngine(Struct, frozen=True):
             return EngineOutcome(kind="no_envelope", detail=detail), last
         return work, last
 
-    def _limits(self, request: StepRequest, started: float) -> Limits:
+    def _limits(self, request: StepRequest, started: float) -> PromptLimits:
         until, terms = started + self.settings.step_timeout, request.terms
         if request.deadline is not None and request.deadline < until:
-            return Limits(request.deadline, request.set_by, terms.max_tokens, terms.max_cost_usd)
-        return Limits(until, "", terms.max_tokens, terms.max_cost_usd)
+            return PromptLimits(request.deadline, request.set_by, terms.max_tokens, terms.max_cost_usd)
+        return PromptLimits(until, "", terms.max_tokens, terms.max_cost_usd)
 
     def route(self, question: RouteQuestion, terms: RouteTerms) -> RouteAnswer:
         """
@@ -139,7 +139,7 @@ class GeminiEngine(Struct, frozen=True):
         with self._session(terms, recorder, _NAVIGATOR, threading.Event()) as session:
             if isinstance(session, EngineOutcome):
                 return RouteAnswer(problem=f"no answer: {session.kind}: {session.detail}")
-            outcome = session.prompted(Prompted(question.prompt), Limits(time.monotonic() + question.timeout_s))
+            outcome = session.prompted(Prompted(question.prompt), PromptLimits(time.monotonic() + question.timeout_s))
             if outcome.kind == "killed":
                 raise TimeoutError
             tokens, cost = Tokens.of(*session.used), self._price(terms.model, session.used, session.answered_by)

@@ -25,7 +25,7 @@ Price = Callable[[tuple[int, int]], float | None]
 """US dollars for tokens in and out; None: not known."""
 
 
-class Limits(Struct, frozen=True):
+class PromptLimits(Struct, frozen=True):
     """`deadline`: on the monotonic clock. `set_by`: the limit of the budget that it is, as people call it; "": none.
     `tokens`, `cost_usd`: of the whole conversation."""
 
@@ -69,7 +69,7 @@ class GeminiSession(Struct):
     last: str = ""
     answered_by: str | None = None
 
-    def prompted(self, prompt: Prompted, limits: Limits) -> EngineOutcome:
+    def prompted(self, prompt: Prompted, limits: PromptLimits) -> EngineOutcome:
         """One process, to its end.
 
         :raises StepEndedError: nobody waits for it any more.
@@ -101,7 +101,7 @@ class GeminiSession(Struct):
         return outcome
 
     def _heard(
-        self, agent: AgentProcess, listener: Listener, limits: Limits, before: tuple[int, int]
+        self, agent: AgentProcess, listener: Listener, limits: PromptLimits, before: tuple[int, int]
     ) -> EngineOutcome:
         told, began = self.used, time.monotonic()
         try:
@@ -133,7 +133,7 @@ class GeminiSession(Struct):
         used = used or self.used
         self.recorder.used(Tokens.of(*used), self.price(used))
 
-    def _too_much(self, used: tuple[int, int], limits: Limits) -> str | None:
+    def _too_much(self, used: tuple[int, int], limits: PromptLimits) -> str | None:
         if limits.tokens is not None and sum(used) >= limits.tokens:
             return f"{sum(used):,} tokens used of {limits.tokens:,} that were left"
         cost = self.price(used)

@@ -76,3 +76,14 @@ def test_the_examples_are_what_the_demo_leaves(demo: Demo, name: str) -> None:
 @pytest.mark.parametrize("flow", ALL)
 def test_each_flow_does_what_its_example_says(demo: Demo, flow: str) -> None:
     compare_flow(demo.project, demo.honest["run_id"], flow)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["honest", "lying"])
+def test_a_replay_has_the_same_code_statuses_and_way(demo: Demo, name: str) -> None:
+    """Last, as it adds a run to the project."""
+    answer = ask(demo.project, "replay", getattr(demo, name)["run_id"], "--json")
+    assert answer.code == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert [step["n"] for step in told["steps"] if not step["equal"]] == []
+    assert len(told["steps"]) >= 60

@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from gitswarm.errors import GarbledError
 from tests.conftest import Project
 from tests.hostile import Stopped, stopped_run
 
@@ -162,6 +164,21 @@ def test_a_paper_garbled_by_an_amended_commit_is_named_and_the_original_comes_ba
     assert stopped.project.git("merge-base", tip, stopped.branch) == tip
     stopped.assert_whole()
     assert stopped.ask("resume").code == 0
+
+
+def test_a_run_whose_specs_nobody_can_read_can_be_discarded(
+    stopped: Stopped, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of another version may be: nothing better can be found in the run's own commits."""
+
+    def unreadable(*_arguments: object) -> NoReturn:
+        raise GarbledError("specs/flows/three.json is not what git-swarm wrote there", hint="…")
+
+    monkeypatch.setattr("gitswarm.runner.held.read_frozen", unreadable)
+    assert stopped.refused("resume").code == 1
+
+    assert stopped.ask("discard", stopped.run, "--force").code == 0
+    assert stopped.run not in stopped.ask("list").stdout
 
 
 def test_code_in_an_amended_commit_is_adopted_when_asked(stopped: Stopped) -> None:

@@ -210,7 +210,7 @@ def _done(repository: Repository, run: _Discarded, action: _Action) -> _Discarde
     """What became of it."""
     layout = RunLayout(run.run_id)
     try:
-        with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+        with hold_run(repository, layout, quiet_surroundings(repository, layout), executes=False) as held:
             action(held.session, held.state)
     except SwarmError as error:
         return replace(run, kept_because=error.message, hint=error.hint)

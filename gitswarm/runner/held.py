@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gitswarm.errors import SwarmError
+from gitswarm.errors import GarbledError, SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import follow_approval
 from gitswarm.ledger.journal import OpenJournal
@@ -26,12 +26,15 @@ from gitswarm.runner.begin import NewRun, open_session
 from gitswarm.runner.landing.approve import allowed_so_far
 from gitswarm.runner.new_ground import stand_on_new_ground
 from gitswarm.runner.orphans import end_orphans
-from gitswarm.runner.session import Session, Surroundings
+from gitswarm.runner.session import FrozenSpecs, Session, Surroundings
 from gitswarm.runner.specs import read_frozen
 from gitswarm.runner.undo.rollback import keep_rolled_back
+from gitswarm.specs.fragments import Fragments
+from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.worktree.shadow import checked_out_elsewhere
 
 _ID = re.compile(r"[0-9a-f]{40}")
+_NO_SPECS = FrozenSpecs({}, {}, {}, Fragments({}), ModelPolicy(categories={}, engines={}), {}, None)
 
 
 class Held(Struct, frozen=True):
@@ -47,17 +50,24 @@ class Held(Struct, frozen=True):
 
 @contextmanager
 def hold_run(
-    repository: Repository, layout: RunLayout, around: Surroundings, *, adopt: bool = False
+    repository: Repository, layout: RunLayout, around: Surroundings, *, adopt: bool = False, executes: bool = True
 ) -> Iterator[Held]:
     """
     :param adopt: commits that people put on the branch become uncommitted edits, to be adopted as a step.
+    :param executes: without it specs that cannot be read are none: nothing keeps such a run from being discarded.
+    :raises GarbledError: its specs are not what git-swarm wrote there.
     :raises SwarmError: there are such commits and they are not to be adopted.
     :raises RunHeldError: a live process owns the run.
     :raises NotFoundError: no such run.
     """
     repository.refuse_old_git()
     first = _first_look(repository, layout)
-    specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
+    try:
+        specs = read_frozen(repository, layout, repository.objects.commit(first.run_commit).tree)
+    except GarbledError:
+        if executes:
+            raise
+        specs = _NO_SPECS
     specs = replace(specs, script=around.script or specs.script)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
     with session.locks.own_run(layout.run_id, timestamp(around.clock())):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -250,3 +251,33 @@ def _minor(version: str) -> tuple[int, ...]:
 
 def _variable(name: str) -> str:
     return "SWARM_" + name.upper().replace("-", "_")
+
+
+class KeyedProgramAdapter(EngineAdapter):
+    """An engine with a program of its short name on PATH, which asks its provider with an API key.
+
+    `key`: the variable that holds it.
+    """
+
+    key: ClassVar[str]
+
+    def located(self, env: Mapping[str, str]) -> Path | None:
+        said = self.program_from_env(env) or shutil.which(self.short_name, path=env.get("PATH"))
+        return Path(said) if said else None
+
+    def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
+        return self.key if {**env, **setup.access.env}.get(self.key) else ""
+
+    def chosen(self, cli: str | None, env: Mapping[str, str]) -> Path | Program:
+        """The program as it was configured, else the one on PATH; or what is missing.
+
+        :param cli: as it was configured.
+        """
+        found = cli or shutil.which(self.short_name, path=env.get("PATH"))
+        if found is None:
+            return Program(None, problem=f"{self.short_name} is not installed", advice=self.install)
+        path = Path(found).expanduser().absolute()  # sessions stand in another folder
+        if path.is_file():
+            return path
+        how = f"unset {_variable(self.short_name)}_CLI, or correct engines.{self.short_name}.cli"
+        return Program(None, problem=f"there is no program at {found}", advice=how)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from pydantic import Field, JsonValue
 
-from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
+from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK
 from gitswarm.processes import CommandLimits, run_shell
 from gitswarm.records.base import WrittenSection
@@ -42,8 +41,9 @@ class CodexSection(ProgramSection, CodexSettings):
     """`engines.codex`. `cli`: path of the program."""
 
 
-class CodexAdapter(EngineAdapter):
+class CodexAdapter(KeyedProgramAdapter):
     short_name = "codex"
+    key = KEY
     modes = {"cli": CAPABILITIES}
     providers = ("openai",)
     section = CodexSection
@@ -71,13 +71,6 @@ class CodexAdapter(EngineAdapter):
             return replace(program, problem=f"codex has no {KEY}", advice=f"export {KEY}=…")
         return program
 
-    def located(self, env: Mapping[str, str]) -> Path | None:
-        said = self.program_from_env(env) or shutil.which("codex", path=env.get("PATH"))
-        return Path(said) if said else None
-
-    def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        return KEY if {**env, **setup.access.env}.get(KEY) else ""
-
     def own_files(self, settings: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """A person's own Codex reads them where the project is trusted; ours never does."""
         del settings
@@ -89,13 +82,10 @@ class CodexAdapter(EngineAdapter):
 
 def find_codex(setup: EngineSetup, env: Mapping[str, str]) -> Program:
     """The program itself, and its version."""
-    said = setup.access.cli or shutil.which("codex", path=env.get("PATH"))
-    if said is None:
-        return Program(None, problem="codex is not installed", advice=CodexAdapter.install)
-    path = _native(Path(said).expanduser().absolute())
-    if not path.is_file():
-        how = "unset SWARM_CODEX_CLI, or correct engines.codex.cli"
-        return Program(None, problem=f"there is no program at {said}", advice=how)
+    chosen = ADAPTER.chosen(setup.access.cli, env)
+    if isinstance(chosen, Program):
+        return chosen
+    path = _native(chosen)
     line = f"exec {shlex.quote(str(path))} --version"
     with tempfile.TemporaryDirectory() as home:  # it writes into its home even to say that
         asked = run_shell(line, cwd=Path(home), env={**env, "CODEX_HOME": home}, limits=CommandLimits(_VERSION_S))

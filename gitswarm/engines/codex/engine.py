@@ -28,13 +28,13 @@ from gitswarm.engines.base import Capabilities, Emit, StepEndedError, StepReques
 from gitswarm.engines.codex.adapter import CAPABILITIES, KEY, CodexSettings, find_codex
 from gitswarm.engines.codex.session import CodexSession
 from gitswarm.engines.door import open_door
-from gitswarm.engines.handoff import read_handoff
+from gitswarm.engines.handoff import early_handoff, read_handoff
 from gitswarm.engines.hook_verdict import HOOK_S
 from gitswarm.engines.recorder import Recorder
 from gitswarm.records.engine_outcome import EngineOutcome
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
-from gitswarm.records.outcome import Result, Status
+from gitswarm.records.outcome import Result
 
 _HOME, _SCHEMA = "home", "schema.json"
 _FINALIZE_S = 300.0
@@ -98,9 +98,8 @@ class CodexEngine(WithoutModel, Struct, frozen=True):
         failed = outcome.kind in _FAILED
         if isinstance(handoff, str) and outcome.kind == "ok":
             outcome = EngineOutcome(kind="no_envelope", detail=handoff)
-        elif isinstance(handoff, Handoff) and outcome.kind == "max_turns" and handoff.status is not Status.BLOCKED:
-            concerns = (*handoff.concerns, f"the session ended early (max_turns): {outcome.detail}")
-            handoff = handoff.model_copy(update={"status": Status.PARTIAL, "concerns": concerns})
+        elif isinstance(handoff, Handoff):
+            handoff = early_handoff(handoff, outcome)
         why = outcome.detail or outcome.kind
         return StepResult(
             step_id=request.execution.step,

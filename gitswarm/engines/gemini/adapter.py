@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from pydantic import Field, JsonValue
 
-from gitswarm.engines.adapter import EngineAdapter, EngineSetup, Program, ProgramSection
+from gitswarm.engines.adapter import EngineSetup, KeyedProgramAdapter, Program, ProgramSection
 from gitswarm.engines.base import SESSION_WORK
 from gitswarm.records.base import WrittenSection
 
@@ -38,8 +38,9 @@ class GeminiSection(ProgramSection, GeminiSettings):
     program. The rest is described in `GeminiSettings`."""
 
 
-class GeminiAdapter(EngineAdapter):
+class GeminiAdapter(KeyedProgramAdapter):
     short_name = "gemini"
+    key = KEY
     modes = {"cli": CAPABILITIES}
     providers = ("gemini",)
     section = GeminiSection
@@ -68,13 +69,6 @@ class GeminiAdapter(EngineAdapter):
             return replace(program, problem=what, advice=f"export {KEY}=…")
         return program
 
-    def located(self, env: Mapping[str, str]) -> Path | None:
-        found = self.program_from_env(env) or shutil.which("gemini", path=env.get("PATH"))
-        return Path(found) if found else None
-
-    def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
-        return KEY if {**env, **setup.access.env}.get(KEY) else ""
-
     def longest_s(self, settings: Mapping[str, JsonValue]) -> float:
         return GeminiSettings.model_validate(settings).step_timeout
 
@@ -88,13 +82,9 @@ def find_program(cli: str | None, env: Mapping[str, str]) -> Program:
     """
     :param cli: as it was configured; None: the one on PATH.
     """
-    found = cli or shutil.which("gemini", path=env.get("PATH"))
-    if found is None:
-        return Program(None, problem="gemini is not installed", advice=_INSTALL)
-    path = Path(found).expanduser().absolute()  # sessions stand in another folder
-    if not path.is_file():
-        how = "unset SWARM_GEMINI_CLI, or correct engines.gemini.cli"
-        return Program(None, problem=f"there is no program at {found}", advice=how)
+    path = ADAPTER.chosen(cli, env)
+    if isinstance(path, Program):
+        return path
     version = _version(path.resolve())
     if version is None:
         return Program(None, problem=f"{path} is not Gemini CLI of npm", advice=_INSTALL)

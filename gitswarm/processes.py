@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING, cast
 
 from msgspec import Struct, field
@@ -100,15 +102,16 @@ def run_shell(
     with limits.containment.served():
         for _attempt in range(2):
             began = time.monotonic()
-            try:
-                argv = limits.containment.wrap(["sh", "-c", command])
-                child = _start(argv, cwd, env, limits.containment.depth)
-            except OSError as error:
-                return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
-            except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
-                return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
-            if not child.run(started + limits.timeout_s, take):
-                return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:.3g} s")
+            with _signals_held() as let_signals_in:
+                try:
+                    argv = limits.containment.wrap(["sh", "-c", command])
+                    child = _start(argv, cwd, env, limits.containment.depth)
+                except OSError as error:
+                    return outcome(Ending.NOT_STARTED, None, f"cannot start: {error.filename}: {error.strerror}")
+                except ValueError as error:  # a NUL or a lone surrogate in the command or the environment
+                    return outcome(Ending.NOT_STARTED, None, f"cannot start: {error}")
+                if not child.run(started + limits.timeout_s, take, let_signals_in):
+                    return outcome(Ending.TIMED_OUT, None, f"timed out after {limits.timeout_s:.3g} s")
             exit_code = child.process.returncode
             # A Ctrl-C that meets the child before it has left our process group ends it before it has begun.
             if exit_code != -signal.SIGINT or kept.total or time.monotonic() - began > _LEAVING_GROUP_S:
@@ -159,6 +162,34 @@ class _KeptOutput(Struct):
         return f"{head}\n[… {left_out} bytes left out …]\n{tail}"
 
 
+@contextmanager
+def _signals_held() -> Iterator[Callable[[], None]]:
+    """Signals whose handler may raise wait until the function is called, or until the end.
+
+    One that came while `Popen` still waits for its child's `exec` would leave a process that nobody knows. They are
+    not masked, as the child would inherit the mask. Threads other than the main one are never interrupted.
+    """
+    arrived: list[int] = []
+    before: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+    def let_in() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        before.clear()
+        while arrived:
+            signal.raise_signal(arrived.pop(0))
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(handler := signal.getsignal(number)):
+                before[number] = handler
+                signal.signal(number, lambda number, _frame: arrived.append(number))
+    try:
+        yield let_in
+    finally:
+        let_in()
+
+
 def _start(argv: list[str], cwd: Path, env: Mapping[str, str], depth: int) -> _Child:
     process = subprocess.Popen(
         argv,
@@ -181,10 +212,14 @@ class _Child(Struct, frozen=True):
     output: IO[bytes]
     depth: int
 
-    def run(self, deadline: float, take: Callable[[bytes], None]) -> bool:
-        """Whether the leader ended in time. In any case, also when interrupted, the whole group is ended."""
+    def run(self, deadline: float, take: Callable[[bytes], None], begun: Callable[[], None]) -> bool:
+        """Whether the leader ended in time. In any case, also when interrupted, the whole group is ended.
+
+        `begun` is called as soon as that holds.
+        """
         last_words: Callable[[bytes], None] = _discard
         try:
+            begun()
             in_time = self._follow(deadline, take)
             if not in_time:
                 last_words = take
@@ -251,7 +286,7 @@ class _Child(Struct, frozen=True):
         inside = program_below(group, self.depth) if self.depth and self.process.poll() is None else None
         if inside is None:
             return _signal_group(group, signal.SIGTERM)
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.kill(inside, signal.SIGTERM)
         return True
 
@@ -280,7 +315,7 @@ def _members(group: int) -> list[psutil.Process]:
 
     found = []
     for pid in psutil.pids():
-        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+        with suppress(OSError, psutil.NoSuchProcess):
             if os.getpgid(pid) == group and lives(process := psutil.Process(pid)):
                 found.append(process)
     return found
@@ -288,6 +323,6 @@ def _members(group: int) -> list[psutil.Process]:
 
 def _reap_adopted(group: int) -> None:
     """Orphans of the group become our children where we are PID 1 of a container or a subreaper."""
-    with contextlib.suppress(ChildProcessError):
+    with suppress(ChildProcessError):
         while os.waitpid(-group, os.WNOHANG)[0]:
             pass

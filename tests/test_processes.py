@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -262,6 +263,25 @@ def test_an_interrupt_ends_the_whole_group_and_passes_through(tmp_path: Path) ->
     finally:
         signal.signal(signal.SIGUSR1, previous)
     assert [lives(pid) for pid in pids] == [False, False]
+
+
+def test_an_interrupt_while_a_command_starts_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command runs before `Popen` is back: a Ctrl-C between the two meets nobody who knows its pid."""
+    pids: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    class Slow(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            pids.append(self.pid)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Slow)
+    with pytest.raises(KeyboardInterrupt):
+        run_shell("sleep 60", cwd=tmp_path, env=ENV, limits=LIMITS)
+    assert ([lives(pid) for pid in pids], signal.getsignal(signal.SIGINT)) == ([False], before)
 
 
 @pytest.mark.parametrize("command", ["echo $$; sleep 60", "echo $$"])

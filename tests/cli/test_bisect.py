@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from gitswarm.process_table import lives
 from tests.cli.gated import running
 from tests.conftest import Project
 from tests.projects import ask, new_project
-from tests.waiting import wait_until
 
 STEPS = 6
 FLOW = "id: six\nsteps:\n" + "".join(f"  - {{id: s{n}, station: fixer}}\n" for n in range(1, STEPS + 1))
@@ -137,8 +139,8 @@ def test_ctrl_c_leaves_nothing_behind(six: Bisecting, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
     assert six.left() == before
-    process_of_command = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}")
-    wait_until(lambda: not process_of_command.exists(), "init has reaped the command", seconds=20)
+    with suppress(psutil.NoSuchProcess):
+        assert not lives(psutil.Process(int((tmp_path / "pid").read_text())))
 
 
 def test_nothing_is_cleaned_through_a_link(six: Bisecting, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.selection import SAMPLED
+
 ROOT = Path(__file__).parent.parent
 WRONG = """
 import os, subprocess
@@ -70,3 +72,14 @@ def test_a_unit_test_starts_no_process(told: list[str]) -> None:
 def test_what_a_test_leaves_changed_fails_it(told: list[str]) -> None:
     errors = {name for name in NAMES for line in told if line.startswith("ERROR") and f"::test_{name}" in line}
     assert errors == {"environment", "folder"}
+
+
+def test_every_table_of_which_rows_are_left_to_the_soak_is_there() -> None:
+    tables = [table.split("::") for table in SAMPLED]
+    here = Path(__file__).parent
+    missing = [
+        f"{module}::{test}"
+        for module, test in tables
+        if f"\ndef {test}(" not in (here / f"{module}.py").read_text(encoding="utf-8")
+    ]
+    assert missing == []

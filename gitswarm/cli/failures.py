@@ -6,6 +6,7 @@ import errno
 import os
 import platform
 import shlex
+import subprocess
 import sys
 import traceback
 from pathlib import Path
@@ -83,7 +84,7 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
     home = Path(state) if state else Path(os.environ.get("HOME") or "/tmp") / ".local" / "state"  # noqa: S108
     log = home / "git-swarm" / f"crash-{os.getpid()}.log"
     report = [
-        f"git-swarm {__version__}, Python {sys.version}, {platform.platform()}",
+        f"git-swarm {__version__}, {_git_version()}, Python {sys.version}, {platform.platform()}",
         f"arguments: {arguments}",
         "".join(traceback.format_exception(error)),
     ]
@@ -96,3 +97,11 @@ def _report_bug(error: Exception, arguments: list[str]) -> None:
         err(whole)
         return
     advise(f"git swarm resume   (nothing of the run is lost; please report the bug with {log})")
+
+
+def _git_version() -> str:
+    try:
+        done = subprocess.run(["git", "--version"], capture_output=True, text=True, check=False, timeout=5)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"git: {error}"
+    return done.stdout.strip()

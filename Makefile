@@ -140,17 +140,9 @@ mutants: $(CLAUDE) $(FETCHED)  ## what the tests catch of 120 seeded mutants; ab
 house: $(STAMP)  ## lines, modules, names twice, what one step passes
 	$(BIN)/python -m benchmarks.house
 
-bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched $(VENV)/chromium/.fetched  ## milliseconds against plain git in the same run; about 20 minutes on a quiet machine
-	$(BIN)/python -m benchmarks.step_cost
-	$(BIN)/python -m benchmarks.command_cost
-	$(BIN)/python -m benchmarks.decision_cost
-	$(BIN)/python -m benchmarks.guard_cost
-	$(BIN)/python -m benchmarks.redaction_cost
-	for engine in claude codex gemini; do $(BIN)/python -m benchmarks.session_cost --engine $$engine || exit 1; done
-	$(BIN)/python -m benchmarks.sandbox_cost
+bench: $(CLAUDE) $(addprefix $(VENV)/,bubblewrap/.fetched chromium/.fetched codex/.fetched gemini/.fetched)  ## ratios against plain git in the same run, kept and compared; about 40 minutes on a quiet machine; QUICK=1: five
 	$(BIN)/python -m benchmarks.watch_cost
-	$(BIN)/python -m benchmarks.projection_cost
-	$(BIN)/python -m benchmarks.page_cost
+	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
 docs: $(VENV)/.docs-installed  ## the generated pages anew, and all pages as HTML in docs/_build; a broken link is an error
 	$(BIN)/python -m docs.generate

@@ -20,14 +20,15 @@ from gitswarm.git.object_reader import (
     NewCommit,
     ObjectReader,
     Person,
+    hash_object,
 )
+from gitswarm.git.packing import BLOB, Packing
 from gitswarm.git.process import Git, refusal
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
 _NO_INDEX = (pygit2.GitError, OSError, ValueError)
-_ATTEMPTS = 10
 
 
 class IndexChange(Struct, frozen=True):
@@ -53,19 +54,14 @@ T = TypeVar("T")
 
 
 def _write(call: Callable[[], T]) -> T:
-    """The border to libgit2 when it writes objects; what is there already is not written again.
+    """The border to libgit2 when it makes objects.
 
     :raises SwarmError: it could not.
     """
-    for _attempt in range(_ATTEMPTS):
-        try:
-            return call()
-        except (OSError, pygit2.GitError) as error:
-            last = error
-            if "No such file" not in str(error):
-                break
-            # `git prune-packed` took the empty folder away between its making and the file in it.
-    raise refusal("cannot write to the object store", str(last)) from last
+    try:
+        return call()
+    except pygit2.GitError as error:
+        raise refusal("cannot make an object", str(error)) from error
 
 
 def _insert(builder: Any, name: str, object_id: Any, mode: Any) -> None:
@@ -101,12 +97,14 @@ def _index_change(delta: pygit2.DiffDelta) -> IndexChange:
 class Objects(ObjectReader):
     """Reads and writes the object store."""
 
-    def __init__(self, repository: pygit2.Repository, git: Git | None = None) -> None:
+    def __init__(self, repository: pygit2.Repository, packing: Packing, git: Git | None = None) -> None:
         """
+        :param packing: takes what is new.
         :param git: fetches what a partial clone lacks; libgit2 cannot.
         """
         # pygit2's stubs type an object by none of its kinds: what comes out of it is checked with isinstance.
         self._repository: Any = repository
+        self._packing = packing
         self._git = git
 
     @property
@@ -123,7 +121,10 @@ class Objects(ObjectReader):
             ) from error
 
     def write_blob(self, content: bytes) -> str:
-        return str(_write(lambda: self._repository.create_blob(content)))
+        object_id = hash_object("blob", content)
+        # Without a look whether it is in the store: a copy costs less, and no `git prune` may take it away.
+        self._packing.add(object_id, BLOB, content)
+        return object_id
 
     def read_blob(self, blob_id: str) -> bytes:
         """
@@ -258,6 +259,7 @@ class Objects(ObjectReader):
             made = _loaded(target)
             made.read_tree(self._get(tree_id))
             made.write_tree(self._repository)  # it knows the ids of its folders then
+            self._packing.flush()
             made.write()
             # By its time git tells which files may have changed since they were staged.
             found = index.stat()

@@ -33,6 +33,7 @@ _FAN_OUT = 16
 _MANY_BYTES = 16_000_000
 """A pack of so many is not copied into a bigger one."""
 
+_SMALL = 4096
 _HEAD, _SUM = 12, 20
 
 
@@ -215,7 +216,9 @@ def _entry(kind: int, content: bytes) -> bytes:
         head[-1] |= 128
         head.append(size & 127)
         size >>= 7
-    return bytes(head) + zlib.compress(content, 1)
+    # Most of what zlib does for a small object is to clear the memory that it does not need.
+    deflate = zlib.compressobj(1, zlib.DEFLATED, *((12, 4) if len(content) < _SMALL else (15, 8)))
+    return bytes(head) + deflate.compress(content) + deflate.flush()
 
 
 def _index(pack: _Pack, seal: bytes) -> bytes:

@@ -27,6 +27,8 @@ from gitswarm.git.process import refusal
 BLOB = 3
 """A kind of object, as packs and libgit2 number them."""
 
+_TREE = 2
+
 _FAN_OUT = 16
 """So many packs of a kind become one: the longest run has a few dozen of them."""
 
@@ -216,8 +218,9 @@ def _entry(kind: int, content: bytes) -> bytes:
         head[-1] |= 128
         head.append(size & 127)
         size >>= 7
-    # Most of what zlib does for a small object is to clear the memory that it does not need.
-    deflate = zlib.compressobj(1, zlib.DEFLATED, *((12, 4) if len(content) < _SMALL else (15, 8)))
+    # Most of what zlib does for a small object is to clear memory. Trees are ids, which do not get smaller.
+    memory = (12, 4) if len(content) < _SMALL or kind == _TREE else (15, 8)
+    deflate = zlib.compressobj(0 if kind == _TREE else 1, zlib.DEFLATED, *memory)
     return bytes(head) + deflate.compress(content) + deflate.flush()
 
 

@@ -123,7 +123,7 @@ class Objects(ObjectReader):
     def write_blob(self, content: bytes) -> str:
         object_id = hash_object("blob", content)
         # Without a look whether it is in the store: a copy costs less, and no `git prune` may take it away.
-        self._packing.add(object_id, BLOB, content)
+        self._packing.add(pygit2.Oid(hex=object_id), content, BLOB)
         return object_id
 
     def read_blob(self, blob_id: str) -> bytes:

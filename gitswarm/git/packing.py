@@ -71,21 +71,21 @@ class Packing:
         self._renew = renew
         self._lock = RLock()
         self._size = 0
-        self._new: dict[str, tuple[int, bytes]] = {}
-        self._written: dict[str, tuple[int, bytes]] = {}
+        self._new: dict[pygit2.Oid, tuple[int, bytes]] = {}
+        self._written: dict[pygit2.Oid, tuple[int, bytes]] = {}
         self._kept: list[Path] = []
         weakref.finalize(self, _remove, self._kept)
         self._packs: list[list[_Pack]] = []
         self.durable = False
 
-    def add(self, object_id: str, kind: int, content: bytes) -> None:
+    def add(self, object_id: pygit2.Oid, content: bytes, kind: int) -> None:
         with self._lock:
             self._new[object_id] = (kind, content)
             self._size += len(content)
             if self._size > _MANY_BYTES:
                 self.flush()
 
-    def get(self, object_id: str) -> tuple[int, bytes]:
+    def get(self, object_id: pygit2.Oid) -> tuple[int, bytes]:
         """Kind and content of an object that is new, or was written a short time ago.
 
         :raises KeyError: it is neither.
@@ -93,7 +93,7 @@ class Packing:
         found = self._new.get(object_id)
         return found if found is not None else self._written[object_id]
 
-    def has(self, object_id: str) -> bool:
+    def has(self, object_id: pygit2.Oid) -> bool:
         return object_id in self._new or object_id in self._written
 
     def flush(self) -> None:
@@ -105,7 +105,7 @@ class Packing:
         with self._lock:
             if not self._new:
                 return
-            pairs = ((bytes.fromhex(name), _entry(*found)) for name, found in self._new.items())
+            pairs = ((object_id.raw, _entry(*found)) for object_id, found in self._new.items())
             try:
                 self._add(self._write([(raw, zlib.crc32(entry), entry) for raw, entry in pairs]), 0)
             except OSError as error:
@@ -246,23 +246,17 @@ class NewObjects(pygit2.OdbBackend):
 
     def __init__(self, packing: Packing) -> None:
         super().__init__()
-        self._packing = packing
-
-    def write_cb(self, object_id: pygit2.Oid, content: bytes, kind: int) -> None:
-        self._packing.add(str(object_id), kind, content)
-
-    def exists_cb(self, object_id: pygit2.Oid) -> bool:
-        return self._packing.has(str(object_id))
-
-    def read_cb(self, object_id: pygit2.Oid) -> tuple[int, bytes]:
-        return self._packing.get(str(object_id))
+        # Called hundreds of times per step.
+        self.read_cb, self.exists_cb, self.write_cb = packing.get, packing.has, packing.add
 
     def read_header_cb(self, object_id: pygit2.Oid) -> tuple[int, int]:
-        kind, content = self._packing.get(str(object_id))
+        kind, content = self.read_cb(object_id)
         return kind, len(content)
 
     def read_prefix_cb(self, name: str) -> tuple[int, bytes, pygit2.Oid]:
-        return (*self._packing.get(str(name)), pygit2.Oid(hex=str(name)))
+        """The first digits of an id, mostly all of them."""
+        object_id = pygit2.Oid(hex=name)
+        return (*self.read_cb(object_id), object_id)
 
     def exists_prefix_cb(self, name: str) -> pygit2.Oid:
         raise KeyError(name)

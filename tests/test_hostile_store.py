@@ -15,9 +15,9 @@ from unittest import mock
 
 import pytest
 
+from gitswarm.git import packing as packing_module
 from gitswarm.git import process as process_module
 from gitswarm.git import refs as refs_module
-from gitswarm.git.packing import Packing
 from gitswarm.ledger import journal as journal_module
 from gitswarm.worktree.run_folder import RunFolder
 from tests.conftest import Project
@@ -196,7 +196,7 @@ def test_a_disk_that_fills_up_while_journalling_fails_no_step(
 def test_a_disk_that_fills_up_while_objects_are_written(stopped: Stopped, number: int) -> None:
     calls = iter(range(1000))
     error = no_space()
-    with failing(Packing, "_put", error, lambda *_a, **_o: next(calls) + 1 >= number):
+    with failing(packing_module, "_put", error, lambda *_a, **_o: next(calls) + 1 >= number):
         answer = stopped.refused("resume")
     assert answer.stderr.splitlines()[-2:] == [f"{FULL}cannot write to the object store: {error}", AGAIN]
     assert stopped.obey(answer).code == 0

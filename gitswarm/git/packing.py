@@ -94,7 +94,8 @@ class Packing:
         return found if found is not None else self._written[object_id]
 
     def has(self, object_id: pygit2.Oid) -> bool:
-        return object_id in self._new or object_id in self._written
+        """Whether it is new. For what was written the store itself is asked: a `git repack` may have dropped it."""
+        return object_id in self._new
 
     def flush(self) -> None:
         """What is new is in the store when it returns. Until `release` a `git repack -a -d` leaves it there, though
@@ -107,7 +108,8 @@ class Packing:
                 return
             pairs = ((object_id.raw, _entry(*found)) for object_id, found in self._new.items())
             try:
-                self._add(self._write([(raw, zlib.crc32(entry), entry) for raw, entry in pairs]), 0)
+                entries = [(raw, zlib.crc32(entry), entry) for raw, entry in pairs]
+                self._add(self._write(entries, durable=self.durable), 0)
             except OSError as error:
                 raise refusal("cannot write to the object store", str(error)) from error
             self._written = self._new
@@ -136,7 +138,8 @@ class Packing:
             return
         entries = {raw: (raw, check, entry) for pack in packs for raw, check, entry in pack.entries()}
         try:
-            made = [self._write(list(entries.values()))] if entries else []
+            # What it replaces may be on disk for good already: flushed as `git repack` does.
+            made = [self._write(list(entries.values()), durable=True)] if entries else []
         except OSError:
             return  # many packs do as well
         for each in self._packs:
@@ -149,7 +152,7 @@ class Packing:
                 pack.path.with_suffix(suffix).unlink(missing_ok=True)
         self._renew()
 
-    def _write(self, entries: Sequence[tuple[bytes, int, bytes]]) -> _Pack:
+    def _write(self, entries: Sequence[tuple[bytes, int, bytes]], *, durable: bool) -> _Pack:
         head = struct.pack(">4sII", b"PACK", 2, len(entries))
         body = b"".join([head, *(entry for _raw, _check, entry in entries)])
         seal = hashlib.sha1(body, usedforsecurity=False).digest()
@@ -163,34 +166,35 @@ class Packing:
             array("I", [check for _raw, check, _place in ordered]),
             array("I", [place for _raw, _check, place in ordered]),
         )
-        self._store(path, body + seal, _index(made, seal))
+        self._store(path, body + seal, _index(made, seal), durable=durable)
         return made
 
-    def _store(self, path: Path, pack: bytes, index: bytes) -> None:
+    def _store(self, path: Path, pack: bytes, index: bytes, *, durable: bool) -> None:
         staged, keep = self._folder / f"tmp_{path.name}", path.with_suffix(".keep")
         self._kept.append(keep)
         if not self._folder.is_dir():
             self._folder.mkdir()
             self._renew()  # libgit2 looks for the folder only once
-        self._put(staged, pack)
+        _put(staged, pack, durable=durable)
         with suppress(FileExistsError):
             keep.hardlink_to(staged)  # a tenth of what a file of its own costs
         staged.replace(path)
-        self._put(staged, index)
+        _put(staged, index, durable=durable)
         staged.replace(path.with_suffix(".idx"))
-        if self.durable:
+        if durable:
             flush_folder(self._folder)
 
-    def _put(self, path: Path, content: bytes) -> None:
-        try:
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o444), "wb") as file:
-                file.write(content)
-                file.flush()
-                if self.durable:
-                    os.fsync(file.fileno())
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
+
+def _put(path: Path, content: bytes, *, durable: bool) -> None:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o444), "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _remove(paths: list[Path]) -> None:

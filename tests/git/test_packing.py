@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -46,10 +47,32 @@ def test_many_writes_are_few_packs_and_one_in_the_end(project: Project, reposito
             tree = put(repository, number, tree)
             known.append(tree)
             most = max(most, len(packs(repository)))
+            repository.objects.file(tree, f"folder/{number // 2}")
+        files = (os.path.realpath(path) for path in Path("/proc/self/fd").iterdir())
+        # A pack that has gone is not held open for ever.
+        assert sum(".pack (deleted)" in name for name in files) <= 16
     assert (most <= 45, len(packs(repository)), packs(repository, "keep")) == (True, 1, [])
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
     # libgit2 reads them too, which saw packs come and go.
     assert [len(repository.objects.names(each, "folder")) for each in known] == list(range(1, 301))
+
+
+def test_a_pack_is_on_disk_before_what_it_replaces_goes(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("gitswarm.git.packing.os.fsync", lambda _file: told.append("flushed"))
+    real = Path.unlink
+
+    def unlink(path: Path, *, missing_ok: bool) -> None:
+        told.append(path.suffix)
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with repository.packed():
+        put(repository, 2, put(repository, 1))
+    told = [each for each in told if each != ".keep"]
+    assert told == ["flushed", "flushed", "flushed", *([".idx", ".pack"] * 2)]
 
 
 def test_a_repack_takes_nothing_away_that_no_ref_names_yet(project: Project, repository: Repository) -> None:

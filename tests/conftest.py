@@ -179,7 +179,16 @@ def env(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every object is in the store as soon as it is made, not before a ref or one of our own processes needs it."""
-    monkeypatch.setattr("gitswarm.git.packing._MANY_BYTES", -1)
+    from gitswarm.git.packing import Packing  # noqa: PLC0415 - libgit2 is imported where it is needed
+
+    add = Packing.add
+
+    def added(packing: Packing, object_id: Any, content: bytes, kind: int) -> None:
+        add(packing, object_id, content, kind)
+        packing.flush()
+
+    monkeypatch.setattr(Packing, "add", added)
+    monkeypatch.setattr("gitswarm.git.packing._FAN_OUT", 1_000_000)
 
 
 @pytest.fixture

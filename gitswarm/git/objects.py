@@ -23,7 +23,7 @@ from gitswarm.git.object_reader import (
     Person,
     hash_object,
 )
-from gitswarm.git.packing import BLOB, Packing
+from gitswarm.git.packing import Packing
 from gitswarm.git.process import Git, refusal
 
 FILE = 0o100644
@@ -123,7 +123,7 @@ class Objects(ObjectReader):
     def write_blob(self, content: bytes) -> str:
         object_id = hash_object("blob", content)
         # Without a look whether it is in the store: a copy costs less, and no `git prune` may take it away.
-        self._packing.add(pygit2.Oid(hex=object_id), content, BLOB)
+        self._packing.add_blob(pygit2.Oid(hex=object_id), content)
         return object_id
 
     def read_blob(self, blob_id: str) -> bytes:

@@ -24,10 +24,8 @@ from msgspec import Struct
 
 from gitswarm.git.process import refusal
 
-BLOB = 3
-"""A kind of object, as packs and libgit2 number them."""
-
-_TREE = 2
+_TREE, _BLOB = 2, 3
+"""Kinds of objects, as packs and libgit2 number them."""
 
 _FAN_OUT = 16
 """So many packs of a kind become one: the longest run has a few dozen of them."""
@@ -79,11 +77,18 @@ class Packing:
         self.durable = False
 
     def add(self, object_id: pygit2.Oid, content: bytes, kind: int) -> None:
+        """Also called by libgit2, which must keep its store meanwhile: nothing is flushed here."""
         with self._lock:
             self._new[object_id] = (kind, content)
             self._size += len(content)
-            if self._size > _MANY_BYTES:
-                self.flush()
+
+    def add_blob(self, object_id: pygit2.Oid, content: bytes) -> None:
+        """
+        :raises SwarmError: so much is new that it had to be written, and could not be.
+        """
+        self.add(object_id, content, _BLOB)
+        if self._size > _MANY_BYTES:
+            self.flush()
 
     def get(self, object_id: pygit2.Oid) -> tuple[int, bytes]:
         """Kind and content of an object that is new, or was written a short time ago.

@@ -63,6 +63,16 @@ class Project:
         assert done.returncode == 0, f"git {arguments}: {done.stderr}"
         return done.stdout.rstrip("\n")
 
+    def unpack(self) -> None:
+        """Makes a file of each packed object, so that a test can damage one."""
+        packs = self.root / self.git("rev-parse", "--git-common-dir") / "objects" / "pack"
+        for index in sorted(packs.glob("*.idx")):
+            index.unlink()
+            with index.with_suffix(".pack").open("rb") as content:
+                argv = ["git", "unpack-objects", "-q"]
+                subprocess.run(argv, cwd=self.root, env=dict(self.env), stdin=content, check=True)
+            index.with_suffix(".pack").unlink()
+
     def write(self, files: Mapping[str, str | bytes]) -> None:
         for name, content in files.items():
             path = self.root / name
@@ -164,6 +174,21 @@ def new_project(root: Path, env: Mapping[str, str]) -> Project:
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
     return environment(tmp_path / "home")
+
+
+@pytest.fixture
+def written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every object is in the store as soon as it is made, not before a ref or one of our own processes needs it."""
+    from gitswarm.git.packing import Packing  # noqa: PLC0415 - libgit2 is imported where it is needed
+
+    add = Packing.add
+
+    def added(packing: Packing, object_id: Any, content: bytes, kind: int) -> None:
+        add(packing, object_id, content, kind)
+        packing.flush()
+
+    monkeypatch.setattr(Packing, "add", added)
+    monkeypatch.setattr("gitswarm.git.packing._FAN_OUT", 1_000_000)
 
 
 @pytest.fixture

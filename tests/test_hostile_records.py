@@ -263,6 +263,7 @@ def test_a_ref_of_a_person_s_own_beside_ours_is_left_alone(stopped: Stopped) -> 
 
 
 def test_an_object_that_is_gone_is_named(stopped: Stopped) -> None:
+    stopped.project.unpack()
     missing = stopped.project.git("rev-parse", f"{stopped.branch}^")
     path = stopped.git_dir / "objects" / missing[:2] / missing[2:]
     aside = path.rename(stopped.git_dir / "aside")

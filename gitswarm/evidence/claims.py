@@ -1,10 +1,5 @@
-"""What an agent claims: the fields of its handoff, and what its summary says in so many words.
-
-A summary is read clause by clause, with patterns. A clause that is negated, doubtful, or about the future, the
-past
-or somebody else claims nothing. What is not recognised claims nothing either: an honest agent is not to be
-suspected because of its style, and whoever only hints has not claimed.
-"""
+"""What an agent claims: the fields of its handoff, what its summary says in so many words, and the files
+that it names."""
 
 from __future__ import annotations
 
@@ -16,9 +11,8 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from gitswarm.evidence.test_count import is_test_file
-from gitswarm.records.envelope import Confidence, FileChange, Handoff
+from gitswarm.records.envelope import Confidence, FileChange
 from gitswarm.records.outcome import Status
-from gitswarm.records.text import shorten
 
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
 _WORD = re.compile(r"[^\s`'\"“”‘’<>|,;:()\[\]{}*?!=]+")
@@ -130,11 +124,6 @@ def _parts(name: str) -> list[str]:
     return [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in {".", "/"}]
 
 
-_SUMMARY_CHARS = 20_000
-_CLAUSE_CHARS = 600
-_QUOTED_COLUMNS = 160
-
-
 class PassClaim(Struct, frozen=True):
     """Tests are said to pass. `passed` is the number if there is one; `all_green`: none is said to fail."""
 
@@ -171,192 +160,3 @@ class Claims(Struct, frozen=True):
     def says_something(self) -> bool:
         """Whether there is anything but a status to compare with facts."""
         return bool(self.file_changes or self.passes or self.progress or self.coverage)
-
-
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|\n\s*\n|\n(?=\s*(?:[-*•]|[0-9]{1,3}[.)])\s)|;")
-_CLAUSE_END = re.compile(
-    r",(?=\s)|\s[-–—]{1,2}\s|—|\(|\)|:(?=\s)"
-    r"|(?<!\ball)\s(?=(?:but|however|though|although|while|whereas|because|since)\b)"
-    r"|\sand\s(?=(?:all|the|every|[0-9]+)\s(?:\w+\s){0,3}(?:tests?|suites?|coverage)\b)",
-    re.IGNORECASE,
-)
-
-_FAIL = r"(?:fail|fails|failed|failing|failures?|broken|red)"
-_NEGATED = re.compile(
-    rf"\b(?:not|no|never|none|nothing|neither|nor|cannot|without|unable|{_FAIL}|un\w+ed|hardly|barely)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_TAKEN_BACK = re.compile(rf"\b(?:{_FAIL}|no longer|not yet|not all|not run)\b", re.IGNORECASE)
-_NONE_FAILED = re.compile(
-    r"\b(?:no|zero|0|without(?: any)?|none)(?: (?:tests?|more|further|other|new|test)){0,2} "
-    r"(?:fail(?:s|ed|ing|ures?)?)\b|\bnothing (?:fails|failed)\b",
-    re.IGNORECASE,
-)
-_DOUBTFUL = re.compile(
-    r"\b(?:will|would|should|shall|must|may|might|could|can|if|once|until|unless|when|whether|expect\w*|ought|needs?|"
-    r"needed|requires?|required|going to|plan|plans|planned|todo|to do|to be|"
-    r"(?<!continue )(?<!continues )to pass|to get|next|later|pending|"
-    r"remains? to|so that|in order to|makes?|making|ensures?|get|getting|hop(?:e|es|ing)|wants?|aims?|goal|target|"
-    r"threshold|minimum|probably|likely|presumably|apparently|almost|nearly|mostly|most|some|few|several|half|many|partly|"
-    r"verify that|check that|before|previously|formerly|earlier|used to|had been|wait\w*)\b|\?",
-    re.IGNORECASE,
-)
-_EXCEPT = re.compile(r"\b(?:except|apart from|all but|other than)\b", re.IGNORECASE)
-_UNDONE = re.compile(r"\W{0,3}(?:no|nothing|none|neither)\b", re.IGNORECASE)
-
-_TESTS = r"(?:tests?|test[ -]suites?|suites?|specs|pytest|jest|vitest|cargo test|go test|ci|test runs?)"
-_SUCCEED = r"(?:pass|passes|passed|passing|succeed|succeeds|succeeded)"
-_WORDS = r"(?: (?!that\b|which\b|who\b)[\w/.-]+)"
-_ABOUT_TESTS = re.compile(rf"\b{_TESTS}\b|\b[0-9]{{1,7}} {_SUCCEED}\b", re.IGNORECASE)
-_NO_OBJECT = r"(?! (?:an?|the|its|it|through|arguments?|to)\b)"  # not of a test that passes something to somebody
-_IS = r"(?:is|are|stays?|remains?|runs?|ran|were|was|all)"
-_FINE = r"(?:green|successful|successfully|clean|cleanly|ok|fine)"
-_PASSES = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b(?:{_TESTS}{_WORDS}{{0,6}}?|checks(?: all| now)?) {_SUCCEED}\b{_NO_OBJECT}",
-        rf"\b(?:{_TESTS}|checks){_WORDS}{{0,4}}? {_IS}(?: \w+){{0,2}}? {_FINE}\b",
-        rf"\b(?:pass|passes|passed|passing|green) (?:(?!to\b|into\b|an?\b|from\b|for\b)\w+ ){{0,3}}?{_TESTS}\b",
-        rf"\b{_TESTS} green\b",
-        r"\b100 ?% pass(?:ing)? rate\b",
-        r"\b[0-9]{1,7}(?:/[0-9]{1,7})? (?:passed|passing|pass|green)\b",
-        r"^\W*(?:all|everything)(?: \w+){0,2} (?:green|passes|passed|passing)\b",
-    )
-)
-_BARE = re.compile(r"\W*(?:all )?(?:pass|passes|passed|passing|green|ok)\W*", re.IGNORECASE)  # as in "Tests: PASS"
-_PASSED_NUMBERS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b([0-9]{{1,7}})(?: ?(?:/|out of|of) ?(?:the )?([0-9]{{1,7}}))?(?: [\w-]+){{0,3}}? (?:{_SUCCEED}|green)\b",
-        rf"\b(?:passes|passed|pass) (?:all )?([0-9]{{1,7}})()(?: \w+){{0,2}} {_TESTS}\b",
-    )
-)
-_ADMITTED = re.compile(
-    rf"\b(?!0 )[0-9]{{1,7}} (?:[\w-]+ ){{0,3}}?{_FAIL}\b"
-    rf"|\b(?:{_TESTS}|one|two|three|some|several|few|rest|others?|which|it|they)(?: [\w-]+){{0,3}}? {_FAIL}\b"
-    rf"|\b(?:not|n['’]t)(?: \w+){{0,2}} (?:pass|green)\b|^(?:(?:but|and|though|while|which) )?{_FAIL}\b",
-    re.IGNORECASE,
-)
-
-_DONE = (
-    r"(?:implemented|fixed|added|created|wrote|rewrote|written|rewritten|updated|refactored|removed|deleted|renamed|"
-    r"replaced|changed|modified|introduced|moved|extended|corrected|resolved|patched|repaired|migrated|converted|"
-    r"completed|simplified|extracted|adjusted|improved|hardened)"
-)
-_PROGRESS = re.compile(
-    rf"^\W*(?:(?:now|then|and|have|has|also|(?!newly\b|recently\b)\w+ly) ){{0,3}}{_DONE}\b"
-    rf"|^(?!(?:the|an?|all|any|each|these|those|of|for|with|newly|recently|your|its)\b)\S+ {_DONE}\b"
-    rf"|\b(?:i|we)(?:['’]ve| have)?(?: \w+ly| now| also| just| then)? {_DONE}\b"
-    rf"|\b(?:and|then|also) {_DONE}\b"
-    rf"|\b(?:has|have) (?:now |all |both )?been (?:\w+ly )?{_DONE}\b"
-    rf"|\b(?:is|are) now (?:\w+ly )?{_DONE}\b",
-    re.IGNORECASE,
-)
-_ADJECTIVE = re.compile(
-    r"(?: \w+){1,2} (?:is|are|looks?|covers?|checks?|exercises?|seems?|reads?|should)\b", re.IGNORECASE
-)
-_BY_OTHERS = re.compile(
-    rf"\b{_DONE} by\b|\b(?:previous|last|earlier|prior) (?:step|iteration|commit|run|agent)\b", re.IGNORECASE
-)
-
-_PERCENT = r"([0-9]{1,3}(?:\.[0-9]{1,4})?) ?(?:%|per ?cent)"
-_COVERAGE = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\bcoverage\b[^0-9%]{{0,40}}from [0-9.]{{1,6}} ?%? to {_PERCENT}",
-        rf"\b{_PERCENT}(?: (?:line|lines|test|tests|code|statement|total|overall|branch|of)){{0,2}} coverage\b",
-        rf"\bcoverage\b[^0-9%]{{0,40}}?{_PERCENT}",
-    )
-)
-_NOT_TOTAL = re.compile(r"\b(?:new|changed|module|class|diff|patch|function|mutation|each|file)\b", re.IGNORECASE)
-
-
-def read_claims(handoff: Handoff) -> Claims:
-    """The claims of a handoff. Only the first 20,000 characters of a summary are read; nothing raises."""
-    summary = handoff.summary[:_SUMMARY_CHARS].replace("`", "").replace("**", "")
-    passes: list[PassClaim] = []
-    progress: list[ProgressClaim] = []
-    coverage: list[CoverageClaim] = []
-    for sentence in _SENTENCE_END.split(summary):
-        clauses = _clauses(sentence)
-        admits = any(_admits(clause) for clause in clauses)
-        passes.extend(claim for clause in clauses for claim in _passes(clause, sentence, admits=admits))
-        progress.extend(_progress(clauses))
-        coverage.extend(claim for clause in clauses for claim in _coverage(clause))
-    return Claims(
-        status=handoff.status,
-        confidence=handoff.confidence,
-        artifacts=handoff.artifacts,
-        file_changes=handoff.file_changes,
-        named_files=named_files(summary),
-        passes=tuple(passes),
-        progress=tuple(progress),
-        coverage=tuple(coverage),
-    )
-
-
-def _clauses(sentence: str) -> list[str]:
-    parts = (" ".join(part.split())[:_CLAUSE_CHARS] for part in _CLAUSE_END.split(sentence))
-    return [part for part in parts if part]
-
-
-def _admits(clause: str) -> bool:
-    return bool(_ADMITTED.search(_NONE_FAILED.sub("", clause))) and not _DOUBTFUL.search(clause)
-
-
-def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
-    said = _NONE_FAILED.sub("", clause)
-    found = next((match for pattern in _PASSES if (match := pattern.search(said))), None)
-    positive = found and not _NEGATED.search(said[: found.end()]) and not _TAKEN_BACK.search(said)
-    none_failed = said != clause and not _NEGATED.search(said)
-    of_tests = (none_failed or _BARE.fullmatch(clause)) and _ABOUT_TESTS.search(sentence)
-    if _DOUBTFUL.search(clause) or _EXCEPT.search(clause) or not (positive or of_tests):
-        return
-    passed, planned = _numbers(said)
-    yield PassClaim(_quoted(clause), passed, all_green=planned in {None, passed} and not admits)
-
-
-def _numbers(clause: str) -> tuple[int | None, int | None]:
-    """How many tests are said to pass, and of how many."""
-    found = next((match for pattern in _PASSED_NUMBERS if (match := pattern.search(clause))), None)
-    if found is None:
-        return None, None
-    return int(found[1]), int(found[2]) if found[2] else None
-
-
-def _progress(clauses: list[str]) -> Iterator[ProgressClaim]:
-    """A clause of nothing but file names goes on with the list before it, or is the heading of what follows."""
-    claim: ProgressClaim | None = None
-    heading: tuple[str, ...] = ()
-    for clause in clauses:
-        if claim is not None and claim.files and is_list_of_files(clause):
-            claim = ProgressClaim(claim.text, claim.files + named_files(clause))
-            continue
-        if claim is not None:
-            yield claim
-        claim = ProgressClaim(_quoted(clause), heading + objects_of_change(clause)) if _is_progress(clause) else None
-        heading = named_files(clause) if is_list_of_files(clause) else ()
-    if claim is not None:
-        yield claim
-
-
-def _is_progress(clause: str) -> bool:
-    found = _PROGRESS.search(clause)
-    if found is None or _BY_OTHERS.search(clause):
-        return False
-    said, follows = clause[: found.end()], clause[found.end() :]
-    if _UNDONE.match(follows) or _ADJECTIVE.match(follows):
-        return False
-    return not _NEGATED.search(said) and not _DOUBTFUL.search(said)
-
-
-def _coverage(clause: str) -> Iterator[CoverageClaim]:
-    found = next((match for pattern in _COVERAGE if (match := pattern.search(clause))), None)
-    if found is None or _NEGATED.search(clause[: found.end()]) or _DOUBTFUL.search(clause):
-        return
-    if not _NOT_TOTAL.search(clause) and not named_files(clause) and float(found[1]) <= 100:
-        yield CoverageClaim(_quoted(clause), float(found[1]))
-
-
-def _quoted(clause: str) -> str:
-    return shorten(clause, _QUOTED_COLUMNS)

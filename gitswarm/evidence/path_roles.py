@@ -21,6 +21,7 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Literal
 
@@ -166,6 +167,15 @@ def role_of(path: str, text: str | None = None) -> PathRole:
     """
     :param text: of the file; without it a generated file is known only by its name.
     """
+    return _role(path, text) if text is not None else _role_by_name(path)
+
+
+@lru_cache(10_000)
+def _role_by_name(path: str) -> PathRole:
+    return _role(path, None)
+
+
+def _role(path: str, text: str | None) -> PathRole:
     pure = PurePosixPath(path)
     name = pure.name
     if is_named(name, _HARNESS) or path.startswith(_HARNESS_FOLDERS):

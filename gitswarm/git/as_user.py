@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -37,10 +37,12 @@ LOCAL_VARIABLES = frozenset(
 
 
 class UsersGit(Struct, frozen=True):
-    """`env`: the user's whole environment; `folder`: where git is started, a checkout or a bare repository."""
+    """`env`: the user's whole environment; `folder`: where git is started, a checkout or a bare repository;
+    `before`: is called before each start."""
 
     env: Mapping[str, str]
     folder: Path
+    before: Callable[[], None] = lambda: None
 
     @property
     def own_env(self) -> dict[str, str]:
@@ -58,6 +60,7 @@ class UsersGit(Struct, frozen=True):
 
         :raises subprocess.TimeoutExpired: it took longer, and was ended.
         """
+        self.before()
         return subprocess.run(
             ["git", *arguments],
             input=stdin,

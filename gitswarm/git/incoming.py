@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from gitswarm.git.objects import Objects
+from gitswarm.git.packing import flush_folder
 from gitswarm.git.process import Git
 
 _CODE = (":(top)", ":(exclude,top,glob)[.]swarm/runs/**")
@@ -149,7 +150,7 @@ class Incoming:
                 for path in sorted(fan.iterdir(), key=lambda path: path.suffix == ".idx"):
                     _move(path, self._store / fan.name)
                 if self._durable:
-                    _flush(self._store / fan.name)
+                    flush_folder(self._store / fan.name)
                 fan.rmdir()
 
     def _has(self, git: Git, blob_id: str) -> bool:
@@ -190,11 +191,3 @@ def _move(path: Path, folder: Path) -> None:
             folder.mkdir(exist_ok=True)  # a git that prunes takes an empty folder away again
         else:
             return
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,6 +11,9 @@ from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.git.objects import Objects
 from gitswarm.git.refs import Refs
 
+Prepared = tuple[str | None, str] | None
+"""Where the ref of some notes stands, and where it goes; None: it stays."""
+
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
@@ -64,6 +67,19 @@ class Notes(NoteReader):
 
         :raises RefMovedError: somebody else wrote to this run's notes.
         """
+        self.publish(self.prepare(blob_ids, by=by, when=when))
+
+    def publish(self, prepared: Prepared) -> None:
+        """
+        :raises RefMovedError: somebody else wrote to this run's notes.
+        """
+        if prepared is not None:
+            self._refs.swap(self.ref, *prepared, why="note")
+
+    def prepare(self, blob_ids: Mapping[str, str], *, by: Person, when: datetime) -> Prepared:
+        """Makes what `publish` has the ref name; until then nobody sees it."""
+        if not blob_ids:
+            return None
         tip = self.tip
         tree = self._objects.commit(tip).tree if tip else None
         notes: dict[str, str | None] = {}
@@ -72,7 +88,7 @@ class Notes(NoteReader):
             notes |= {f"{commit_id[:2]}/{commit_id[2:]}": blob_id, commit_id: None}
         new_tree = self._objects.with_files(tree, notes)
         if new_tree == tree:
-            return
+            return None
         parents = (tip,) if tip else ()
         new = NewCommit(new_tree, parents, "Notes added by git-swarm\n", by, by, when)
-        self._refs.swap(self.ref, tip, self._objects.write_commit(new), why="note")
+        return tip, self._objects.write_commit(new)

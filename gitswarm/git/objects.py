@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,14 +21,15 @@ from gitswarm.git.object_reader import (
     NewCommit,
     ObjectReader,
     Person,
+    hash_object,
 )
+from gitswarm.git.packing import Packing
 from gitswarm.git.process import Git, refusal
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
 _UNREADABLE_EXTENSIONS = (b"link", b"sdir")  # of a split and of a sparse index; as part of a path they do no harm
 _NO_INDEX = (pygit2.GitError, OSError, ValueError)
-_ATTEMPTS = 10
 
 
 class IndexChange(Struct, frozen=True):
@@ -53,19 +55,14 @@ T = TypeVar("T")
 
 
 def _write(call: Callable[[], T]) -> T:
-    """The border to libgit2 when it writes objects; what is there already is not written again.
+    """The border to libgit2 when it makes objects.
 
     :raises SwarmError: it could not.
     """
-    for _attempt in range(_ATTEMPTS):
-        try:
-            return call()
-        except (OSError, pygit2.GitError) as error:
-            last = error
-            if "No such file" not in str(error):
-                break
-            # `git prune-packed` took the empty folder away between its making and the file in it.
-    raise refusal("cannot write to the object store", str(last)) from last
+    try:
+        return call()
+    except pygit2.GitError as error:
+        raise refusal("cannot make an object", str(error)) from error
 
 
 def _insert(builder: Any, name: str, object_id: Any, mode: Any) -> None:
@@ -81,9 +78,7 @@ def _loaded(index: Path) -> pygit2.Index:
     content = index.read_bytes()
     if any(extension in content for extension in _UNREADABLE_EXTENSIONS):
         raise ValueError(f"{index} is split or sparse")
-    loaded = pygit2.Index(str(index))
-    loaded.read()
-    return loaded
+    return pygit2.Index(str(index))
 
 
 def _index_change(delta: pygit2.DiffDelta) -> IndexChange:
@@ -101,13 +96,16 @@ def _index_change(delta: pygit2.DiffDelta) -> IndexChange:
 class Objects(ObjectReader):
     """Reads and writes the object store."""
 
-    def __init__(self, repository: pygit2.Repository, git: Git | None = None) -> None:
+    def __init__(self, repository: pygit2.Repository, packing: Packing, git: Git | None = None) -> None:
         """
+        :param packing: takes what is new.
         :param git: fetches what a partial clone lacks; libgit2 cannot.
         """
         # pygit2's stubs type an object by none of its kinds: what comes out of it is checked with isinstance.
         self._repository: Any = repository
+        self._packing = packing
         self._git = git
+        self._parsed: tuple[object, pygit2.Index] | None = None
 
     @property
     def store(self) -> Path:
@@ -123,7 +121,10 @@ class Objects(ObjectReader):
             ) from error
 
     def write_blob(self, content: bytes) -> str:
-        return str(_write(lambda: self._repository.create_blob(content)))
+        object_id = hash_object("blob", content)
+        # Without a look whether it is in the store: a copy costs less, and no `git prune` may take it away.
+        self._packing.add_blob(pygit2.Oid(hex=object_id), content)
+        return object_id
 
     def read_blob(self, blob_id: str) -> bytes:
         """
@@ -177,14 +178,21 @@ class Objects(ObjectReader):
         return object_id in self._repository
 
     def entry(self, tree_id: str, path: str) -> str | None:
-        current = tree_id
+        found = self._reached(tree_id, path)
+        return str(found.id) if found is not None else None
+
+    def _reached(self, tree_id: str, path: str) -> Any:
+        """The entry of a tree that a path leads to, or None."""
+        current: Any = tree_id
+        entry = None
         for part in path.split("/"):
             # A submodule's commit is usually not in this repository.
             tree = self._repository.get(current)
             if not isinstance(tree, pygit2.Tree) or part not in tree:
                 return None
-            current = str(tree[part].id)
-        return current
+            entry = tree[part]
+            current = entry.id
+        return entry
 
     def is_folder(self, tree_id: str, path: str) -> bool:
         """Whether a tree lies at `path`; not a file, a link or a submodule."""
@@ -193,17 +201,11 @@ class Objects(ObjectReader):
         return parent is not None and self._subtree(parent, name) is not None
 
     def file(self, tree_id: str, path: str) -> bytes | None:
-        found = self.entry(tree_id, path)
-        if found is None or self._is_submodule(tree_id, path):
+        found = self._reached(tree_id, path)
+        # A submodule's commit is in another repository, which ours need not have.
+        if found is None or found.filemode in (DIRECTORY, GITLINK):
             return None
-        item = self._fetched(found)
-        return item.data if isinstance(item, pygit2.Blob) else None
-
-    def _is_submodule(self, tree_id: str, path: str) -> bool:
-        """Whether `path` names a commit of another repository, which ours need not have."""
-        folder, _slash, name = path.rpartition("/")
-        tree = self._repository.get(self.entry(tree_id, folder) if folder else tree_id)
-        return isinstance(tree, pygit2.Tree) and name in tree and tree[name].filemode == GITLINK
+        return self.read_blob(str(found.id))
 
     def files(self, tree_id: str, folder: str = "") -> Iterator[tuple[str, str]]:
         """(path, blob id) of every file below `folder`, paths relative to the tree."""
@@ -236,14 +238,22 @@ class Objects(ObjectReader):
     def tree_of_index(self, index: Path) -> str | None:
         """The tree that a small index file describes; None when libgit2 cannot read it (split, sparse, conflicts)."""
         try:
-            return str(_loaded(index).write_tree(self._repository))
+            return str(self._index(index).write_tree(self._repository))
         except _NO_INDEX:
             return None
+
+    def _index(self, path: Path) -> pygit2.Index:
+        """Parsed once, as long as it is the same file."""
+        found = path.stat()
+        key = (path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        if self._parsed is None or self._parsed[0] != key:
+            self._parsed = key, _loaded(path)
+        return self._parsed[1]
 
     def index_changes(self, tree_id: str, index: Path) -> list[IndexChange] | None:
         """Where a small index differs from a tree; None when libgit2 cannot read it."""
         try:
-            diff = self._get(tree_id).diff_to_index(_loaded(index))
+            diff = self._get(tree_id).diff_to_index(self._index(index))
         except _NO_INDEX:
             return None
         return [_index_change(delta) for delta in diff.deltas]
@@ -258,6 +268,7 @@ class Objects(ObjectReader):
             made = _loaded(target)
             made.read_tree(self._get(tree_id))
             made.write_tree(self._repository)  # it knows the ids of its folders then
+            self._packing.flush()
             made.write()
             # By its time git tells which files may have changed since they were staged.
             found = index.stat()
@@ -352,7 +363,11 @@ class Objects(ObjectReader):
         """
         :raises GarbledError: it is not here, and cannot be had.
         """
-        if self._git is not None and object_id not in self._repository:
+        with suppress(ValueError, pygit2.GitError):
+            found = self._repository.get(object_id)
+            if found is not None:
+                return found
+        if self._git is not None:
             self._git.run("cat-file", "-e", object_id)
         return self._get(object_id)
 

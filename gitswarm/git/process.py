@@ -6,7 +6,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
@@ -80,12 +80,14 @@ def scrubbed(env: Mapping[str, str]) -> dict[str, str]:
 
 
 class Git(Struct, frozen=True):
-    """How to call git for one checkout. `work_tree` None: the repository only; `durable`: objects are flushed."""
+    """How to call git for one checkout. `work_tree` None: the repository only; `durable`: objects are flushed;
+    `before`: is called before each start."""
 
     env: Mapping[str, str]
     git_dir: Path | None = None
     work_tree: Path | None = None
     durable: bool = False
+    before: Callable[[], None] = lambda: None
 
     def argv(self, *arguments: str) -> list[str]:
         place = [f"--git-dir={self.git_dir}"] if self.git_dir else []
@@ -104,6 +106,7 @@ class Git(Struct, frozen=True):
 
         :raises SwarmError: git is not installed.
         """
+        self.before()
         try:
             return subprocess.run(
                 self.argv(*arguments),
@@ -156,6 +159,7 @@ class Git(Struct, frozen=True):
 
         :raises SwarmError: git is not installed.
         """
+        self.before()
         try:
             return subprocess.Popen(
                 self.argv(*arguments),
@@ -190,6 +194,7 @@ class RunningGit:
         self._git = git
         self._arguments = arguments
         self._stdin = stdin
+        git.before()
         with ExitStack() as stack:
             given = stack.enter_context(_as_file(stdin)) if stdin else subprocess.DEVNULL
             self._process = subprocess.Popen(

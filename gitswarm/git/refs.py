@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import pygit2
 
 from gitswarm.errors import GarbledError, RefMovedError, is_storage_fault
+from gitswarm.git.packing import Packing
 from gitswarm.git.process import Git, refusal
 from gitswarm.git.ref_files import damaged_ref
 
@@ -19,8 +20,12 @@ _ABANDONED_LOCK_S = 5.0
 class Refs:
     """Reads and moves refs. Names are full: `refs/heads/shadow/…`."""
 
-    def __init__(self, repository: pygit2.Repository, git: Git) -> None:
+    def __init__(self, repository: pygit2.Repository, packing: Packing, git: Git) -> None:
+        """
+        :param packing: has what refs are to name; it is in the store before one does.
+        """
         self._repository = repository
+        self._packing = packing
         self._git = git
         self._moved: dict[str, str | None] = {}
         """Where we ourselves moved refs to."""
@@ -66,6 +71,7 @@ class Refs:
         """
         deadline = time.monotonic() + _LOCK_WAIT_S
         pause = 0.005
+        self._packing.flush()
         while True:
             try:
                 self._swap_once(name, old, new, why)
@@ -76,6 +82,7 @@ class Refs:
                 pause = min(pause * 2, 0.2)
             else:
                 self._moved[name] = new
+                self._packing.release()
                 return
 
     def _swap_once(self, name: str, old: str | None, new: str | None, why: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pygit2
@@ -12,12 +13,16 @@ from gitswarm.git.diff import Diffs
 from gitswarm.git.discovery import Place, discover, refuse_old_git
 from gitswarm.git.notes import Notes
 from gitswarm.git.objects import Objects
+from gitswarm.git.packing import NewObjects, Packing
 from gitswarm.git.process import Git, scrubbed
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.refs import Refs
 from gitswarm.git.sealed import SealedObjects
 
 _CACHED_TREE_BYTES = 1 << 20
+_FIRST = 1_000
+"""Before the backends for files, which would look at the disk first."""
+
 SHADOW_BRANCH = "refs/heads/shadow"
 
 
@@ -44,8 +49,28 @@ class Repository(RepositoryReader):
             ) from error
         clean = scrubbed(env)
         git = Git(clean, place.common_dir)
-        super().__init__(place, clean, Objects(self._pygit2, git), Refs(self._pygit2, git))
+        self._packing = Packing(Path(self._pygit2.path, "objects"), self._look_anew)
+        self._look_anew()
+        objects, refs = Objects(self._pygit2, self._packing, git), Refs(self._pygit2, self._packing, git)
+        super().__init__(place, clean, objects, refs)
         self.diffs = Diffs(self._pygit2)
+
+    def _look_anew(self) -> None:
+        odb = pygit2.Odb(str(Path(self._pygit2.path, "objects")))
+        odb.add_backend(NewObjects(self._packing), _FIRST)
+        self._pygit2.set_odb(odb)
+
+    def git_in(self, git_dir: Path, work_tree: Path | None) -> Git:
+        return Git(self.env, git_dir, work_tree, self._durable, self._packing.flush)
+
+    @contextmanager
+    def packed(self) -> Iterator[None]:
+        """What is written meanwhile ends up in one pack; without it, and after a kill, in a few dozen at most."""
+        try:
+            yield
+        finally:
+            self._packing.join()
+            self._packing.release()
 
     def refuse_old_git(self) -> None:
         """
@@ -60,6 +85,7 @@ class Repository(RepositoryReader):
     def survive_power_loss(self) -> None:
         """From now on objects and refs are flushed to disk (`swarm.durability = full`), for the whole process."""
         pygit2.settings.enable_fsync_gitdir(value=True)
+        self._packing.durable = True
         self._durable = True
 
     def sealed_objects(self) -> SealedObjects:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 from pydantic import JsonValue
 
+from gitswarm.git.notes import Prepared
 from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import events_path
@@ -144,9 +145,10 @@ class RunStore:
         :raises RefMovedError: the branch is not where the state says.
         """
         commit_id = self._write(staged, state.tip)
+        after, noted = self._prepared(state, commit_id)
         stale = self._refs.read(self.layout.next_ref)
         self._refs.swap(self.layout.next_ref, stale, commit_id, why="step finished")
-        return self._publish(state, commit_id)
+        return self._publish(state, after, noted)
 
     def commit_parallel(self, fork: str, step: str, staged: StagedCommit) -> str:
         """The commit of a parallel step, on the commit of the fork; its id.
@@ -168,7 +170,7 @@ class RunStore:
         if pending is None:
             return state
         if self._objects.commit(pending).parents[:1] == (state.tip,):
-            return self._publish(state, pending)
+            return self._publish(state, *self._prepared(state, pending))
         self._refs.swap(self.layout.next_ref, pending, None, why="stale")
         return state
 
@@ -304,17 +306,22 @@ class RunStore:
         ids = (self._events_notes.blob_of(parent), self._routing_notes.blob_of(parent))
         return " ".join(found or "-" for found in ids) if any(ids) else ""
 
-    def _publish(self, state: RunState, commit_id: str) -> RunState:
+    def _prepared(self, state: RunState, commit_id: str) -> tuple[RunState, Prepared]:
+        """The state with a commit, and its events note: made before a ref moves, so that one pack holds both."""
         commit = self._objects.commit(commit_id)
         message = parse_message(commit.message)
         if message is None:
             raise ValueError(f"{commit_id} is not a commit of ours")
         after = state.with_commit(commit, message)
         events = self._objects.entry(commit.tree, after.tip_events)
-        if events is not None:
-            self._note_events(commit_id, events)
-        self._refs.swap(self.layout.branch, state.tip, commit_id, why=message.subject)
-        self._refs.swap(self.layout.next_ref, commit_id, None, why="published")
+        noted = {commit_id: events} if events is not None else {}
+        return after, self._events_notes.prepare(noted, by=self._committer, when=self._clock())
+
+    def _publish(self, state: RunState, after: RunState, noted: Prepared) -> RunState:
+        self._events_notes.publish(noted)
+        subject = self._objects.commit(after.tip).message.partition("\n")[0]
+        self._refs.swap(self.layout.branch, state.tip, after.tip, why=subject)
+        self._refs.swap(self.layout.next_ref, after.tip, None, why="published")
         return after
 
     def _note_events(self, commit_id: str, blob_id: str) -> None:

@@ -147,7 +147,7 @@ class _Committing(Struct, frozen=True):
 
     @property
     def _users(self) -> UsersGit:
-        return UsersGit(self.env, self.repository.main_folder)
+        return UsersGit(self.env, self.repository.main_folder, self.repository.git.before)
 
     def commit(self, base: str, tree: str, message: str) -> str:
         """The commit, on no branch yet; a checkout is made only for hooks to look at."""

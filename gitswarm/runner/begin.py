@@ -116,7 +116,7 @@ def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Ite
     session = open_session(repository, new, around)
     for line in refuse_run(repository, new, around):
         around.observer.notice(line)
-    with session.locks.own_run(session.layout.run_id, timestamp(around.clock())):
+    with session.locks.own_run(session.layout.run_id, timestamp(around.clock())), repository.packed():
         state, events = _create(session, new)
         for event in events:
             session.around.observer.event(event)

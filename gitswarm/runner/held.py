@@ -70,7 +70,7 @@ def hold_run(
         specs = _NO_SPECS
     specs = replace(specs, script=around.script or specs.script)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
-    with session.locks.own_run(layout.run_id, timestamp(around.clock())):
+    with session.locks.own_run(layout.run_id, timestamp(around.clock())), repository.packed():
         _refuse_foreign_checkout(session)
         end_orphans(session)
         _bring_branch_back(session)

@@ -235,14 +235,11 @@ def _is_folder(path: Path) -> bool:
 
 def _content(path: Path) -> _Content | None:
     try:
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            return mode, os.fsencode(path.readlink())
-        if not stat.S_ISREG(mode):
-            return mode, None
-        with path.open("rb") as file:
-            found = file.read(_LARGEST_BYTES + 1)
-        return mode, found if len(found) <= _LARGEST_BYTES else None
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            return found.st_mode, os.fsencode(path.readlink())
+        is_read = stat.S_ISREG(found.st_mode) and found.st_size <= _LARGEST_BYTES
+        return found.st_mode, path.read_bytes() if is_read else None
     except OSError:
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -94,9 +95,10 @@ class RunFolder(Struct):
         """The kernel's own files. A link or folder in the way is removed, never followed."""
         for path, content in files.items():
             target = self.worktree / path
-            self._clear_way(path)
-            self._clear_place(target)
-            target.parent.mkdir(parents=True, exist_ok=True)
+            if self._clear_way(path):
+                self._clear_place(target)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
             self._known[path] = _print(os.lstat(target))
 
@@ -138,19 +140,29 @@ class RunFolder(Struct):
         else:
             (self.worktree / path).unlink(missing_ok=True)
 
-    def _clear_way(self, path: str) -> None:
-        """Removes what is not a folder on the way to `path`; links are never followed."""
-        current = self.worktree
-        for part in Path(path).parts[:-1]:
-            current = current / part
-            if current.is_symlink() or (current.exists() and not current.is_dir()):
-                current.unlink()
+    def _clear_way(self, path: str) -> bool:
+        """Removes what is not a folder on the way to `path`, and says whether the way is there; links are never
+        followed."""
+        current = os.fspath(self.worktree)
+        for part in path.split("/")[:-1]:
+            current = f"{current}/{part}"
+            try:
+                if not stat.S_ISDIR(os.lstat(current).st_mode):
+                    Path(current).unlink()
+                    return False
+            except FileNotFoundError:
+                return False
+        return True
 
     def _clear_place(self, target: Path) -> None:
         """Removes what is not a regular file where one is to be written."""
-        if target.is_dir() and not target.is_symlink():
+        try:
+            mode = target.lstat().st_mode
+        except FileNotFoundError:
+            return
+        if stat.S_ISDIR(mode):
             shutil.rmtree(target)
-        elif target.is_symlink() or (target.exists() and not target.is_file()):
+        elif not stat.S_ISREG(mode):
             target.unlink()
 
 

@@ -14,6 +14,7 @@ from gitswarm.git.objects import Objects
 from gitswarm.git.repository import open_repository
 from tests.conftest import Project
 
+pytestmark = pytest.mark.usefixtures("written_at_once")
 WHO = Person("Ann", "ann@example.org")
 
 

@@ -16,6 +16,7 @@ from tests.conftest import Project
 from tests.tables import table
 
 TRAILERS = {"Swarm-Format": "1", "Swarm-Kind": "step", "Swarm-Status": "VERIFIED"}
+pytestmark = pytest.mark.usefixtures("written_at_once")
 WHO = Person("agent", "agent@git-swarm.invalid")
 
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # explaining costs ten seconds

@@ -320,6 +320,7 @@ def test_the_file_can_be_deleted_or_be_something_else(copy: Project) -> None:
     assert refreshed(copy) == rebuilt(copy)
 
 
+@pytest.mark.usefixtures("written_at_once")
 def test_a_bad_line_is_named_with_run_commit_and_number(copy: Project) -> None:
     run = Run(copy, runs(copy)[1])
     renamed = run.rewrite(_torn)

@@ -39,9 +39,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Run:
     started = ask(project, "start", "small", "--script", project.script(SCRIPT), "--until", "critique")
     assert started.code == 0, started.stderr
     assert ask(project, "resume").code == 0
+    project.unpack()
     return Run(project, only_run(project))
 
 
 @pytest.fixture
-def run(original: Run, tmp_path: Path) -> Run:
+def run(original: Run, tmp_path: Path, written_at_once: None) -> Run:  # noqa: ARG001 - forgers ask git
     return original.copy(tmp_path)

@@ -26,7 +26,7 @@ def skipped(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture
-def run(skipped: Run, tmp_path: Path) -> Run:
+def run(skipped: Run, tmp_path: Path, written_at_once: None) -> Run:  # noqa: ARG001 - forgers ask git
     return skipped.copy(tmp_path)
 
 

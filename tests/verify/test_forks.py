@@ -92,6 +92,7 @@ def test_a_branch_of_a_fork_that_is_not_as_it_was_is_found(run: Run, name: str) 
 
 
 def test_a_branch_whose_own_commit_is_not_here_is_a_warning(run: Run) -> None:
+    run.project.unpack()
     for step, commit in sibling_refs(run.project, run.run).items():
         run.project.git("update-ref", "-d", f"{run.layout.fork_prefix}{parent_of(run)[:12]}/{step}")
         (run.project.root / ".git" / "objects" / commit[:2] / commit[2:]).unlink()

@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from gitswarm.engines.base import StepResult
 from gitswarm.errors import GitFailedError, SwarmError
-from gitswarm.git.as_user import UsersGit
 from gitswarm.git.object_reader import NewCommit, Person
 from gitswarm.ledger.approval import ApprovalKind, last_word, standing_approval
 from gitswarm.ledger.layout import HUMAN
@@ -20,7 +19,7 @@ from gitswarm.records.execution import RUNS_FOLDER
 from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result, RunStatus, Status
 from gitswarm.runner.human import ADOPT
-from gitswarm.runner.landing.look import met_conflict
+from gitswarm.runner.landing.look import met_conflict, users_git
 from gitswarm.runner.landing.out_of_band import OutOfBandStep, execute_out_of_band
 from gitswarm.runner.landing.plan import Refused, Wish, refuse_rehearsal
 from gitswarm.runner.landing.subject import APPROVE, Subject, accepted_concerns, speaking, subject_of
@@ -132,7 +131,7 @@ def approve_run(
     handoff = Handoff(status=Status.VERIFIED, summary=summary, observations=(note,) if note else ())
     make = None
     if session.spec.settings.deploy.require_signature:
-        make = UsersGit(session.around.env, session.repository.main_folder).signed
+        make = users_git(session).signed
         unsigned = _try_signing(session, state)
         if unsigned is not None:
             return unsigned
@@ -191,7 +190,7 @@ def uncommitted_edits(session: Session, state: RunState) -> Refused | None:
 
 def _try_signing(session: Session, state: RunState) -> Refused | None:
     """Nothing is begun that could not be signed."""
-    users = UsersGit(session.around.env, session.repository.main_folder)
+    users = users_git(session)
     if users.config("user.signingkey") is None and users.config("gpg.ssh.defaultKeyCommand") is None:
         return Refused(
             "this run asks for signed approvals (deploy.require_signature), and git has no signing key for you",

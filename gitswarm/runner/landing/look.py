@@ -98,7 +98,8 @@ def users_hooks(session: Session) -> HooksFolder:
 
 def users_git(session: Session) -> UsersGit:
     """Git as the user would call it in the main checkout: never in the run's, where much is forbidden."""
-    return UsersGit(session.around.env, session.repository.main_folder)
+    repository = session.repository
+    return UsersGit(session.around.env, repository.main_folder, repository.git.before)
 
 
 def ahead(session: Session, state: RunState, tip: str) -> str:

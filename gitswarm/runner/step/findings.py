@@ -133,7 +133,12 @@ def _of_step(session: Session, plan: StepPlan, outcome: StepOutcome) -> Iterator
         yield from _of_command(session, plan, outcome)
         return
     yield from _of_verdict(session, plan, outcome)
-    changes = _changes(session, _tree_before(session, plan), outcome)
+    before = _tree_before(session, plan)
+    if before == plan.before.tip_tree:  # the difference is known
+        objects, diff = session.repository.objects, outcome.evidence.diff
+        changes = tuple(text_changes(objects, before, outcome.code_tree, diff))
+    else:
+        changes = _changes(session, before, outcome)
     removed = outcome.envelope.removed_tests if _is_compared(session) else ()
     tests = _tests_of(session, outcome.code_tree, changes)
     yield from _merged(plan, (*judge_change(changes, removed), *find_subtle_ways(changes, tests))).values()

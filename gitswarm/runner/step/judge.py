@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from gitswarm.evidence.claims import read_claims
+from gitswarm.evidence.claims import Claims
 from gitswarm.evidence.comparison import Comparison, compare
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.test_count import CaseCounts
@@ -192,7 +192,13 @@ def _verdict(
         written=_names(session.layout, frozenset(outcome.artifacts)),
         artifacts=_names(session.layout, outcome.present | frozenset(outcome.artifacts)),
     )
-    return judge(read_claims(result.handoff or Handoff()), facts)
+    return judge(_claims(result.handoff or Handoff()), facts)
+
+
+def _claims(handoff: Handoff) -> Claims:
+    from gitswarm.evidence.summary_claims import read_claims  # noqa: PLC0415 - 20 ms that a start need not wait for
+
+    return read_claims(handoff)
 
 
 def _verdict_on_no_tests(session: Session, state: RunState, outcome: StepOutcome) -> Verdict | None:
@@ -202,7 +208,7 @@ def _verdict_on_no_tests(session: Session, state: RunState, outcome: StepOutcome
     diff = scan(session.repository.diffs, base, now)
     since = replace(outcome, evidence=outcome.evidence.model_copy(update={"diff": diff}), code_tree=now)
     verdict = judge(
-        read_claims(Handoff()),
+        _claims(Handoff()),
         Facts(diff=diff, cases=_cases(session, base, since)),
         only=frozenset({"tests_deleted"}),
     )
@@ -248,7 +254,7 @@ def _verdict_on_tested(session: Session, state: RunState, outcome: StepOutcome, 
         if record.engine == "command" or envelope is None or evidence is None:
             break
         facts = Facts(diff=evidence.diff, check=now, previous=previous)
-        verdict = judge(read_claims(envelope), facts, only=_BY_TESTS)
+        verdict = judge(_claims(envelope), facts, only=_BY_TESTS)
         verdicts.append(verdict.model_copy(update={"about": (f"{record.flow}/{record.step}",)}))
         if evidence.diff.files:
             break

@@ -1,0 +1,274 @@
+"""New objects: in memory at first, then together as one pack, before a ref or a process of git can name them.
+
+A file costs 20 to 300 µs to create, and a step has some thirty objects. Its packs are as `git pack-objects` writes
+them without deltas (gitformat-pack(5), versions 2 and 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import weakref
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import accumulate, pairwise
+from pathlib import Path
+from threading import RLock
+
+import pygit2
+from msgspec import Struct
+
+from gitswarm.git.process import refusal
+
+_TREE, _BLOB = 2, 3
+"""Kinds of objects, as packs and libgit2 number them."""
+
+_FAN_OUT = 16
+"""So many packs of a kind become one: the longest run has a few dozen of them."""
+
+_MANY_BYTES = 16_000_000
+"""A pack of so many is not copied into a bigger one."""
+
+_SMALL = 4096
+_HEAD, _SUM = 12, 20
+
+
+class _Pack(Struct, frozen=True):
+    """A pack that this process wrote. Its objects in the order of their ids: id, CRC-32 and place of each."""
+
+    path: Path
+    size: int
+    ids: bytes
+    sums: array[int]
+    places: array[int]
+
+    def entries(self) -> Iterator[tuple[bytes, int, bytes]]:
+        """Id, CRC-32 and bytes of each object; of none, where somebody repacked the repository."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return
+        ends = dict(pairwise([*sorted(self.places), len(content) - _SUM]))
+        for number, place in enumerate(self.places):
+            yield self.ids[number * 20 : number * 20 + 20], self.sums[number], content[place : ends[place]]
+
+
+class Packing:
+    """The new objects of this process, and the packs that it made of them; many small ones become a bigger one."""
+
+    def __init__(self, store: Path, renew: Callable[[], None]) -> None:
+        """
+        :param store: the folder of the repository's objects.
+        :param renew: has libgit2 look anew; it never forgets a pack that has gone.
+        """
+        self._folder = store / "pack"
+        self._renew = renew
+        self._lock = RLock()
+        self._size = 0
+        self._new: dict[pygit2.Oid, tuple[int, bytes]] = {}
+        self._written: dict[pygit2.Oid, tuple[int, bytes]] = {}
+        self._kept: list[Path] = []
+        weakref.finalize(self, _remove, self._kept)
+        self._packs: list[list[_Pack]] = []
+        self.durable = False
+
+    def add(self, object_id: pygit2.Oid, content: bytes, kind: int) -> None:
+        """Also called by libgit2, which must keep its store meanwhile: nothing is flushed here."""
+        with self._lock:
+            self._new[object_id] = (kind, content)
+            self._size += len(content)
+
+    def add_blob(self, object_id: pygit2.Oid, content: bytes) -> None:
+        """
+        :raises SwarmError: so much is new that it had to be written, and could not be.
+        """
+        self.add(object_id, content, _BLOB)
+        if self._size > _MANY_BYTES:
+            self.flush()
+
+    def get(self, object_id: pygit2.Oid) -> tuple[int, bytes]:
+        """Kind and content of an object that is new, or was written a short time ago.
+
+        :raises KeyError: it is neither.
+        """
+        found = self._new.get(object_id)
+        return found if found is not None else self._written[object_id]
+
+    def has(self, object_id: pygit2.Oid) -> bool:
+        """Whether it is new. For what was written the store itself is asked: a `git repack` may have dropped it."""
+        return object_id in self._new
+
+    def flush(self) -> None:
+        """What is new is in the store when it returns. Until `release` a `git repack -a -d` leaves it there, though
+        nothing may name it yet.
+
+        :raises SwarmError: it cannot be written.
+        """
+        with self._lock:
+            if not self._new:
+                return
+            pairs = ((object_id.raw, _entry(*found)) for object_id, found in self._new.items())
+            try:
+                entries = [(raw, zlib.crc32(entry), entry) for raw, entry in pairs]
+                self._add(self._write(entries, durable=self.durable), 0)
+            except OSError as error:
+                raise refusal("cannot write to the object store", str(error)) from error
+            self._written = self._new
+            self._new, self._size = {}, 0
+
+    def release(self) -> None:
+        """A ref names what was written: from here on it is a pack like any other."""
+        with self._lock:
+            _remove(self._kept)
+
+    def join(self) -> None:
+        """Makes one of the packs of this process."""
+        with self._lock:
+            self._join([pack for level in self._packs for pack in level], 0)
+
+    def _add(self, pack: _Pack, level: int) -> None:
+        if level == len(self._packs):
+            self._packs.append([])
+        self._packs[level].append(pack)
+        if len(self._packs[level]) >= _FAN_OUT:
+            self._join(self._packs[level], level + 1)
+
+    def _join(self, found: Sequence[_Pack], level: int) -> None:
+        packs = [pack for pack in found if pack.size < _MANY_BYTES]
+        if len(packs) < 2:
+            return
+        entries = {raw: (raw, check, entry) for pack in packs for raw, check, entry in pack.entries()}
+        try:
+            # What it replaces may be on disk for good already: flushed as `git repack` does.
+            made = [self._write(list(entries.values()), durable=True)] if entries else []
+        except OSError:
+            return  # many packs do as well
+        for each in self._packs:
+            each[:] = [pack for pack in each if pack not in packs]
+        for pack in made:
+            self._add(pack, level)
+        for pack in packs:
+            # Without its index nobody looks for a pack any more.
+            for suffix in (".idx", ".pack"):
+                pack.path.with_suffix(suffix).unlink(missing_ok=True)
+        self._renew()
+
+    def _write(self, entries: Sequence[tuple[bytes, int, bytes]], *, durable: bool) -> _Pack:
+        head = struct.pack(">4sII", b"PACK", 2, len(entries))
+        body = b"".join([head, *(entry for _raw, _check, entry in entries)])
+        seal = hashlib.sha1(body, usedforsecurity=False).digest()
+        places = list(accumulate((len(entry) for _raw, _check, entry in entries[:-1]), initial=_HEAD))
+        ordered = sorted((raw, check, place) for (raw, check, _entry), place in zip(entries, places, strict=True))
+        path = self._folder / f"pack-{seal.hex()}.pack"
+        made = _Pack(
+            path,
+            len(body),
+            b"".join(raw for raw, _check, _place in ordered),
+            array("I", [check for _raw, check, _place in ordered]),
+            array("I", [place for _raw, _check, place in ordered]),
+        )
+        self._store(path, body + seal, _index(made, seal), durable=durable)
+        return made
+
+    def _store(self, path: Path, pack: bytes, index: bytes, *, durable: bool) -> None:
+        staged, keep = self._folder / f"tmp_{path.name}", path.with_suffix(".keep")
+        self._kept.append(keep)
+        if not self._folder.is_dir():
+            self._folder.mkdir()
+            self._renew()  # libgit2 looks for the folder only once
+        _put(staged, pack, durable=durable)
+        with suppress(FileExistsError):
+            keep.hardlink_to(staged)  # a tenth of what a file of its own costs
+        staged.replace(path)
+        _put(staged, index, durable=durable)
+        staged.replace(path.with_suffix(".idx"))
+        if durable:
+            flush_folder(self._folder)
+
+
+def _put(path: Path, content: bytes, *, durable: bool) -> None:
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o444), "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _remove(paths: list[Path]) -> None:
+    while paths:
+        paths.pop().unlink(missing_ok=True)
+
+
+def is_left_behind(keep: Path) -> bool:
+    """Whether a `.keep` is ours, and no pack of a `git fetch`."""
+    pack = keep.with_suffix(".pack")
+    return pack.exists() and keep.samefile(pack)
+
+
+def flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _entry(kind: int, content: bytes) -> bytes:
+    head, size = bytearray([kind << 4 | len(content) & 15]), len(content) >> 4
+    while size:
+        head[-1] |= 128
+        head.append(size & 127)
+        size >>= 7
+    # Most of what zlib does for a small object is to clear memory. Trees are ids, which do not get smaller.
+    memory = (12, 4) if len(content) < _SMALL or kind == _TREE else (15, 8)
+    deflate = zlib.compressobj(0 if kind == _TREE else 1, zlib.DEFLATED, *memory)
+    return bytes(head) + deflate.compress(content) + deflate.flush()
+
+
+def _index(pack: _Pack, seal: bytes) -> bytes:
+    firsts = Counter(pack.ids[::20])
+    counted = accumulate(firsts[number] for number in range(256))
+    count = len(pack.places)
+    body = b"".join(
+        [
+            b"\377tOc",
+            struct.pack(">257I", 2, *counted),
+            pack.ids,
+            struct.pack(f">{count}I", *pack.sums),
+            struct.pack(f">{count}I", *pack.places),
+            seal,
+        ]
+    )
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+class NewObjects(pygit2.OdbBackend):
+    """How libgit2 sees what is packed later."""
+
+    def __init__(self, packing: Packing) -> None:
+        super().__init__()
+        # Called hundreds of times per step.
+        self.read_cb, self.exists_cb, self.write_cb = packing.get, packing.has, packing.add
+
+    def read_header_cb(self, object_id: pygit2.Oid) -> tuple[int, int]:
+        kind, content = self.read_cb(object_id)
+        return kind, len(content)
+
+    def read_prefix_cb(self, name: str) -> tuple[int, bytes, pygit2.Oid]:
+        """The first digits of an id, mostly all of them."""
+        object_id = pygit2.Oid(hex=name)
+        return (*self.read_cb(object_id), object_id)
+
+    def exists_prefix_cb(self, name: str) -> pygit2.Oid:
+        raise KeyError(name)
+
+    def refresh_cb(self) -> None:
+        """Nobody else writes here."""

@@ -1,0 +1,107 @@
+"""New objects as packs: what plain git finds of them, and how many there are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gitswarm.git.packing import is_left_behind
+from gitswarm.git.repository import Repository, open_repository
+from tests.conftest import Project
+
+REF = "refs/swarm/x"
+
+
+@pytest.fixture
+def repository(project: Project) -> Repository:
+    return open_repository(project.root, project.env)
+
+
+def packs(repository: Repository, suffix: str = "idx") -> list[Path]:
+    return list((repository.objects.store / "pack").glob(f"*.{suffix}"))
+
+
+def put(repository: Repository, number: int, old: str | None = None) -> str:
+    """A tree that a ref names; its id."""
+    blob = repository.objects.write_blob(f"{number}\n".encode() * (number + 1))
+    tree = repository.objects.with_files(old, {f"folder/{number}": blob})
+    repository.refs.swap(REF, old, tree, why="test")
+    return tree
+
+
+def test_plain_git_finds_what_a_ref_names(project: Project, repository: Repository) -> None:
+    put(repository, 7)
+    assert project.git("show", f"{REF}:folder/7") == "\n".join(["7"] * 8)
+    # Nothing is left but a pack and its index, which git checks against each other.
+    assert sorted(path.suffix for path in (repository.objects.store / "pack").iterdir()) == [".idx", ".pack"]
+    project.git("verify-pack", str(packs(repository)[0]))
+
+
+def test_many_writes_are_few_packs_and_one_in_the_end(project: Project, repository: Repository) -> None:
+    tree, most, known = None, 0, []
+    with repository.packed():
+        for number in range(300):
+            tree = put(repository, number, tree)
+            known.append(tree)
+            most = max(most, len(packs(repository)))
+            repository.objects.file(tree, f"folder/{number // 2}")
+        # A pack that has gone is not looked into for ever.
+        maps = Path("/proc/self/maps")
+        mapped = maps.read_text(encoding="utf-8").splitlines() if maps.exists() else []
+        assert len({line.split()[5] for line in mapped if line.endswith(".idx (deleted)")}) <= 40
+    assert (most <= 45, len(packs(repository)), packs(repository, "keep")) == (True, 1, [])
+    assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
+    # libgit2 reads them too, which saw packs come and go.
+    assert [len(repository.objects.names(each, "folder")) for each in known] == list(range(1, 301))
+
+
+def test_a_pack_is_on_disk_before_what_it_replaces_goes(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("gitswarm.git.packing.os.fsync", lambda _file: told.append("flushed"))
+    real = Path.unlink
+
+    def unlink(path: Path, *, missing_ok: bool) -> None:
+        told.append(path.suffix)
+        real(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with repository.packed():
+        put(repository, 2, put(repository, 1))
+    told = [each for each in told if each != ".keep"]
+    assert told == ["flushed", "flushed", "flushed", *([".idx", ".pack"] * 2)]
+
+
+def test_a_repack_takes_nothing_away_that_no_ref_names_yet(project: Project, repository: Repository) -> None:
+    blob = repository.objects.write_blob(b"soon")
+    repository.git.before()
+    project.git("repack", "-a", "-d", "-q")
+    assert project.git("cat-file", "-p", blob) == "soon"
+    put(repository, 1)
+    project.git("repack", "-a", "-d", "-q")
+    assert (len(packs(repository)), project.git("show", f"{REF}:folder/1")) == (1, "1\n1")
+
+
+def test_a_repack_of_somebody_else_s_meanwhile_loses_nothing(project: Project, repository: Repository) -> None:
+    tree = None
+    with repository.packed():
+        for number in range(40):
+            tree = put(repository, number, tree)
+            if number % 15 == 7:
+                project.git("repack", "-a", "-d", "-q")
+    assert len(project.git("ls-tree", "--name-only", f"{REF}:folder").splitlines()) == 40
+    assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
+
+
+def test_what_a_killed_process_keeps_is_told_from_what_a_fetch_keeps(repository: Repository, tmp_path: Path) -> None:
+    put(repository, 1)
+    pack = packs(repository, "pack")[0]
+    keep = pack.with_suffix(".keep")
+    keep.hardlink_to(pack)
+    ours = is_left_behind(keep)
+    keep.unlink()
+    shutil.copy(pack, keep)
+    assert (ours, is_left_behind(keep), is_left_behind(tmp_path / "pack-1.keep")) == (True, False, False)

@@ -13,6 +13,8 @@ RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
 
 BRANCH_PREFIX = "shadow/"
 
+REPLAY_OF = "replay of "
+"""How the initiator of a replay begins, before the id of the run that is replayed."""
 
 SHORT = 6
 """Letters that name a run at least."""

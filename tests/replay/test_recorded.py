@@ -251,6 +251,10 @@ def test_a_difference_is_shown_and_is_the_exit_code(project: Project) -> None:
             f"{run} replayed as {new}: 2 steps of 3 differ",
         ],
     )
+    status, listed = project.swarm("status", new).stdout, project.swarm("list").stdout.splitlines()
+    assert f"\n  replay of {run}\n" in status
+    assert [line.endswith(f"  replay of {run[-6:]}") for line in listed[1:]] == [True, False]
+    assert [each["replay_of"] for each in project.json("list")] == [run, None]
     project.swarm("discard", new, "--force")
 
 

@@ -368,3 +368,10 @@ def test_a_step_is_executed_again_by_another_engine(project: Project) -> None:
         ["a", 1, "claude-step", "stub", "VERIFIED", 3, 0, 0.0],
         ["a", 1, "gemini-step", "stub", "VERIFIED", 3, 0, 0.0],
     ]
+    shown = project.swarm("compare", run, fork).stdout.splitlines()
+    heads = [line.split() for line in shown if line.startswith(" ")]
+    assert heads == [[run[-6:], fork[-6:]]] * 2 or heads == [[run, fork]] * 2, shown
+    assert [line.split() for line in shown if line.startswith("step ")] == [["step", "f/a", "f/a"]]
+    # Of a fork, a fork is what makes it real.
+    asked = project.swarm("fork", "a@1", "--run", run, "--engine", "gemini", "--mode", "stub", "--until", "b").stderr
+    assert f"git swarm fork 1 --run {run} --mode cli" in " ".join(asked.split())

@@ -108,7 +108,7 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
     state = order.folder / "state"
     state.mkdir(mode=0o700)
     users = config_folder(order.env)
-    bring_login(users, state)
+    bring_login(order.env, state)
     for name in _USERS if "user" in order.settings.setting_sources else ():
         with suppress(FileNotFoundError):
             shutil.copyfile(users / name, state / name)

@@ -49,7 +49,10 @@ soak_web := $(WEB)
 soak_tables := $(TABLES)
 soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(TABLES))
 
-.PHONY: demo test golden unit soak coverage mutants house bench check docs picture web-pictures schemas format clean
+# What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette.
+LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py git projection web/test_admission.py)
+
+.PHONY: demo test golden unit lowest soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -112,6 +115,17 @@ golden: $(STAMP)  ## writes the whole screens and prompts anew that tests compar
 
 unit: $(STAMP)  ## the tests that start no process
 	$(PYTEST) $(SPREAD) -m 'unit and not soak' $(UNIT)
+
+# httpx is for Starlette's client of tests, of that age.
+$(VENV)/lowest/.installed: pyproject.toml tests/lowest.py $(STAMP)
+	$(PYTHON) -m venv --clear $(VENV)/lowest
+	$(BIN)/python -m tests.lowest >$(VENV)/lowest/constraints.txt
+	$(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints.txt \
+		-e '.[analytics,navigator,web]' pytest pytest-xdist hypothesis httpx2 httpx
+	touch $@
+
+lowest: $(VENV)/lowest/.installed  ## unit tests and others with the lowest version of each dependency that pyproject.toml allows
+	$(subst $(BIN)/,$(VENV)/lowest/bin/,$(PYTEST)) $(SPREAD) -p no:cacheprovider -W ignore::DeprecationWarning -m 'not soak' $(UNIT) $(LOWEST)
 
 soak: $(if $(PART),soak-$(PART),$(addprefix soak-,$(PARTS)))  ## the long suites whole; PART=NAME: one of them
 

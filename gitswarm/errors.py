@@ -81,6 +81,14 @@ class EngineMissingError(SwarmError):
     pass
 
 
+class NoSuchModeError(UsageError):
+    """`mode`: one that the engine has."""
+
+    def __init__(self, message: str, mode: str) -> None:
+        super().__init__(message, hint=f"git swarm start FLOW --mode {mode}")
+        self.mode = mode
+
+
 _FULL = "git swarm resume   (when there is room again: df -h)"
 _CLOSED = "git swarm resume   (when this user may write there again)"
 _STORAGE_FAULTS = {

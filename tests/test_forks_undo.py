@@ -76,7 +76,7 @@ def test_a_rollback_around_a_fork_can_be_undone(project: Project, target: str) -
     check_tidy(project, run)
 
 
-def test_an_undone_rollback_of_a_fork_that_was_under_way_goes_on_with_what_was_there(project: Project) -> None:
+def test_an_undone_rollback_of_a_fork_that_was_under_way_continues_what_was_there(project: Project) -> None:
     with_flow(project, WRITERS)
     run = project.start(WRITING, "--until", "left", flow="fan")
     right = sibling_refs(project, run)["right"]

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from tests.lowest import bound, requirements
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -132,3 +134,10 @@ def test_the_wheel_has_the_licence(wheel: Path) -> None:
 def test_no_cache_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         assert [name for name in packed.namelist() if "__pycache__" in name or name.endswith(".pyc")] == []
+
+
+def test_each_dependency_has_a_lower_and_an_upper_bound() -> None:
+    found = [*requirements(extras=True)]
+    assert len(found) > 20
+    open_ended = [each.name for each in found if not (bound(each, ">=") and bound(each, "<"))]
+    assert open_ended == []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 import stat
 from pathlib import Path
 
+import pygit2
 import pytest
 import yaml
 
@@ -144,31 +144,30 @@ def test_an_ignored_repository_in_the_way_of_a_rollback_refuses_it(row: Project)
 
 
 NOT_TAKEN = {
-    "wrong encoding": ("echo x > a.u16", "fatal: BOM is required in 'a.u16' if encoded as UTF-16"),
-    "pipe": ("rm README.md; mkfifo README.md", "error: README.md: can only add regular files, symbolic links or"),
-    "name": ("mkdir -p d/.GIT; echo x > d/.GIT/x", "error: invalid path 'd/.GIT/x'"),
+    "wrong encoding": ("echo x > a.u16", "fatal: BOM is required in 'a.u16' if encoded as UTF-16", ["a.u16"]),
+    "pipe": ("rm README.md; mkfifo README.md", "error: README.md: can only add regular files, symbolic links or", ()),
+    "name": ("mkdir -p d/.GIT; echo x > d/.GIT/x", "error: invalid path 'd/.GIT/x'", ["d/_.GIT/x"]),
 }
 
 
 @pytest.mark.parametrize("kind", NOT_TAKEN)
-def test_what_git_cannot_take_stops_the_run_until_somebody_mends_it(row: Project, kind: str) -> None:
+def test_what_git_cannot_take_fails_the_step_and_is_kept(row: Project, kind: str) -> None:
     row.commit({".gitattributes": "*.u16 text working-tree-encoding=UTF-16\n"})
-    lines, said = NOT_TAKEN[kind]
-    # The second execution, after the mending, does not do it again.
+    lines, said, kept = NOT_TAKEN[kind]
+    # The second execution does not do it again.
     once = f'echo 1 > b; [ "$SWARM_ITERATION" != 1 ] || {{ {lines}; }}'
-    script = yaml.safe_dump({"steps": {"one": {"run": [once]}}})
-    done = row.swarm("start", "row", "--script", row.script(unseen(script)), code=1)
-    run = row.json("list")[0]["run_id"]
-    shutil.rmtree(row.worktree(run) / "d", ignore_errors=True)
-    for name in ("a.u16", "README.md"):
-        (row.worktree(run) / name).unlink(missing_ok=True)
+    run = row.start(unseen(yaml.safe_dump({"steps": {"one": {"run": [once]}}})), flow="row", code=4)
+    told = row.json("status")["last_error"]
+    assert row.git("status", "--porcelain", cwd=row.worktree(run)) == ""
 
     row.swarm("resume")
 
-    assert "git-swarm: git add failed: " in done.stderr
-    assert said in done.stderr
+    assert told.startswith("git add failed: ")
+    assert said in told
     assert row.json("status")["state"] == "succeeded"
-    assert row.git("show", f"refs/swarm/{run}/rollback/1:b") == "1"
+    for path in ("b", *kept):
+        assert row.git("show", f"refs/swarm/{run}/rollback/1:{path}") == ("1" if path == "b" else "x")
+    row.swarm("verify")
 
 
 def test_a_file_below_a_link_to_itself_is_gone(row: Project) -> None:
@@ -181,3 +180,57 @@ def test_the_journal_names_what_was_quarantined(row: Project) -> None:
     played(row, "git init -q emb; echo 1 > emb/x")
     events = [json.loads(line) for line in row.swarm("events", "--json").stdout.splitlines()]
     assert [event["payload"]["path"] for event in events if "path" in event["payload"]] == ["emb/.git"]
+
+
+NOPE = "printf '*.txt text working-tree-encoding=NOPE-8\\n' > .gitattributes; printf 'a\\r\\n' > old.txt"
+
+
+def kept_tree(project: Project, run: str, number: int) -> dict[str, bytes]:
+    """What was set aside of the code."""
+    tree = f"refs/swarm/{run}/rollback/{number}"
+    names = project.git("ls-tree", "-r", "--name-only", tree).splitlines()
+    repository = pygit2.Repository(str(project.root))
+    blobs = repository.revparse_single(tree).peel(pygit2.Tree)
+    found = {name: blobs[name] for name in names if name in blobs and not name.startswith(".swarm/")}
+    return {name: blob.data for name, blob in found.items() if isinstance(blob, pygit2.Blob)}
+
+
+def test_files_that_git_does_not_take_fail_the_step_and_are_kept_as_they_are(row: Project) -> None:
+    row.commit({"old.txt": "old\n", "gone.txt": "gone\n"})
+    made = (
+        f"set -e\n{NOPE}; printf 'b\\r\\n' > 'new\nline.txt'; ln -s nowhere link.txt; chmod +x old.txt; rm gone.txt"
+    )
+    script = {"steps": {"one": [{"run": [made]}, {"run": ["echo better > old.txt"]}]}}
+    run = row.start(unseen(yaml.safe_dump(script)), flow="row", code=4)
+    said = "git add failed: fatal: failed to encode 'new\nline.txt' from NOPE-8 to UTF-8"
+    assert row.json("status", run)["last_error"].startswith(said.partition("'")[0])
+    kept = kept_tree(row, run, 1)
+    assert {name: kept.get(name) for name in ("old.txt", "link.txt", "gone.txt")} == {
+        "old.txt": b"a\r\n",
+        "link.txt": b"nowhere",
+        "gone.txt": None,
+    }
+    assert row.git("show", f"refs/swarm/{run}/rollback/1:new\nline.txt") == "b"
+
+    row.swarm("resume")
+
+    worktree = Path(row.json("status", run)["worktree"])
+    assert row.git("status", "--porcelain", cwd=worktree) == ""
+    assert row.git("show", f"shadow/{run}:old.txt") == "better"
+    row.swarm("verify")
+
+
+def test_edits_that_git_does_not_take_are_refused_or_set_aside(row: Project) -> None:
+    row.commit({"old.txt": "old\n"})
+    row.swarm("start", "row", "--until", "one")
+    status = row.json("status")
+    worktree, run = Path(status["worktree"]), status["run_id"]
+    (worktree / ".gitattributes").write_text("*.txt text working-tree-encoding=NOPE-8\n", encoding="utf-8")
+    (worktree / "old.txt").write_text("mine\n", encoding="utf-8")
+
+    row.swarm("resume", "--adopt", code=1)
+    assert (worktree / "old.txt").read_text("utf-8") == "mine\n"
+
+    row.swarm("resume")
+    assert kept_tree(row, run, 1)["old.txt"] == b"mine\n"
+    assert row.git("show", f"shadow/{run}:old.txt") == "old"

@@ -289,7 +289,7 @@ def test_only_the_next_step_can_be_skipped(three: Project) -> None:
 
 
 @pytest.mark.parametrize(("wish", "state", "code"), [("stop", "stopped", 0), ("pause", "paused", 5)])
-def test_a_wish_at_once_keeps_the_step_s_work_and_resume_goes_on_with_it(
+def test_a_wish_at_once_keeps_the_step_s_work_and_resume_continues_it(
     three: Project, hanging: subprocess.Popen[str], wish: str, state: str, code: int
 ) -> None:
     three.swarm(wish, "--now")

@@ -20,6 +20,7 @@ from gitswarm.ledger.state import replay
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.ledger.stored_json import spec_fields, timing
 from gitswarm.ledger.work import changed_files
+from gitswarm.records.execution import FORK_OF
 from gitswarm.records.text import shorten
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class SameStep(Struct, frozen=True):
 
 
 STEP_ROWS: tuple[tuple[str, Callable[[SameStep], str]], ...] = (
+    ("step", lambda step: step_name(step.record)),
     ("engine", lambda step: f"{step.record.engine}/{step.record.mode}"),
     ("model", lambda step: step.record.model),
     ("status", lambda step: step_outcome(step.record)),
@@ -116,12 +118,10 @@ def compare(
         return
     rows = [(name, [cell(run) for run in found]) for name, cell in ROWS]
     shown = [row for row in rows if row[0] not in _ONLY_WHERE_DIFFERENT or len(set(row[1])) > 1]
-    _show([run.report.name for run in found], shown)
+    names = [run.report.name for run in found]
+    _show(names, shown)
     if same:
-        _show(
-            [step_name(each.record) for each in same],
-            [(name, [cell(each) for each in same]) for name, cell in STEP_ROWS],
-        )
+        _show(names, [(name, [cell(each) for each in same]) for name, cell in STEP_ROWS])
     for each in parted:
         where = f"{each.run} and {each.other} parted after {step_name(each.last)} (#{each.last.number})"
         out_lines(hanging("", where))
@@ -183,7 +183,7 @@ def _same_step(runs: Sequence[Opened]) -> list[SameStep]:
 
 def _is_fork_of(run: Opened, other: Opened) -> bool:
     """Whether a run is a fork of another one, at its base."""
-    return spec_fields(run.repository, run.state).initiator == f"fork of {other.layout.run_id}"
+    return spec_fields(run.repository, run.state).initiator == f"{FORK_OF}{other.layout.run_id}"
 
 
 def _as_executed(run: Opened, record: StepRecord) -> SameStep:

@@ -35,10 +35,11 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import RunOverview, is_played, overview
 from gitswarm.ledger.state import RunState, replay
-from gitswarm.ledger.stored_json import ConcernFields, deployed_as, spec_fields
+from gitswarm.ledger.stored_json import ConcernFields, SpecFields, deployed_as, spec_fields
 from gitswarm.ledger.work import worked_ms
 from gitswarm.records.base import timestamp
 from gitswarm.records.budget import OPTIONS, seconds
+from gitswarm.records.execution import FORK_OF
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.review import Feedback
 from gitswarm.runner.human import ResumeOptions
@@ -349,17 +350,25 @@ def explain_rehearsal(repository: Repository, state: RunState) -> None:
     spec = spec_fields(repository, state)
     may = "may land (--allow-stub)" if spec.allow_stub else "cannot land"
     lines = [
-        *_for_real(spec.engine, f"git swarm start {' '.join(spec.flows)}"),
+        *_for_real(spec.engine, *_begun(spec, state)),
         *told("", f"STUB MODE, a rehearsal: no model was called, the result {may}", sys.stderr),
     ]
     for line in lines:
         err(line)
 
 
-def _for_real(engine: str, start: str) -> list[str]:
+def _begun(spec: SpecFields, state: RunState) -> tuple[str, str]:
+    """The command that began a run, before and behind its mode."""
+    if not spec.initiator.startswith(FORK_OF):
+        return f"git swarm start {' '.join(spec.flows)}", " -m 'TASK'"
+    step = str(state.shared) if state.shared else "1 --again"
+    return f"git swarm fork {step} --run {spec.initiator.removeprefix(FORK_OF)}", ""
+
+
+def _for_real(engine: str, start: str, more: str) -> list[str]:
     """What to type for a run by an engine's model: nothing where it has no such mode, or is not here any more.
 
-    :param start: the command that began the rehearsal.
+    :param start, more: the command that began the rehearsal.
     """
     try:
         adapter = adapter_of(engine)
@@ -368,6 +377,6 @@ def _for_real(engine: str, start: str) -> list[str]:
     mode = adapter.advised
     if not mode:
         return []
-    line = next_lines(f"{'for real':<11}", f"{start} --mode {mode} -m 'TASK'")
+    line = next_lines(f"{'for real':<11}", f"{start} --mode {mode}{more}")
     missing = not adapter.located(os.environ)
     return [*(next_lines(f"{'install':<11}", adapter.install) if missing else ()), *line]

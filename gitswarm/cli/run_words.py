@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from gitswarm.cli.console import money, plural
 from gitswarm.errors import UsageError
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.records.execution import created_at
+from gitswarm.records.execution import SHORT, created_at
 from gitswarm.records.outcome import RunStatus, Status
 
 _STATES = {RunStatus.UNPROVEN: "not proven"}
@@ -54,6 +54,12 @@ def about(found: RunOverview) -> str:
 def task_title(found: RunOverview) -> str:
     """The first line of the task."""
     return next((line.strip() for line in found.task.splitlines() if line.strip()), "")
+
+
+def task_cell(found: RunOverview) -> str:
+    """Its task, and of a replay whose it is, by the end of that run's id: there is little room."""
+    replayed = f"replay of {found.replay_of[-SHORT:]}" if found.replay_of else ""
+    return ": ".join(part for part in (replayed, task_title(found)) if part) or "-"
 
 
 def tests_word(found: RunOverview) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
@@ -185,7 +185,7 @@ def start(
         budget=said_budget(max_cost, max_tokens, max_time),
     )
     if dry_run:
-        show_forecast(_plan(repository, asked)[0], as_json=as_json)
+        show_forecast(_plan(repository, asked).new, as_json=as_json)
         return
     if detach:
         _detach(repository, asked)
@@ -199,7 +199,7 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
 
     :raises SwarmError: something that was asked for cannot be.
     """
-    new, config = _plan(repository, asked)
+    new, config, notices = _plan(repository, asked)
     apply_durability(repository, config)
     stub = _is_stub(new)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
@@ -207,7 +207,7 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
             observer.notice(_ALLOWED if asked.allow_stub else _REHEARSAL)
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
-        state = start_run(repository, new, around)
+        state = start_run(repository, new, around, notices)
     return Executed(state, stop.requested())
 
 
@@ -222,7 +222,15 @@ _REHEARSAL = "STUB MODE, a rehearsal: no model is called, nothing can land. Real
 _ALLOWED = "STUB MODE, a rehearsal: no model is called, the result may land (--allow-stub)"
 
 
-def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
+class _Planned(NamedTuple):
+    """`notices`: what a person should know before the run begins."""
+
+    new: NewRun
+    config: Config
+    notices: list[str]
+
+
+def _plan(repository: Repository, asked: Asked) -> _Planned:
     """Everything that can be wrong is found here, before anything exists."""
     refuse_unready(repository)
     base = repository.resolve(asked.base)
@@ -257,8 +265,7 @@ def _plan(repository: Repository, asked: Asked) -> tuple[NewRun, Config]:
     feedback = feedback_of(asked.feedback)
     whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
     new = NewRun(spec, whole, first_step=asked.first)
-    refuse_run(repository, new, surroundings(config, NoticeObserver()))
-    return new, config
+    return _Planned(new, config, refuse_run(repository, new, surroundings(config, NoticeObserver())))
 
 
 def _script_text(asked: Asked) -> str:
@@ -301,10 +308,10 @@ def _step_name(name: str | None, flow: str) -> str | None:
 
 def _detach(repository: Repository, asked: Asked) -> None:
     """Creates the run here, so that every mistake is told here, and lets another process execute it."""
-    new, config = _plan(repository, asked)
+    new, config, notices = _plan(repository, asked)
     apply_durability(repository, config)
     around = surroundings(config, NoticeObserver())
-    with create_run(repository, new, around) as (_session, state):
+    with create_run(repository, new, around, notices) as (_session, state):
         layout = state.layout
     log = execute_in_background(repository, layout, asked.until)
     out(f"{layout.run_id} runs in the background")

@@ -15,7 +15,16 @@ from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, err, money, out, out_bytes, out_json, out_lines, plural, table
 from gitswarm.cli.lines import command_lines, field, next_lines
 from gitswarm.cli.opened import CountOption, JsonFlag, RunArgument, reader_here
-from gitswarm.cli.run_words import SUCCESSORS, age, count_of, state_word, task_title, tests_cell, tests_word
+from gitswarm.cli.run_words import (
+    SUCCESSORS,
+    age,
+    count_of,
+    state_word,
+    task_cell,
+    task_title,
+    tests_cell,
+    tests_word,
+)
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
@@ -62,6 +71,7 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         return
     out(f"{found.run_id}  {state_word(found)}")
     rows = [
+        ("replay of", found.replay_of or ""),
         ("task", task_title(found)),
         ("flow", found.flow),
         ("now", found.current_step or ""),
@@ -213,7 +223,7 @@ def _show_list(found: list[RunOverview], archived: Collection[str]) -> None:
         ("age", True, lambda item: age(item.run_id)),
         ("tests", True, tests_cell),
         ("cost", False, lambda item: money(item.cost_usd)),
-        ("task", True, lambda item: task_title(item) or "-"),
+        ("task", True, task_cell),
     ]
     shown = [each for each in columns if each[1] or terminal_width() >= _NARROW]
     table([name for name, _, _ in shown], [[cell(item) for _, _, cell in shown] for item in found], stretch=-1)

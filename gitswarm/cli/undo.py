@@ -13,7 +13,7 @@ from gitswarm.cli.executing import config_of_run, continue_run, quiet_surroundin
 from gitswarm.cli.here import now, repository_here
 from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.opened import JsonFlag, RunArgument, RunOption, step_name
-from gitswarm.errors import UsageError
+from gitswarm.errors import NoSuchModeError, UsageError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.approval import LandedAs, newest_landing
@@ -26,6 +26,7 @@ from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.control import Request, Requests, Wish, interrupt
+from gitswarm.runner.engines import LOCAL, OWN
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.stop import end_unowned
@@ -93,6 +94,10 @@ def fork(
     state = replay(repository, layout)
     at: StepRecord | None = find_step(repository, state, step)
     if again and at is not None:
+        if (engine or mode) and at.engine in (LOCAL.engine, OWN.engine):
+            same = f"git swarm fork {step} --run {layout.run_id}"
+            why = f"no agent executes {step_name(at)}: another engine changes nothing about it"
+            raise UsageError(why, hint=f"{same}   (--engine and --mode without --again: of the steps behind it)")
         at = state.steps[at.number - 2] if at.number > 1 else None
     engines = None
     if engine is not None or mode is not None:
@@ -101,8 +106,12 @@ def fork(
         engines = freeze_settings(config, os.environ, CommandLine(engine=engine or same, mode=mode), scripted=False)
     new = plan_fork(repository, state, at, ForkOptions(engines, now(), os.urandom(2)))
     around = quiet_surroundings(repository, layout)
-    with create_run(repository, new, around) as (_session, created):
-        fresh = created.layout
+    try:
+        with create_run(repository, new, around) as (_session, created):
+            fresh = created.layout
+    except NoSuchModeError as error:
+        same = f"git swarm fork {step}{' --again' * again}{f' --engine {engine}' if engine else ''}"
+        raise UsageError(error.message, hint=f"{same} --run {layout.run_id} --mode {error.mode}") from error
     where = f"after {step_name(at)}" if at is not None else "at the base"
     err(f"{fresh.run_id} forked {where} of {layout.run_id}")
     err(f"side by side: git swarm compare {layout.run_id} {fresh.run_id}")

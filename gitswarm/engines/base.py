@@ -83,7 +83,9 @@ class StepRequest(Struct, frozen=True):
     secret is not found any more. `withheld`: names of variables that a person has set and the step does not get.
     `scratch`: where the engine may make folders of its own; the next owner of the run removes what is left there.
     `containment`: of every process that works for the step. `deadline`: on the monotonic clock, when the budget has
-    no time left; None: it has no such limit. `set_by`: what people call that limit."""
+    no time left; None: it has no such limit. `set_by`: what people call that limit. `keeps`: a folder, not there yet,
+    for what a later execution needs to go on with this conversation, if a failure of the provider that may pass ends
+    it; `continues`: such a folder of an earlier execution, whose conversation has `prompt` as its next message."""
 
     execution: Execution
     executed: int
@@ -105,6 +107,8 @@ class StepRequest(Struct, frozen=True):
     containment: Containment = UNCONTAINED
     deadline: float | None = field(default=None)
     set_by: str = field(default="--max-time")
+    keeps: Path | None = None
+    continues: Path | None = None
 
 
 def no_tools(tool: str, given: Mapping[str, JsonValue]) -> Verdict:

@@ -32,6 +32,7 @@ from gitswarm.ledger.stored_json import (
     standing_after,
 )
 from gitswarm.records.budget import option_in, spent_words, total
+from gitswarm.records.execution import REPLAY_OF
 from gitswarm.records.outcome import Result, RunStatus, Status
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class RunOverview(Struct, frozen=True):
     `tokens`, `cost_usd`: all that the run spent; None: a part of it is unknown. `steps_completed` counts each step of
     the flow once, `steps_executed` each time, as people are shown it. `rehearsal`: it never lands.
     `sandbox`: what confined its last step; None: nobody asked. `budget` None: it has no limit. `conflict`: why the
-    code that it has now could not land. `starting`: its process was started, and has not begun yet."""
+    code that it has now could not land. `starting`: its process was started, and has not begun yet. `replay_of`: the
+    run that it executes once more, without a model."""
 
     run_id: str
     state: RunStatus
@@ -112,6 +114,7 @@ class RunOverview(Struct, frozen=True):
     budget: BudgetFields | None = None
     conflict: LandingConflict | None = None
     starting: bool = False
+    replay_of: str | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
         plain: dict[str, JsonValue] = to_builtins(self)
@@ -168,6 +171,7 @@ def overview(repository: RepositoryReader, layout: RunLayout, state: RunState | 
         budget=_budget(repository, state, spec, paid),
         conflict=standing_conflict(repository, state),
         starting=starting,
+        replay_of=spec.initiator.removeprefix(REPLAY_OF) if spec.initiator.startswith(REPLAY_OF) else None,
     )
 
 

@@ -55,3 +55,12 @@ class PartialHandoff(Record):
     files: tuple[str, ...]
     kept: str
     siblings: tuple[str, ...] = ()
+
+
+class KeptConversation(Record):
+    """`kept.json`, beside the files of a conversation that a failure of its provider ended. `before`: the commit that
+    its step began with; `worktree`: where its agent worked; `tree`: what that held then, with the run's files."""
+
+    before: str
+    worktree: str
+    tree: str

@@ -13,6 +13,11 @@ RUN_ID = re.compile(r"run-\d{8}-\d{6}-[0-9a-f]{6}")
 
 BRANCH_PREFIX = "shadow/"
 
+FORK_OF = "fork of "
+"""How the initiator of a fork begins, before the id of the run that it shares steps with."""
+
+REPLAY_OF = "replay of "
+"""How the initiator of a replay begins, before the id of the run that is replayed."""
 
 SHORT = 6
 """Letters that name a run at least."""

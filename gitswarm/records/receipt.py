@@ -95,11 +95,13 @@ _OPTIONAL = (
     "placeholders",
     "sandbox",
     "network",
+    "continues",
 )
 
 
 class Receipt(Record):
-    """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md)."""
+    """Execution metadata of one step, seed 000 plus the declared extensions (docs/contracts.md). `continues`: the
+    execution, `step@n`, in whose conversation it went on."""
 
     engine: str
     mode: str
@@ -132,6 +134,7 @@ class Receipt(Record):
     placeholders: tuple[str, ...] | None = None
     sandbox: str | None = None
     network: tuple[str, ...] | None = None
+    continues: str | None = None
 
     def to_json(self, run_format: int = 2) -> bytes:
         """Optional fields are absent, not null; an unknown cost is null, never 0.

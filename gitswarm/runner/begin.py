@@ -72,12 +72,15 @@ def open_session(repository: Repository, new: NewRun, around: Surroundings) -> S
     )
 
 
-def start_run(repository: Repository, new: NewRun, around: Surroundings) -> RunState:
+def start_run(
+    repository: Repository, new: NewRun, around: Surroundings, told: Sequence[str] | None = None
+) -> RunState:
     """Creates the run and executes it until it ends.
 
+    :param told: as in `create_run`.
     :raises SwarmError: it could not be created; nothing of it is left but, at worst, unreachable objects.
     """
-    with create_run(repository, new, around) as (session, state):
+    with create_run(repository, new, around, told) as (session, state):
         shadow = prepare_worktree(session)
         mention_sandbox(session)
         mention_navigator(session)
@@ -106,15 +109,18 @@ def _engines(new: NewRun, around: Surroundings) -> Engines:
 
 
 @contextmanager
-def create_run(repository: Repository, new: NewRun, around: Surroundings) -> Iterator[tuple[Session, RunState]]:
+def create_run(
+    repository: Repository, new: NewRun, around: Surroundings, told: Sequence[str] | None = None
+) -> Iterator[tuple[Session, RunState]]:
     """The first commit, the branch, and the decision what comes first: from here on `resume` can take over.
 
     The run is owned by this process until the block ends.
 
+    :param told: what `refuse_run` said, which starts programs; None: it was not asked yet.
     :raises SwarmError: it could not be created.
     """
     session = open_session(repository, new, around)
-    for line in refuse_run(repository, new, around):
+    for line in refuse_run(repository, new, around) if told is None else told:
         around.observer.notice(line)
     with session.locks.own_run(session.layout.run_id, timestamp(around.clock())), repository.packed():
         state, events = _create(session, new)

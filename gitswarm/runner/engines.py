@@ -15,7 +15,7 @@ from gitswarm.engines.base import LOCAL_WORK, Capabilities, Engine, EngineAccess
 from gitswarm.engines.command import CommandEngine
 from gitswarm.engines.names import STUB
 from gitswarm.engines.registry import MissingEngine, adapter_of, adapters
-from gitswarm.errors import EngineMissingError, SwarmError, UsageError
+from gitswarm.errors import EngineMissingError, NoSuchModeError, SwarmError, UsageError
 from gitswarm.records.base import Clock
 from gitswarm.records.run_spec import EngineChoice, FrozenSettings
 from gitswarm.specs.flow import Flow, Step
@@ -168,10 +168,8 @@ def _adapter_with(choice: EngineChoice) -> EngineAdapter:
     if choice.mode not in modes:
         near = nearest(choice.mode, modes)
         meant = f" (did you mean '{near}'?)" if near else ""
-        raise UsageError(
-            f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {', '.join(modes)}){meant}",
-            hint=f"git swarm start FLOW --mode {near or modes[0]}",
-        )
+        what = f"{choice.engine} has no mode '{choice.mode}' in this version (it has: {', '.join(modes)}){meant}"
+        raise NoSuchModeError(what, near or modes[0])
     return adapter
 
 

@@ -23,6 +23,7 @@ from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.event import EventKind, LoggedEvent
 from gitswarm.records.evidence import Evidence
+from gitswarm.records.execution import REPLAY_OF
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision, Superseded
 from gitswarm.records.run_spec import EngineChoice, RunSpec
@@ -112,7 +113,7 @@ def plan_replay(repository: Repository, state: RunState, moment: datetime, entro
             "settings": fork.spec.settings.model_copy(update={**stubs, **reach}),
             "base_ref": None,  # it lands nowhere, and where the target is by now is none of its business
             "scripted": True,
-            "initiator": f"replay of {run}",
+            "initiator": f"{REPLAY_OF}{run}",
         }
     )
     outside = [_outside(spec, fork.specs, state, record) for record in state.own_steps]

@@ -27,6 +27,7 @@ from gitswarm.runner.operations.forge.handing_in import hand_in
 from gitswarm.runner.run import carry_on, end_run, ending_at
 from gitswarm.runner.session import Session, Surroundings, Workplace
 from gitswarm.runner.step.plan import Resumption
+from gitswarm.runner.step.unfinished import drop_conversations, find_unfinished
 from gitswarm.runner.undo.recovery import drop_journals, lay_out, look, standing_partial, take_place, tidy_index
 from gitswarm.runner.workplace import prepare_worktree
 
@@ -51,6 +52,8 @@ def resume_run(
     with hold_run(repository, layout, around, adopt=options.adopt) as held:
         session, state = held.session, held.state
         session.requests.clear()
+        if state.last_step is not None:
+            drop_conversations(session, state.last_step.execution)
         if state.end is RunStatus.SUCCEEDED and options.feedback is not None:
             raise SwarmError(
                 f"{layout.run_id} succeeded: none of its steps will read feedback",
@@ -76,7 +79,8 @@ def resume_run(
         else:
             place, partial = _place_to_go_on(session, state)
             decision = pending_decision(session, state, approve=options.approve)
-            resumption = Resumption(options.answer, partial.summary if partial else "")
+            unfinished = None if partial else find_unfinished(session, state, place, decision)
+            resumption = Resumption(options.answer, partial.summary if partial else "", unfinished)
         fresh = not state.own_steps and state.end is None
         mention_sandbox(session)
         mention_navigator(session)

@@ -85,7 +85,8 @@ class Briefing(Struct, frozen=True):
     `joined` what became of each branch that comes together in the step; `findings` what git-swarm found out about the
     step's own work, and what is open; `instructions` what the project says to agents; `trail` what earlier runs
     learned, quoted; `commands` the project's own, by name, as configured; `charter_chars` how much of the charter
-    there is room for; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
+    there is room for; `continues`: in the conversation of the execution before, which its provider ended; `names` are
+    texts that differ from machine to machine (run id, paths) with their placeholders.
     """
 
     history: History
@@ -103,6 +104,7 @@ class Briefing(Struct, frozen=True):
     findings: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     charter_chars: int = _NO_LIMIT
+    continues: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -127,7 +129,7 @@ def compile_prompt(role: Role, fragments: Fragments, briefing: Briefing) -> Prom
     """
     texts = _Texts(fragments, _variables(role, briefing), f"{role.flow.id}/{role.step.id}")
     system = _system(role, texts)
-    user = _user(role, briefing, texts)
+    user = _continuing(briefing) if briefing.continues else _user(role, briefing, texts)
     plan = PromptPlan(
         prompt=Prompt(system, user),
         model=role.model,
@@ -202,6 +204,18 @@ def _system(role: Role, texts: _Texts) -> str:
         *(texts.fragment(name) for name in names),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+_CONTINUES = """\
+The provider of the model failed, and this step ended. It continues now, in this conversation. The files in the
+worktree are as you left them; processes that you started have ended, and files outside of the worktree may be gone.
+Continue where you stopped."""
+
+
+def _continuing(briefing: Briefing) -> str:
+    """The next message of a conversation that has been told everything else."""
+    said = _listed("Said by a person when the run was resumed", [said for said in briefing.told if said])
+    return "\n\n".join(part for part in (_CONTINUES, said) if part)
 
 
 def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:

@@ -54,10 +54,12 @@ class Flagged(Struct, frozen=True):
 
 
 class Staged(Struct, frozen=True):
-    """The code as a tree. It holds the `flagged` files as they were before, or not at all."""
+    """The code as a tree. It holds the `flagged` files as they were before, or not at all. `refused`: why git does
+    not take the files: then the changed ones are in it as they lie on disk."""
 
     tree: str
     flagged: tuple[Flagged, ...] = ()
+    refused: str = ""
 
 
 def flagged_files(

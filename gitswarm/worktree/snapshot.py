@@ -10,12 +10,14 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gitswarm.errors import GitFailedError
 from gitswarm.git.incoming import Incoming
 from gitswarm.git.objects import IndexChange
 from gitswarm.git.process import RunningGit
 from gitswarm.worktree import submodules
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
 from gitswarm.worktree.shadow import Shadow
+from gitswarm.worktree.unconverted import add_unconverted
 
 
 def is_sparse(shadow: Shadow) -> bool:
@@ -73,17 +75,32 @@ def unchanged(tree: str) -> Staged:
 def _staged(shadow: Shadow, incoming: Incoming, search: Search | None, also: Sequence[str]) -> Staged:
     """Stages into `incoming` again and again, until nothing is found any more, and takes that over."""
     flagged: dict[str, Flagged] = {}
+    refused = ""
     while True:
         _copy_index(shadow, incoming)
         with saying_what_takes_long(shadow, search):
-            _add(shadow, incoming, tuple(flagged.values()), also)
+            refused = _add_or_take(shadow, incoming, tuple(flagged.values()), also)
         found = _look_through(shadow, incoming, search) if search is not None else {}
         if not found.keys() - flagged.keys():
             break
         flagged |= found
         incoming.empty()
     incoming.accept()
-    return Staged(_tree_of_index(shadow, incoming.index), tuple(flagged.values()))
+    return Staged(_tree_of_index(shadow, incoming.index), tuple(flagged.values()), refused)
+
+
+def _add_or_take(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: Sequence[str]) -> str:
+    """Adds the files as git does; where it refuses, as they lie on disk, and says why."""
+    try:
+        _add(shadow, incoming, flagged, also)
+    except GitFailedError as error:
+        incoming.empty()
+        _copy_index(shadow, incoming)
+        left_out = (*shadow.copied, *submodules.heads(shadow), *(item.path for item in flagged))
+        add_unconverted(shadow, incoming, (".", _NOT_OURS), left_out)
+        _leave(shadow, incoming, flagged)
+        return error.message
+    return ""
 
 
 def _copy_index(shadow: Shadow, incoming: Incoming) -> None:
@@ -108,8 +125,12 @@ def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: S
     if names:
         arguments = ("update-index", "--add", "--replace", "-z", "--stdin")
         shadow.git.output(*arguments, stdin=names, extra_env=incoming.env)
+    _leave(shadow, incoming, flagged)
+
+
+def _leave(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged]) -> None:
+    """Entries as they were before: an agent may have added the files itself."""
     if flagged:
-        # An agent may have added them itself.
         shadow.git.output("update-index", "-z", "--index-info", stdin=former_entries(flagged), extra_env=incoming.env)
 
 

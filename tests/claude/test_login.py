@@ -61,7 +61,7 @@ def login(expires_ms: object, **more: str) -> Mapping[str, object]:
             {},
             {".claude.json": {"primaryApiKey": SECRET}},
             {},
-            "the key in HOME/.claude.json, which no session in the sandbox gets",
+            "the key in HOME/.claude.json",
         ),
         ({}, {".claude/.credentials.json": [1]}, {}, NONE),
     ],

@@ -133,6 +133,49 @@ def test_a_fork_by_another_engine_brings_what_that_has_to_keep_to(here: Project)
     assert spec["settings"]["engines"]["bolt"] == {"speed": 7}
 
 
+@pytest.mark.parametrize(
+    ("words", "says", "hint"),
+    [
+        (
+            ("b", "--engine", "gemini", "--mode", "sdk"),
+            "gemini-step has no mode 'sdk'",
+            "b --engine gemini --run RUN --mode stub",
+        ),
+        (("c", "--again", "--mode", "cli"), "no agent executes two/c", "c --run RUN "),
+        (("c", "--again", "--engine", "codex"), "no agent executes two/c", "c --run RUN "),
+    ],
+)
+def test_a_fork_is_refused_for_what_its_engine_cannot_do(
+    here: Project, words: tuple[str, ...], says: str, hint: str
+) -> None:
+    team(here, "engines: {claude: {mode: stub}}\n")
+    here.swarm("start", "two", "-m", "x")
+    (run,) = (each["run_id"] for each in here.json("list"))
+
+    answer = ask(here, "fork", *words)
+
+    told = " ".join(answer.stderr.split())
+    assert (answer.code, says in told) == (2, True), told
+    assert f"git swarm fork {hint.replace('RUN', run)}" in told, told
+    assert len(here.json("list")) == 1
+
+
+def test_a_run_without_agents_has_no_fork_by_another_engine(here: Project) -> None:
+    here.commit({".swarm/flows/c.yaml": "id: c\nsteps: [{id: c, engine: command, command: {run: 'true'}}]\n"})
+    here.swarm("start", "c")
+    answer = ask(here, "fork", "c", "--engine", "codex")
+    assert (answer.code, "another engine changes nothing" in " ".join(answer.stderr.split())) == (2, True)
+    assert len(here.json("list")) == 1
+
+
+def test_a_program_is_asked_for_its_version_once_before_a_run(here: Project, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    (tmp_path / "claude").write_text(f'#!/bin/sh\necho "$@" >> {asked}\necho 9.9.9\n', encoding="utf-8")
+    team(here, "engines: {claude: {mode: cli}}\n")
+    here.swarm("start", "two", "-m", "x", "--from", "c")
+    assert asked.read_text(encoding="utf-8").splitlines() == ["--version"]
+
+
 def test_a_run_whose_engine_is_gone_can_be_read_and_not_continued(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

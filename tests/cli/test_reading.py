@@ -354,6 +354,7 @@ STATUS: dict[str, Any] = {
     "budget": None,
     "conflict": None,
     "starting": False,
+    "replay_of": None,
 }
 
 

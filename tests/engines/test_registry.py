@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,12 +75,13 @@ def brings(folder: Path, distribution: str, entries: dict[str, str], module: str
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of `sys.path` with a good engine; modules of it are forgotten afterwards."""
-    brings(tmp_path, "lightning", {"bolt": "lightning:ADAPTER"}, WORKING.replace("NAME", "bolt"))
-    monkeypatch.syspath_prepend(tmp_path)
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))  # no other test's: what is found in a folder is remembered
+    brings(folder, "lightning", {"bolt": "lightning:ADAPTER"}, WORKING.replace("NAME", "bolt"))
+    monkeypatch.syspath_prepend(folder)
     before = set(sys.modules)
-    yield tmp_path
+    yield folder
     for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", None) and str(sys.modules[name].__file__).startswith(str(tmp_path)):
+        if getattr(sys.modules[name], "__file__", None) and str(sys.modules[name].__file__).startswith(str(folder)):
             del sys.modules[name]
 
 

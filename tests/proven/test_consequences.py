@@ -132,7 +132,7 @@ def test_approve_refuses_until_each_blocking_concern_is_accepted_by_id(tested: P
     tested.swarm("verify", run)
 
 
-def test_an_unproven_run_goes_on_with_the_step_that_was_found_out(tested: Project) -> None:
+def test_an_unproven_run_continues_the_step_that_was_found_out(tested: Project) -> None:
     run = play(tested, {"write": [GONE, GONE, BACK]}, "--autopilot", code=4)
     before = len(taken(tested, run))
     tested.swarm("resume", run)

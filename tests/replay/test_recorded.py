@@ -251,6 +251,10 @@ def test_a_difference_is_shown_and_is_the_exit_code(project: Project) -> None:
             f"{run} replayed as {new}: 2 steps of 3 differ",
         ],
     )
+    status, listed = project.swarm("status", new).stdout, project.swarm("list").stdout.splitlines()
+    assert f"\n  replay of {run}\n" in status
+    assert [line.endswith(f"  replay of {run[-6:]}") for line in listed[1:]] == [True, False]
+    assert [each["replay_of"] for each in project.json("list")] == [run, None]
     project.swarm("discard", new, "--force")
 
 
@@ -364,3 +368,10 @@ def test_a_step_is_executed_again_by_another_engine(project: Project) -> None:
         ["a", 1, "claude-step", "stub", "VERIFIED", 3, 0, 0.0],
         ["a", 1, "gemini-step", "stub", "VERIFIED", 3, 0, 0.0],
     ]
+    shown = project.swarm("compare", run, fork).stdout.splitlines()
+    heads = [line.split() for line in shown if line.startswith(" ")]
+    assert heads == [[run[-6:], fork[-6:]]] * 2 or heads == [[run, fork]] * 2, shown
+    assert [line.split() for line in shown if line.startswith("step ")] == [["step", "f/a", "f/a"]]
+    # Of a fork, a fork is what makes it real.
+    asked = project.swarm("fork", "a@1", "--run", run, "--engine", "gemini", "--mode", "stub", "--until", "b").stderr
+    assert f"git swarm fork 1 --run {run} --mode cli" in " ".join(asked.split())

@@ -29,6 +29,7 @@ from gitswarm.engines.claude.conversation import Conversation, Meter
 from gitswarm.engines.claude.direct import ask_directly, is_installed
 from gitswarm.engines.claude.gate import Gate
 from gitswarm.engines.claude.handing_over import Worked, step_result
+from gitswarm.engines.claude.login import config_folder
 from gitswarm.engines.claude.order import (
     FINALIZE,
     NAVIGATOR,
@@ -41,6 +42,7 @@ from gitswarm.engines.claude.order import (
 )
 from gitswarm.engines.claude.phases import Phase, Phases, SessionLimits, confined_order
 from gitswarm.engines.claude.profile import INSTALL_SDK, ClaudeProfile, find_program, sdk_version
+from gitswarm.engines.claude.stored_sessions import StoredSession, keep_session, lay_session_out
 from gitswarm.engines.recorder import Recorder
 from gitswarm.errors import StorageError
 from gitswarm.records.base import Clock
@@ -52,6 +54,8 @@ from gitswarm.records.receipt import Tokens, ToolSource
 _FINALIZE_S = 300.0
 _HANDING_OVER = ("ok", "max_turns", "denied")
 """How work may have ended that can be handed over."""
+_REFUSED_KEY = (401, 402, 403)
+"""HTTP statuses that another key, or money, may change."""
 _SOURCES: Mapping[str, ToolSource] = {"sdk": "sdk", "cli": "cli-observed"}
 
 
@@ -93,9 +97,16 @@ class ClaudeEngine(Struct, frozen=True):
             with self._ordered(request, recorder, partial(work_order, request, self.profile)) as order:
                 if isinstance(order, EngineOutcome):
                     return step_result(request, recorder, replace(worked, work=Phase(order)))
+                before, resumed = Phase(EngineOutcome(kind="ok")), order
+                if request.continues is not None:
+                    stored = lay_session_out(request.continues, config_folder(order.env))
+                    before, resumed = replace(before, usage=stored.usage), replace(order, resume=stored.id)
+                    worked = replace(worked, earlier=stored.usage, work=before)
                 gate = Gate(request.decide, self.profile.decision_s)
                 start = partial(Conversation, recorder, gate, emit, meter)
-                worked = replace(worked, work=self._phases(start).run(order, self._until(request, worked.started)))
+                until = self._until(request, worked.started)
+                worked = replace(worked, work=self._phases(start).run(resumed, until, before))
+                _keep(request, order, worked.work)
                 if worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
                     last = finalize_order(order, request.terms.output_schema, worked.work.session)
@@ -179,6 +190,14 @@ class ClaudeEngine(Struct, frozen=True):
 
     def _phases(self, start: Callable[[], Conversation]) -> Phases:
         return Phases(self.transport, start, self.profile.settings.attempts, self.profile.retry_wait_s)
+
+
+def _keep(request: StepRequest, order: SessionOrder, work: Phase) -> None:
+    """The conversation, where a later execution can go on with it."""
+    outcome = work.outcome
+    may_pass = outcome.retryable or outcome.resets_at is not None or outcome.status in _REFUSED_KEY
+    if outcome.kind == "api_error" and may_pass and work.session and work.has_spoken and request.keeps is not None:
+        keep_session(config_folder(order.env), StoredSession(work.session, work.usage), request.keeps)
 
 
 def _unheard(_event: Event) -> None:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepRequest, StepResult, capped
-from gitswarm.engines.claude.phases import Phase
+from gitswarm.engines.claude.phases import NOTHING, Phase
 from gitswarm.engines.claude.profile import ClaudeProfile
 from gitswarm.engines.claude.said import Usage
 from gitswarm.engines.handoff import early_handoff, read_handoff
@@ -22,12 +22,14 @@ _FAILURES = ("api_error", "killed", "interrupted", "engine_missing")
 
 
 class Worked(Struct, frozen=True):
-    """`started`: on the monotonic clock. `final` None: the handoff was not asked for."""
+    """`started`: on the monotonic clock. `final` None: the handoff was not asked for. `earlier`: what other
+    executions used in its session before."""
 
     profile: ClaudeProfile
     started: float
     work: Phase
     final: Phase | None = None
+    earlier: Usage = NOTHING
 
     @property
     def outcome(self) -> EngineOutcome:
@@ -45,12 +47,12 @@ class Worked(Struct, frozen=True):
     def broken(self, error: Exception, usage: Usage) -> Worked:
         """It came no further than here, and had used this much."""
         outcome = EngineOutcome(kind="killed", detail=f"{type(error).__name__}: {error}")
-        return replace(self, work=replace(self.work, outcome=outcome, usage=usage), final=None)
+        return replace(self, work=replace(self.work, outcome=outcome, usage=usage), final=None, earlier=NOTHING)
 
 
 def step_result(request: StepRequest, recorder: Recorder, worked: Worked) -> StepResult:
     work, outcome = worked.work, worked.outcome
-    usage = (worked.final or work).usage
+    usage = (worked.final or work).usage.without(worked.earlier)
     model = work.model or request.model
     handoff, problem = _handoff(worked)
     failed = outcome.kind in _FAILURES and handoff is None

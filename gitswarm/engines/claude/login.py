@@ -19,6 +19,8 @@ from gitswarm.records.base import timestamp
 _CREDENTIALS = ".credentials.json"
 _LOGIN = "claudeAiOauth"
 _RENEWS = "refreshToken"
+_STATE = ".claude.json"
+_KEY = "primaryApiKey"
 _HELPER = "apiKeyHelper"
 _VARIABLES = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")
 """As Claude Code takes them, the first one first; each comes before what is in a file."""
@@ -30,14 +32,29 @@ def config_folder(env: Mapping[str, str]) -> Path:
     return Path(env.get("CLAUDE_CONFIG_DIR") or Path(env.get("HOME") or "/nowhere") / ".claude")
 
 
-def bring_login(users: Path, state: Path) -> None:
-    """Without what renews it: a session that did would leave the user's own with a token that is not valid any more,
-    and an agent with one that is for months."""
-    login = _mapping(_read(users / _CREDENTIALS).get(_LOGIN))
+def _state_file(env: Mapping[str, str]) -> Path:
+    """Where Claude Code keeps, among much else, the key of a console login."""
+    folder = config_folder(env)
+    return (folder if env.get("CLAUDE_CONFIG_DIR") else folder.parent) / _STATE
+
+
+def bring_login(env: Mapping[str, str], state: Path) -> None:
+    """A login without what renews it: a session that did would leave the user's own with a token that is not valid
+    any more, and an agent with one that is for months. The key of a console login is what ANTHROPIC_API_KEY would be.
+
+    :param env: of a session that is not confined.
+    """
+    login = _mapping(_read(config_folder(env) / _CREDENTIALS).get(_LOGIN))
+    key = _read(_state_file(env)).get(_KEY)
     if login:
-        kept = {name: value for name, value in login.items() if name != _RENEWS}
-        with os.fdopen(os.open(state / _CREDENTIALS, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-            json.dump({_LOGIN: kept}, file)
+        _write(state / _CREDENTIALS, {_LOGIN: {name: value for name, value in login.items() if name != _RENEWS}})
+    elif key:
+        _write(state / _STATE, {_KEY: key})
+
+
+def _write(path: Path, said: Mapping[str, object]) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+        json.dump(said, file)
 
 
 def login_words(profile: ClaudeProfile, env: Mapping[str, str], now: datetime) -> str:
@@ -62,9 +79,8 @@ def login_words(profile: ClaudeProfile, env: Mapping[str, str], now: datetime) -
     login = _mapping(_read(folder / _CREDENTIALS).get(_LOGIN))
     if login.get("accessToken"):
         return f"the login in {folder}{_age(login, now)}"
-    state = folder / ".claude.json" if env.get("CLAUDE_CONFIG_DIR") else folder.parent / ".claude.json"
-    if _read(state).get("primaryApiKey"):
-        return f"the key in {state}, which no session in the sandbox gets"
+    if _read(_state_file(env)).get(_KEY):
+        return f"the key in {_state_file(env)}"
     if in_settings:
         return f"no login found: {in_settings} in {settings} needs engines.claude.setting_sources: [user]"
     return "" if sys.platform == "darwin" else _NONE  # there it is in the keychain, which asks

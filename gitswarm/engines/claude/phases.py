@@ -108,7 +108,7 @@ def confined_order(order: SessionOrder, containment: Containment) -> SessionOrde
     state = order.folder / "state"
     state.mkdir(mode=0o700)
     users = config_folder(order.env)
-    bring_login(users, state)
+    bring_login(order.env, state)
     for name in _USERS if "user" in order.settings.setting_sources else ():
         with suppress(FileNotFoundError):
             shutil.copyfile(users / name, state / name)
@@ -125,18 +125,20 @@ _GO_ON = (
 _LONGEST_WAIT_S = 60.0
 _LEAST_USD = 0.01
 """Of a handoff, after work that used all there was: without it the work could not be judged."""
-_NOTHING = Usage(cost_usd=0.0)
+NOTHING = Usage(cost_usd=0.0)
 
 
 class Phase(Struct, frozen=True):
-    """How a phase ended. `session` None: it never came to be. `usage`: of its session up to here."""
+    """How a phase ended. `session` None: it never came to be. `has_spoken`: there is something to go on with.
+    `usage`: of its session up to here."""
 
     outcome: EngineOutcome
     session: str | None = None
+    has_spoken: bool = False
     model: str | None = None
     text: str = ""
     structured: JsonValue = None
-    usage: Usage = _NOTHING
+    usage: Usage = NOTHING
 
 
 class Phases(Struct, frozen=True):
@@ -154,7 +156,7 @@ class Phases(Struct, frozen=True):
         :param before: the phase whose session this one goes on with.
         :raises StepEndedError: nobody waits for it any more.
         """
-        usage = before.usage if before else _NOTHING
+        usage = before.usage if before else NOTHING
         for attempt in itertools.count(1):
             phase, talk = self._once(order, watch, usage)
             outcome, usage = phase.outcome.model_copy(update={"attempts": attempt}), phase.usage
@@ -179,6 +181,7 @@ class Phases(Struct, frozen=True):
         phase = Phase(
             outcome=outcome_of(talk.last),
             session=talk.session or order.resume,
+            has_spoken=talk.has_spoken or order.resume is not None,
             model=talk.model,
             text=talk.text,
             structured=ended.structured if ended else None,

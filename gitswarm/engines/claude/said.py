@@ -118,6 +118,11 @@ class Usage(Struct, frozen=True):
             cost_usd=usd(self.cost_usd, earlier.cost_usd),
         )
 
+    def without(self, earlier: Usage) -> Usage:
+        """What was used after `earlier`, of the same session."""
+        cost = None if earlier.cost_usd is None else usd(self.cost_usd, -earlier.cost_usd)
+        return Usage(self.own, self.prompt - earlier.prompt, self.completion - earlier.completion, cost)
+
 
 class Ended(Struct, frozen=True):
     """The last result of a session. Names and values are the CLI's. `structured` None: there is no structured

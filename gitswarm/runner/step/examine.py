@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
+from gitswarm.errors import GitFailedError
 from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import HUMAN, KERNEL
@@ -69,6 +70,7 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
     # What others have published is no secret of the step's.
     since = search_since(session, result.brought or before)
     staged = snapshot.unchanged(before) if keeps_code else snapshot.stage(place.shadow, since)
+    result = _not_taken(step, result, staged.refused)
     secrets = take_out(session, place.shadow, staged, journal)
     objects = session.repository.objects
     code_tree = objects.with_subtree(staged.tree, RUNS_FOLDER, objects.entry(before, RUNS_FOLDER))
@@ -96,6 +98,18 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
         is_index_stale=code_tree != staged.tree,
         reports=reports,
     )
+
+
+def _not_taken(step: OpenStep, result: StepResult, refused: str) -> StepResult:
+    """Of a step whose files git does not take: it has failed, and they are kept as they are.
+
+    :raises GitFailedError: they are a person's, who can change them.
+    """
+    if not refused:
+        return result
+    if step.plan.execution.agent == HUMAN:
+        raise GitFailedError(refused, hint="git swarm resume --adopt   (when that is fixed)")
+    return replace(result, status=Result.FAILED, error=refused, handoff=None, check=None)
 
 
 def _only_reads(session: Session, step: OpenStep, result: StepResult) -> bool:

@@ -33,6 +33,7 @@ from gitswarm.runner.step.render import (
     step_records,
 )
 from gitswarm.runner.step.request import copies_of, step_request
+from gitswarm.runner.step.unfinished import conversation_folder, drop_conversations, keep_conversation, lay_work_out
 from gitswarm.safety.sandbox.watch import watched
 from gitswarm.worktree import snapshot
 
@@ -48,12 +49,15 @@ def execute_step(session: Session, place: Workplace, plan: StepPlan) -> RunState
         commit = stage_commit(session, step, outcome)
         place.folder.write(commit.contents)
         place.folder.remove(path for path, blob in commit.files.items() if blob is None)
-        if outcome.is_failed:
-            commit = _without_work(session, step, outcome, commit)
+        if outcome.is_failed or conversation_folder(session, plan.execution).exists():
+            tree = _left(session, plan, outcome, commit)
+            keep_conversation(session, step, outcome.evidence, tree)
+            commit = _without_work(session, plan, outcome, commit, tree) if outcome.is_failed else commit
         state = session.store.commit(plan.before, commit)
     finally:
         step.journal.close()
     close_step(session, step)
+    drop_conversations(session, plan.execution)
     _settle(session, step, outcome, state, commit)
     return state
 
@@ -65,6 +69,7 @@ def open_step(session: Session, place: Workplace, plan: StepPlan) -> OpenStep:
     journal = Journal(folder, plan.execution, around.clock, around.observer.event, session.redactor)
     try:
         journal.append_all(_first_events(plan, "" if plan.choice == OWN else session.sandbox.containment.name))
+        lay_work_out(session, place, plan)
         place.leave()
         request = step_request(session, place, plan)
         return OpenStep(plan, place, journal, request, session.store.note_tips())
@@ -153,11 +158,19 @@ def _first_events(plan: StepPlan, sandbox: str) -> list[Event]:
     return events
 
 
-def _without_work(session: Session, step: OpenStep, outcome: StepOutcome, commit: StagedCommit) -> StagedCommit:
+def _left(session: Session, plan: StepPlan, outcome: StepOutcome, commit: StagedCommit) -> str:
+    """Tree of the worktree, with what is stored about the step; the one before it where it changed nothing."""
+    before = plan.before.tip_tree
+    if outcome.code_tree == before and not outcome.artifacts:
+        return before
+    return session.store.with_run_files(outcome.code_tree, before, commit.files)
+
+
+def _without_work(
+    session: Session, plan: StepPlan, outcome: StepOutcome, commit: StagedCommit, tree: str
+) -> StagedCommit:
     """The commit of a failed step has its evidence only; the work is kept under `rollback/<n>`."""
-    plan = step.plan
-    if outcome.code_tree != plan.before.tip_tree or outcome.artifacts:
-        tree = session.store.with_run_files(outcome.code_tree, plan.before.tip_tree, commit.files)
+    if tree != plan.before.tip_tree:
         trailers = {"Swarm-Step": plan.step.id, "Swarm-Flow": plan.flow.id, "Swarm-Reason": "failed"}
         session.store.set_aside(plan.before, tree, f"work of the failed step {plan.step.id}", trailers)
     files = {path: blob for path, blob in commit.files.items() if path not in outcome.artifacts}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -30,11 +31,22 @@ from gitswarm.specs.promises import declared_artifacts, writes_code
 from gitswarm.specs.station import Station
 
 
+class Unfinished(Struct, frozen=True):
+    """A conversation that its provider ended, and that can be gone on with. `folder`: as its engine left it; `tree`:
+    of the worktree then, with the run's files; `execution`: whose it is, as `step@n`."""
+
+    folder: Path
+    tree: str
+    execution: str
+
+
 class Resumption(Struct, frozen=True):
-    """A person let the run go on. `answer` is what they said to it, `partial` what an interrupted step left."""
+    """A person let the run go on. `answer` is what they said to it, `partial` what an interrupted step left,
+    `unfinished` what a failed one did."""
 
     answer: str = ""
     partial: str = ""
+    unfinished: Unfinished | None = None
 
 
 class Parallel(Struct, frozen=True):
@@ -59,7 +71,7 @@ class StepPlan(Struct, frozen=True):
     `commands`: shell lines of those of the project's commands that the station has to have run.
     `before`: the run as the step finds it; of a parallel step, at the fork. `joins`: the outcome of the branches that
     the step joins. `keeps_code`: nothing is executed in the worktree, so that no file there is part of the commit.
-    `allowed`: what it may use at most.
+    `allowed`: what it may use at most. `unfinished`: the conversation that it goes on with.
     """
 
     flow: Flow
@@ -77,6 +89,7 @@ class StepPlan(Struct, frozen=True):
     out_of_band: OutOfBand | None = None
     keeps_code: bool = False
     allowed: BudgetLimits = UNLIMITED
+    unfinished: Unfinished | None = None
 
     @property
     def repeat(self) -> int:
@@ -123,11 +136,16 @@ class OpenStep(Struct, frozen=True):
     @property
     def declared(self) -> frozenset[str]:
         """The files in RUN_BASE that the step may write, relative to the worktree."""
-        return frozenset(f"{self.place.folder.base}/{path}" for path in self.plan.artifacts)
+        return declared_paths(self.place, self.plan)
 
     @property
     def shared_tree(self) -> str | None:
         return self.plan.parallel.shared_tree if self.plan.parallel else None
+
+
+def declared_paths(place: Workplace, plan: StepPlan) -> frozenset[str]:
+    """The files in RUN_BASE that a step may write, relative to the worktree."""
+    return frozenset(f"{place.folder.base}/{path}" for path in plan.artifacts)
 
 
 def plan_step(
@@ -143,8 +161,12 @@ def plan_step(
         role = session_role(session, flow, step, station, choice.engine)
         answered = resumption or Resumption()
         briefing = brief(session, state, role, decision, (answered.answer, answered.partial))
-        names = {**briefing.names, str(place.shadow.path): "{{worktree}}"}
-        prompts = compile_prompt(role, session.specs.fragments, replace(briefing, names=names))
+        briefing = replace(
+            briefing,
+            names={**briefing.names, str(place.shadow.path): "{{worktree}}"},
+            continues=answered.unfinished is not None,
+        )
+        prompts = compile_prompt(role, session.specs.fragments, briefing)
         choice = choice if choice.mode == "stub" else choice.model_copy(update={"model": prompts.model.model})
     return StepPlan(
         flow=flow,
@@ -158,6 +180,7 @@ def plan_step(
         station=station,
         commands=_commands(session, place, station) if station is not None else {},
         joins=outcome_at(state, flow, step),
+        unfinished=resumption.unfinished if resumption is not None else None,
     )
 
 

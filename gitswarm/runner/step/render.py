@@ -85,6 +85,7 @@ def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
         placeholders=result.placeholders or None,
         sandbox=step.request.containment.name or None,
         network=tuple(step.request.containment.hosts) if step.request.containment.name else None,
+        continues=plan.unfinished.execution if plan.unfinished is not None else None,
     )
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or outcome.is_failed:

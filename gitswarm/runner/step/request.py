@@ -28,6 +28,7 @@ from gitswarm.runner.engines import OWN
 from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step, project_command
+from gitswarm.runner.step.unfinished import conversation_folder
 from gitswarm.safety.environment import passed_on, walled
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, StationRights, make_scope
@@ -73,6 +74,8 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         scrub=session.redactor.scrub,
         containment=walls,
         deadline=None if plan.allowed.time_s is None else time.monotonic() + plan.allowed.time_s,
+        keeps=None if plan.parallel else conversation_folder(session, plan.execution),
+        continues=plan.unfinished.folder if plan.unfinished is not None else None,
         set_by="budget.max_time" if plan.allowed.time_s == plan.step.budget.limits.time_s else "--max-time",
     )
     is_named = plan.before.is_judged and is_test_step(session.spec.settings, plan.step)

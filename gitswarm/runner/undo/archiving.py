@@ -18,6 +18,7 @@ from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.orphans import remove_ref_locks
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.discard import discard_worktree, own_refs
 
 
@@ -34,7 +35,8 @@ def archive_run(session: Session, state: RunState) -> None:
     # From here on the archive has all of it, and without its branch it is read from there.
     repository.refs.swap(layout.branch, refs[layout.branch], None, why="archived")
     _sweep(repository, layout)
-    shutil.rmtree(caches_of(repository, layout.run_id), ignore_errors=True)
+    for folder in (caches_of(repository, layout.run_id), conversations_of(repository, layout.run_id)):
+        shutil.rmtree(folder, ignore_errors=True)
     session.requests.clear()
 
 

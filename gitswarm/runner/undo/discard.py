@@ -28,6 +28,7 @@ from gitswarm.records.base import Record, timestamp
 from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID
 from gitswarm.runner.containing import caches_of
 from gitswarm.runner.session import Session
+from gitswarm.runner.step.unfinished import conversations_of
 from gitswarm.runner.undo.recovery import SetAsideReason, interrupted, look, retire_sides, set_aside
 from gitswarm.worktree import snapshot, submodules
 from gitswarm.worktree.land import lost_landings
@@ -167,7 +168,11 @@ def discard_run(session: Session, state: RunState, *, force: bool) -> None:
         repository.refs.swap(trash, repository.refs.read(trash), value, why="discarded")
     for name in own_refs(repository, layout):
         repository.refs.swap(name, repository.refs.read(name), None, why="discarded")
-    for folder in (repository.swarm_dir / "journal" / layout.run_id, caches_of(repository, layout.run_id)):
+    for folder in (
+        repository.swarm_dir / "journal" / layout.run_id,
+        caches_of(repository, layout.run_id),
+        conversations_of(repository, layout.run_id),
+    ):
         shutil.rmtree(folder, ignore_errors=True)
     session.requests.clear()
 

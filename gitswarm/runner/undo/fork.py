@@ -6,7 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gitswarm.errors import SwarmError
+from gitswarm.errors import SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import newest_run
 from gitswarm.ledger.reading import decisions, run_spec
@@ -14,10 +14,11 @@ from gitswarm.ledger.spent import said_limits
 from gitswarm.ledger.state import RunState
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.records.base import timestamp
-from gitswarm.records.execution import new_run_id
+from gitswarm.records.execution import FORK_OF, new_run_id
 from gitswarm.records.limits import BudgetRules
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.begin import NewRun
+from gitswarm.runner.engines import asked_engines
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen
 
@@ -54,15 +55,20 @@ def plan_fork(repository: Repository, state: RunState, at: StepRecord | None, op
                 "model": None if is_other else settings.model,
             }
         )
+    specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
+    if asked is not None and not asked_engines(settings, specs.flows.values(), specs.sidequests.values()):
+        raise UsageError(
+            f"no step of {state.layout.run_id} has an agent: another engine changes nothing",
+            hint=f"git swarm fork {at.step if at else 'STEP'} --run {state.layout.run_id}",
+        )
     limits = settings.budget.limits.over(said_limits(repository, state.layout))
     settings = settings.model_copy(update={"budget": BudgetRules.of(limits)})
-    specs = read_frozen(repository, state.layout, repository.objects.commit(state.run_commit).tree)
     new = spec.model_copy(
         update={
             "run_id": new_run_id(options.moment, options.entropy, newest_run(repository)),
             "created_at": timestamp(options.moment),
             "settings": settings,
-            "initiator": f"fork of {state.layout.run_id}",
+            "initiator": f"{FORK_OF}{state.layout.run_id}",
         }
     )
     first = _first_step(repository, state, specs) if at is None else None

@@ -43,7 +43,7 @@ def test_auto_uses_what_works_and_says_so(confined: Project) -> None:
     assert "  sandbox   bubblewrap\n" in confined.swarm("status").stdout
 
 
-def test_auto_goes_on_without_and_says_why(project: Project, tmp_path: Path) -> None:
+def test_auto_continuesout_and_says_why(project: Project, tmp_path: Path) -> None:
     broken = tmp_path / "bin"
     broken.mkdir()
     (broken / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions' >&2\nexit 1\n", encoding="utf-8")

@@ -15,9 +15,11 @@ import yaml
 
 from gitswarm.specs.script import Script
 from tests.claude.runs import having, reaching
-from tests.claude.stage import by, living
+from tests.claude.stage import KEY, by, living
 from tests.conftest import Project
+from tests.loopback.api import Asked, Reply
 from tests.loopback.player import ScriptedModel
+from tests.loopback.replies import bash, working
 from tests.loopback.server import Loopback, serving
 from tests.projects import only_run
 from tests.routed import MAKER, flow, step
@@ -65,6 +67,25 @@ def test_a_login_is_brought_in_without_what_renews_it(confined: Project, loopbac
     assert "settings.json" not in output
     assert (config / ".credentials.json").read_text(encoding="utf-8") == kept
     assert sorted(path.name for path in config.iterdir()) == [".credentials.json", "settings.json"]
+
+
+def test_the_key_of_a_console_login_is_brought_in_alone(confined: Project, loopback: Loopback) -> None:
+    """Sessions that are not confined read it where it is."""
+    told = {"primaryApiKey": KEY, "oauthAccount": {"emailAddress": "user@example.org"}}
+    (Path(confined.env["HOME"]) / ".claude.json").write_text(json.dumps(told), encoding="utf-8")
+    asked: list[Asked] = []
+    model = working(bash("grep -c oauthAccount $CLAUDE_CONFIG_DIR/.claude.json"))
+
+    def answer(ask: Asked) -> Reply:
+        asked.append(ask)
+        return model(ask)
+
+    product = _product(confined, loopback, {}, ANTHROPIC_API_KEY="")
+    loopback.play(product.root.parent.name, answer)
+    product.swarm("start", "one", "--mode", "cli", "-m", "do it", "--until", "write")
+    assert {each.headers.get("x-api-key") for each in asked} == {KEY}
+    receipt = json.loads(product.swarm("show", "write", "--receipt").stdout)
+    assert receipt["tool_calls"][0]["output"].startswith("0") or not receipt["tool_calls"][0]["success"]
 
 
 @pytest.mark.soak

@@ -1,0 +1,96 @@
+"""The conversation of a step that its provider ended: kept until the step is executed again, which goes on with it.
+
+It does so only where the worktree can be made what it was then: its tree and its place are kept with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.state import RunState
+from gitswarm.records.engine_outcome import KeptConversation
+from gitswarm.records.evidence import Evidence
+from gitswarm.records.execution import Execution
+from gitswarm.records.routing import Decision
+from gitswarm.runner.session import Session, Workplace
+from gitswarm.runner.step.plan import OpenStep, StepPlan, Unfinished, declared_paths
+from gitswarm.worktree import snapshot
+
+_RECORD = "kept.json"
+
+
+def conversations_of(repository: Repository, run_id: str) -> Path:
+    """Agents in the sandbox see nothing of it."""
+    return repository.swarm_dir / "conversations" / run_id
+
+
+def conversation_folder(session: Session, execution: Execution) -> Path:
+    name = f"{execution.flow}.{execution.step}@{execution.iteration}"
+    return conversations_of(session.repository, session.layout.run_id) / name
+
+
+def find_unfinished(session: Session, state: RunState, place: Workplace, decision: Decision) -> Unfinished | None:
+    """What the step that is next left when it failed, if nothing has happened since."""
+    record = state.last_step
+    if record is None or (record.flow, record.step) != (decision.next_flow, decision.to_step):
+        return None
+    if session.store.code(state.tip_tree) != session.store.code(record.tree):
+        return None
+    folder = conversation_folder(session, record.execution)
+    try:
+        kept = KeptConversation.from_json((folder / _RECORD).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if (
+        kept.before != record.parent
+        or kept.worktree != str(place.shadow.path)
+        or not session.repository.objects.has(kept.tree)
+    ):
+        return None
+    return Unfinished(folder, kept.tree, f"{record.step}@{record.execution.iteration}")
+
+
+def lay_work_out(session: Session, place: Workplace, plan: StepPlan) -> None:
+    """Makes the worktree what it was when the conversation that the step goes on with ended."""
+    # Of an execution with the same name that was taken back.
+    shutil.rmtree(conversation_folder(session, plan.execution), ignore_errors=True)
+    if plan.unfinished is None:
+        return
+    whose = plan.unfinished.execution
+    session.around.observer.notice(f"{plan.execution.name} continues the conversation of {whose}")
+    place.index.leave()
+    snapshot.restore(place.shadow, plan.unfinished.tree, session.layout.base)
+    snapshot.align_index(place.shadow, plan.before.tip_tree)
+    place.folder.examine(plan.before.tip_tree, declared_paths(place, plan))
+
+
+def keep_conversation(session: Session, step: OpenStep, evidence: Evidence, tree: str) -> None:
+    """Before the step's commit: what its engine left stays, where its worktree can be had again and nothing in it is
+    a secret.
+
+    :param tree: of the worktree as the step left it.
+    """
+    folder = conversation_folder(session, step.plan.execution)
+    if not folder.exists():
+        return
+    mended = evidence.tampered or evidence.quarantined or evidence.secrets or evidence.put_back
+    if mended or _has_secrets(session, folder):
+        shutil.rmtree(folder)
+        return
+    kept = KeptConversation(before=step.plan.before.tip, worktree=str(step.place.shadow.path), tree=tree)
+    (folder / _RECORD).write_bytes(kept.to_json())
+
+
+def drop_conversations(session: Session, execution: Execution) -> None:
+    """Nobody goes on any more with what executions before this one left, whose commit is there."""
+    for folder in conversations_of(session.repository, session.layout.run_id).glob("*"):
+        if folder != conversation_folder(session, execution):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_secrets(session: Session, folder: Path) -> bool:
+    """A conversation without its secrets would be another one: its provider has signed parts of it."""
+    texts = (path.read_text("utf-8", "replace") for path in folder.rglob("*") if path.is_file())
+    return any(session.redactor.scrub(text) != text for text in texts)

@@ -45,6 +45,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "approve": "Approve or reject the current code of a run",
         "land": "Bring approved code to its target branch",
     },
+    "beyond one machine": {
+        "push": "Push a run to the hub, a git remote",
+        "pull": "Bring a run from the hub",
+    },
     "tidy up": {
         "discard": "Remove runs, or only their worktrees",
         "gc": "Archive old runs, empty the trash",
@@ -74,7 +78,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git swarm start build --issue bug.md --max-cost 5 --detach",
         "git swarm start build -m 'Rename the module' --dry-run",
     ),
-    "resume": ("git swarm resume", "git swarm resume 2aa18a -m 'the second one'", "git swarm resume --adopt"),
+    "resume": (
+        "git swarm resume",
+        "git swarm resume 2aa18a -m 'the second one'",
+        "git swarm resume --adopt",
+        "git swarm resume 2aa18a --hub",
+    ),
+    "push": ("git swarm push", "git swarm push 2aa18a hub"),
+    "pull": ("git swarm pull 2aa18a", "git swarm pull && git swarm log"),
     "skip": ("git swarm skip write_docs -m 'there are none'",),
     "rollback": ("git swarm rollback implement --dry-run", "git swarm rollback 7", "git swarm rollback --undo"),
     "fork": (
@@ -100,7 +111,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "why": ("git swarm why src/app.py:12", "git swarm why src/app.py --run 2aa18a"),
     "diff": ("git swarm diff", "git swarm diff implement --stat"),
     "status": ("git swarm status", "git swarm status 2aa18a --json"),
-    "list": ("git swarm list --since 3d", "git swarm list --state failed", "git swarm list --all"),
+    "list": (
+        "git swarm list --since 3d",
+        "git swarm list --hub",
+        "git swarm list --state failed",
+        "git swarm list --all",
+    ),
     "path": ('cd "$(git swarm path)"',),
     "events": ("git swarm events --follow", "git swarm events 2aa18a --json | jq .kind"),
     "verify": ("git swarm verify", "git swarm verify 2aa18a --tip 5ecb392c"),

@@ -74,6 +74,16 @@ class RunLayout(Struct, frozen=True):
         return f"refs/swarm/{self.run_id}/upstream"
 
     @property
+    def lease_ref(self) -> str:
+        """Who executes the run, and how it stands; only the hub has it."""
+        return f"refs/swarm/{self.run_id}/lease"
+
+    @property
+    def ref_patterns(self) -> tuple[str, str, str]:
+        """What `git ls-remote` finds every ref of the run by."""
+        return (self.branch, f"refs/notes/swarm/{self.run_id}/*", f"refs/swarm/{self.run_id}/*")
+
+    @property
     def rollback_prefix(self) -> str:
         return f"refs/swarm/{self.run_id}/rollback/"
 

@@ -1,0 +1,116 @@
+"""A run that this process pushes to the hub: nobody else's push comes between two of ours unseen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from gitswarm.errors import FencedError, GitFailedError, SwarmError
+from gitswarm.git.remote import Move, Remote
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here
+from gitswarm.ledger.overview import RunOverview
+from gitswarm.records.base import Clock, timestamp
+
+_PAUSES_S = (0.3, 1.0, 3.0)
+"""Between attempts, when the hub cannot be reached or refuses."""
+
+
+class SharedRun:
+    """What the hub has of a run, as this process saw it there last or left it. `lease`: the one that stands there."""
+
+    def __init__(self, remote: Remote, layout: RunLayout, found: OnHub, clock: Clock) -> None:
+        self.remote = remote
+        self.lease = found.leases.get(layout.run_id)
+        self._layout = layout
+        self._clock = clock
+        self._there = dict(found.refs)
+        self._own: set[str] = set()
+        """Every lease that this process made: where one stands, its push arrived."""
+
+    def take(self, repository: Repository, *, executes: bool) -> None:
+        """Makes this clone the owner, whoever was it; of the run nothing is pushed.
+
+        :raises FencedError: somebody else was faster.
+        :raises SwarmError: as `push`.
+        """
+        how = self.lease.overview if self.lease else None
+        lease = self._next(repository, how, executes=executes, generation=1 + self._generation)
+        self._renew(
+            repository, lease, {ref: commit for ref, commit in self._there.items() if ref != self._layout.lease_ref}
+        )
+
+    def push(self, repository: Repository, how: RunOverview, *, executes: bool) -> None:
+        """Brings the hub's refs to where ours are, and the next lease with them, all or nothing.
+
+        :raises FencedError: there stands another lease.
+        :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
+        :raises SwarmError: somebody moved a ref there without a lease.
+        """
+        how = replace(how, worktree=None)
+        lease = self._next(repository, how, executes=executes, generation=max(1, self._generation))
+        self._renew(repository, lease, refs_here(repository, self._layout))
+
+    @property
+    def _generation(self) -> int:
+        return self.lease.generation if self.lease else 0
+
+    def _next(self, repository: Repository, how: RunOverview | None, *, executes: bool, generation: int) -> Lease:
+        now = timestamp(self._clock())
+        return Lease(self._layout.run_id, generation, owner_here(repository), now, executes, how)
+
+    def _renew(self, repository: Repository, lease: Lease, refs: Mapping[str, str]) -> None:
+        name = self._layout.lease_ref
+        made = lease.write(repository, self._clock())
+        self._own.add(made)
+        wanted = {**refs, name: made}
+        said = ""
+        for pause in (*_PAUSES_S, 0.0):
+            said = self._attempt(wanted)
+            found = self._found(repository) if said else None
+            if not said or (found is not None and found.refs.get(name) == made):
+                self._there, self.lease = wanted, lease
+                return
+            if found is not None and found.refs.get(name) in self._own:
+                self._there = dict(found.refs)  # an earlier one had arrived, and its answer was lost
+                continue
+            if found is not None:
+                self._refuse_other(found)
+            time.sleep(pause)
+        run = self._layout.run_id
+        hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it goes on here alone)"
+        raise GitFailedError(f"{self.remote.name} did not take {run}: {said}", hint=hint)
+
+    def _attempt(self, wanted: Mapping[str, str]) -> str:
+        """Nothing: it is done; else what git said."""
+        names = sorted({*wanted, *self._there})
+        moves = [Move(name, self._there.get(name), wanted.get(name)) for name in names]
+        try:
+            return self.remote.push([move for move in moves if move.old != move.new]) or ""
+        except GitFailedError as error:
+            return error.message
+
+    def _found(self, repository: Repository) -> OnHub | None:
+        """None: it cannot be reached."""
+        try:
+            return look_at_hub(repository, self.remote, self._layout)
+        except GitFailedError:
+            return None
+
+    def _refuse_other(self, found: OnHub) -> None:
+        run, name = self._layout.run_id, self._layout.lease_ref
+        if found.refs.get(name) != self._there.get(name):
+            lease = found.leases.get(run)
+            who = (
+                f"belongs to {lease.owner} now, generation {lease.generation}"
+                if lease
+                else "has no lease of ours any more"
+            )
+            raise FencedError(f"{run} {who}, on {self.remote.name}", hint=f"git swarm status {run} --hub")
+        moved = sorted(ref for ref in {*found.refs, *self._there} if found.refs.get(ref) != self._there.get(ref))
+        if moved:
+            hint = f"git swarm pull {run}   (what is only here is kept)"
+            raise SwarmError(f"somebody moved {moved[0]} on {self.remote.name} by hand", hint=hint)

@@ -1,0 +1,116 @@
+"""`push`, `pull`, and taking over: a run goes to the hub, and comes from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gitswarm.errors import FencedError, NotFoundError, SwarmError
+from gitswarm.git.locks import Locks
+from gitswarm.git.owners import owner_of
+from gitswarm.git.remote import Remote, configured_hub, remote_of
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import look_at_hub, owner_here, refs_here
+from gitswarm.ledger.overview import overview
+from gitswarm.records.base import Clock, timestamp
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.hub.following import fetched, follow, is_had
+from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.session import Surroundings
+from gitswarm.safety.guard import may_hold_runs
+
+_RACES = 10
+
+
+def hub_for_runs(repository: Repository, env: Mapping[str, str], name: str | None = None) -> Remote:
+    """The remote that runs may go to.
+
+    :param name: None: the configured one.
+    :raises SwarmError: the push guard lets no run go there.
+    """
+    remote = remote_of(repository, name or configured_hub(repository), env)
+    if not may_hold_runs(remote.users, remote.name, remote.url):
+        raise SwarmError(
+            f"{remote.name} is not the hub: runs go nowhere else before they have landed",
+            hint=f"git config --add swarm.hub {remote.name}   (if runs may go there)",
+        )
+    return remote
+
+
+def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> int:
+    """How many refs moved there; 0: it had everything.
+
+    :raises SwarmError: somebody executes it, or pushed what is not here.
+    :raises FencedError: somebody was faster.
+    """
+    found = look_at_hub(repository, remote, layout)
+    shared = SharedRun(remote, layout, found, clock)
+    lease, run = shared.lease, layout.run_id
+    there = {name: to for name, to in found.refs.items() if name != layout.lease_ref}
+    if lease is not None and lease.executes:
+        here = lease.owner == owner_here(repository)
+        if not here or owner_of(repository.common_dir, run) is not None:
+            hint = f"git swarm status {run} --hub   (it pushes every step itself)"
+            raise SwarmError(
+                f"{run} is executed by {lease.owner} since {lease.time}",
+                hint=hint if here else f"git swarm resume {run} --hub   (takes it over at once)",
+            )
+    if not is_had(repository, there.values(), layout):
+        raise SwarmError(
+            f"{remote.name} has commits of {run} that are not here",
+            hint=f"git swarm pull {run}   (keeps what is only here)",
+        )
+    ours = refs_here(repository, layout)
+    moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
+    if moved or lease is None or lease.executes:
+        shared.push(repository, overview(repository, layout), executes=False)
+    return moved
+
+
+class Pulled(Struct, frozen=True):
+    """`came`: the branch moved, or the run was not here. `kept`: the ref of what only this clone had."""
+
+    came: bool
+    kept: str | None = None
+
+
+def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> Pulled:
+    """
+    :raises RunHeldError: a process executes it here.
+    :raises NotFoundError: the hub has no such run.
+    """
+    before = repository.refs.read(layout.branch)
+    if before is None:
+        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
+            theirs = fetched(repository, remote, layout)
+            if layout.branch not in theirs:
+                raise NotFoundError(f"{remote.name} has no {layout.run_id}", hint="git swarm list --hub")
+            # The branch last: it is what makes it a run.
+            for name in sorted(theirs, key=lambda ref: (ref == layout.branch, ref)):
+                repository.refs.swap(name, repository.refs.read(name), theirs[name], why="from the hub")
+        return Pulled(came=True)
+    with hold_run(repository, layout, around, executes=False) as held:
+        kept = follow(held.session, held.state, remote, keeps_ahead=True)
+    return Pulled(repository.refs.read(layout.branch) != before, kept)
+
+
+def take_over(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> SharedRun:
+    """Makes this clone the owner of a run, and brings here what the hub has: nobody else moves that any more.
+
+    :raises RunHeldError: a process executes it here.
+    :raises FencedError: others were faster, again and again.
+    """
+    for _ in range(_RACES):
+        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
+            found = look_at_hub(repository, remote, layout)
+            shared = SharedRun(remote, layout, found, around.clock)
+            try:
+                shared.take(repository, executes=True)
+            except FencedError:
+                continue  # a step came between our look and our lease
+        if layout.branch in found.refs:
+            pull_run(repository, remote, layout, around)
+        return shared
+    raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")

@@ -19,7 +19,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web hub rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -31,6 +31,7 @@ BUDGETS := tests/test_budget_held.py
 SESSIONS := tests/claude tests/gemini
 CODEX_TESTS := tests/codex
 WEB := tests/web
+HUB := tests/hub
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
 soak_resumes := $(KILLS) -k 'again_at_any_point'
@@ -43,7 +44,8 @@ soak_crowd := $(CROWD)
 soak_budgets := $(BUDGETS)
 soak_sessions := $(SESSIONS)
 soak_web := $(WEB)
-soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB))
+soak_hub := $(HUB)
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(HUB))
 
 .PHONY: demo test golden unit soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
@@ -147,6 +149,7 @@ bench: $(CLAUDE) $(VENV)/bubblewrap/.fetched $(VENV)/chromium/.fetched  ## milli
 	$(BIN)/python -m benchmarks.watch_cost
 	$(BIN)/python -m benchmarks.projection_cost
 	$(BIN)/python -m benchmarks.page_cost
+	$(BIN)/python -m benchmarks.hub_push
 
 docs: $(VENV)/.docs-installed  ## the generated pages anew, and all pages as HTML in docs/_build; a broken link is an error
 	$(BIN)/python -m docs.generate

@@ -10,7 +10,6 @@ from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import look_at_hub, refs_here
-from gitswarm.ledger.overview import overview
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.runner.session import Session
@@ -32,7 +31,7 @@ def share(session: Session, state: RunState, *, executes: bool = True) -> None:
     if shared is None:
         return
     try:
-        shared.push(session.repository, overview(session.repository, session.layout, state), executes=executes)
+        shared.push(session.repository, state, executes=executes)
     except FencedError as error:
         kept = follow(session, state, shared.remote, keeps_ahead=False)
         what = f"what only this clone had is kept in {kept}" if kept else "this clone had nothing that is not there"

@@ -12,7 +12,8 @@ from gitswarm.git.remote import Move, Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here
-from gitswarm.ledger.overview import RunOverview
+from gitswarm.ledger.overview import RunOverview, overview
+from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Clock, timestamp
 
 _PAUSES_S = (0.3, 1.0, 3.0)
@@ -43,14 +44,14 @@ class SharedRun:
             repository, lease, {ref: commit for ref, commit in self._there.items() if ref != self._layout.lease_ref}
         )
 
-    def push(self, repository: Repository, how: RunOverview, *, executes: bool) -> None:
+    def push(self, repository: Repository, state: RunState, *, executes: bool) -> None:
         """Brings the hub's refs to where ours are, and the next lease with them, all or nothing.
 
         :raises FencedError: there stands another lease.
         :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
         :raises SwarmError: somebody moved a ref there without a lease.
         """
-        how = replace(how, worktree=None)
+        how = replace(overview(repository, self._layout, state), worktree=None)
         lease = self._next(repository, how, executes=executes, generation=max(1, self._generation))
         self._renew(repository, lease, refs_here(repository, self._layout))
 
@@ -81,7 +82,7 @@ class SharedRun:
                 self._refuse_other(found)
             time.sleep(pause)
         run = self._layout.run_id
-        hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it goes on here alone)"
+        hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it continues here alone)"
         raise GitFailedError(f"{self.remote.name} did not take {run}: {said}", hint=hint)
 
     def _attempt(self, wanted: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ from gitswarm.git.remote import Remote, configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import look_at_hub, owner_here, refs_here
-from gitswarm.ledger.overview import overview
+from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.hub.following import fetched, follow, is_had
@@ -65,7 +65,7 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     ours = refs_here(repository, layout)
     moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
     if moved or lease is None or lease.executes:
-        shared.push(repository, overview(repository, layout), executes=False)
+        shared.push(repository, replay(repository, layout), executes=False)
     return moved
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Annotated
 
 from gitswarm.cli.arguments import Argument
@@ -10,12 +11,14 @@ from gitswarm.cli.console import out, out_json, plural
 from gitswarm.cli.executing import NoticeObserver, quiet_surroundings
 from gitswarm.cli.here import now, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import find_on_hub, look_at_hub
+from gitswarm.records.base import Clock
 from gitswarm.runner.hub.shared import SharedRun
-from gitswarm.runner.hub.transfer import hub_for_runs, pull_run, push_run, take_over
+from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
 from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import load_config
@@ -79,3 +82,28 @@ def new_shared(repository: Repository, layout: RunLayout) -> SharedRun:
     """For `start --hub`: a hub that cannot be reached is found before the run exists."""
     remote = hub_for_runs(repository, os.environ)
     return SharedRun(remote, layout, look_at_hub(repository, remote, layout), now)
+
+
+def hold(run: RunArgument = None) -> None:
+    """Let nobody else continue a run on the hub, until `release`."""
+    layout, remote = _settle(run, hold_on_hub)
+    out(f"{layout.run_id} is held on {remote.name}: only this clone continues it")
+    out(f"undo       git swarm release {layout.run_id}")
+
+
+def release(run: RunArgument = None) -> None:
+    """Let every clone continue a run again, whoever held it."""
+    layout, remote = _settle(run, release_on_hub)
+    out(f"{layout.run_id} is released on {remote.name}")
+    out(f"anywhere   git swarm resume {layout.run_id} --hub")
+
+
+def _settle(
+    run: str | None, settle: Callable[[Repository, Remote, RunLayout, Clock], None]
+) -> tuple[RunLayout, Remote]:
+    repository = repository_here()
+    refuse_agent(os.environ, settle.__name__.partition("_")[0], repository.common_dir)
+    remote = hub_for_runs(repository, os.environ)
+    layout = find_on_hub(repository, remote, run)
+    settle(repository, remote, layout, now)
+    return layout, remote

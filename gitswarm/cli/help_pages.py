@@ -48,6 +48,8 @@ GROUPS: dict[str, dict[str, str]] = {
     "beyond one machine": {
         "push": "Push a run to the hub, a git remote",
         "pull": "Bring a run from the hub",
+        "hold": "Let nobody else continue a run that is on the hub",
+        "release": "Let every clone continue it again",
     },
     "tidy up": {
         "discard": "Remove runs, or only their worktrees",
@@ -85,6 +87,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git swarm resume 2aa18a --hub",
     ),
     "push": ("git swarm push", "git swarm push 2aa18a hub"),
+    "hold": ("git swarm hold 2aa18a",),
+    "release": ("git swarm release 2aa18a",),
     "pull": ("git swarm pull 2aa18a", "git swarm pull && git swarm log"),
     "skip": ("git swarm skip write_docs -m 'there are none'",),
     "rollback": ("git swarm rollback implement --dry-run", "git swarm rollback 7", "git swarm rollback --undo"),

@@ -69,6 +69,8 @@ ROOT = Group(
             "--json",
             words="run",
         ),
+        "hold": Command("exchange:hold", "Let nobody else continue a run on the hub, until `release`.", words="run"),
+        "release": Command("exchange:release", "Let every clone continue a run again, whoever held it.", words="run"),
         "skip": Command(
             "resume:skip",
             "Skip the next step, and continue after it.",

@@ -249,11 +249,12 @@ def _plain_lease(lease: Lease) -> dict[str, JsonValue]:
         "owner": lease.owner,
         "time": lease.time,
         "executes": lease.executes,
+        "held": lease.held,
     }
 
 
 def _lease_words(lease: Lease) -> str:
-    what = "executed by" if lease.executes else "left by"
+    what = "held by" if lease.held else "executed by" if lease.executes else "left by"
     return f"{what} {lease.owner}, {_written(lease)}"
 
 

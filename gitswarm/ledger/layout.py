@@ -84,6 +84,11 @@ class RunLayout(Struct, frozen=True):
         return (self.branch, f"refs/notes/swarm/{self.run_id}/*", f"refs/swarm/{self.run_id}/*")
 
     @property
+    def views(self) -> tuple[str, str]:
+        """Refs that come and go: only these are ever deleted because another repository has them no more."""
+        return (self.next_ref, self.approval_ref)
+
+    @property
     def rollback_prefix(self) -> str:
         return f"refs/swarm/{self.run_id}/rollback/"
 

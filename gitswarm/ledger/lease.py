@@ -28,8 +28,8 @@ _LOOKS = 10
 
 
 class Lease(Struct, frozen=True):
-    """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `time`: when
-    it was written, for people. `overview`: how the run stood; None: nothing of it was pushed yet."""
+    """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `held`:
+    nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nothing was pushed yet."""
 
     run_id: str
     generation: int
@@ -37,6 +37,7 @@ class Lease(Struct, frozen=True):
     time: str
     executes: bool
     overview: RunOverview | None = None
+    held: bool = False
 
     def write(self, repository: Repository, when: datetime) -> str:
         """Stores it as a commit; its id. No ref names it here."""
@@ -75,11 +76,14 @@ def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) 
 
 
 def refs_here(repository: RepositoryReader, layout: RunLayout) -> dict[str, str]:
-    """Every ref of the run, as the hub is to have it: id by name."""
+    """Every ref of the run, as the hub is to have it: id by name.
+
+    :raises GarbledError: one is damaged.
+    """
     refs = repository.refs
-    found = {**refs.values(f"refs/swarm/{layout.run_id}/"), **refs.values(f"refs/notes/swarm/{layout.run_id}/")}
-    found[layout.branch] = refs.read(layout.branch) or ""
-    return {name: commit for name, commit in found.items() if commit}
+    names = (name for folder in layout.ref_patterns[1:] for name in refs.list(folder.removesuffix("*")))
+    found = {name: refs.read(name) for name in (layout.branch, *names)}
+    return {name: commit for name, commit in found.items() if commit is not None}
 
 
 class OnHub(Struct, frozen=True):

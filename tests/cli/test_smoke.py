@@ -73,6 +73,8 @@ WRITING = [
     "replay RUN",
     "push RUN",
     "pull RUN",
+    "hold RUN",
+    "release RUN",
 ]
 """In this order, one after the other."""
 

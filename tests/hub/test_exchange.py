@@ -128,3 +128,17 @@ def test_the_hub_is_read_without_fetching_a_run(clones: Clones) -> None:
     tree = here.git("rev-parse", f"shadow/{run}^{{tree}}")
     assert ask(there, "log", run).code == 1
     assert there.git("cat-file", "--batch-check", stdin=tree).endswith("missing")
+
+
+def test_a_run_that_is_held_is_continued_by_nobody_else(clones: Clones) -> None:
+    here, there = clones.here, clones.there
+    here.swarm(*clones.start(), "--until", "first")
+    run = clones.run
+    here.swarm("hold", run)
+    refused = there.swarm("resume", run, "--hub", code=75)
+    assert f"{run} is held by {here.json('status', '--hub')['hub']['owner']}" in refused.stderr
+    here.swarm("resume", "--hub", "--until", "second")
+    assert here.json("status", "--hub")["hub"]["held"]
+    there.swarm("release", run)
+    there.swarm("resume", run, "--hub")
+    assert clones.pushed() == list(STEPS)

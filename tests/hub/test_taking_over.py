@@ -20,7 +20,7 @@ from tests.waiting import DEADLINE_S, wait_until
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
 ONCE = "mkdir '{door}/once' 2>/dev/null || exit 0"
 """What follows in a shell line is done by the first execution of its step alone."""
-GATE = f"{ONCE}; touch '{{door}}/reached'; while [ ! -e '{{door}}/open' ]; do sleep 0.02; done"
+GATE = f"{ONCE}; touch '{{door}}/reached'; while [ ! -e '{{door}}/open' ]; do sleep 0.02; done; touch '{{door}}/left'"
 DIE = f'{ONCE}; kill -9 "$PPID"'
 
 
@@ -71,6 +71,7 @@ def test_who_was_taken_over_is_fenced_and_its_work_is_kept(clones: Clones) -> No
     run = clones.run
     kept = f"refs/swarm/{run}/rollback/1"
     assert old.returncode == 75
+    assert (clones.door / "left").exists()
     assert f"belongs to {clones.there.json('status', '--hub')['hub']['owner']} now" in said
     assert f"what only this clone had is kept in {kept}" in said
     assert f"hint: git log {kept}" in said

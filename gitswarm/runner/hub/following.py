@@ -63,8 +63,7 @@ def follow(session: Session, state: RunState, remote: Remote, *, keeps_ahead: bo
         trailers = {"Swarm-Reason": "fenced", "Swarm-Target": theirs[layout.branch]}
         kept = session.store.set_aside(state, state.tip_tree, f"what {remote.name} does not have", trailers)
     ours = refs_here(repository, layout)
-    views = {layout.next_ref, layout.approval_ref}
-    names = [layout.branch, *sorted(name for name in {*theirs, *views} if name != layout.branch)]
+    names = [layout.branch, *sorted({*theirs, *layout.views} - {layout.branch})]
     for name in names:
         if ours.get(name) != theirs.get(name):
             swap(name, ours.get(name), theirs.get(name), why="from the hub")

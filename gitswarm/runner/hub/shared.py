@@ -32,38 +32,37 @@ class SharedRun:
         self._own: set[str] = set()
         """Every lease that this process made: where one stands, its push arrived."""
 
-    def take(self, repository: Repository, *, executes: bool) -> None:
+    def take(self, repository: Repository, *, executes: bool, held: bool = False) -> None:
         """Makes this clone the owner, whoever was it; of the run nothing is pushed.
 
         :raises FencedError: somebody else was faster.
         :raises SwarmError: as `push`.
         """
-        how = self.lease.overview if self.lease else None
-        lease = self._next(repository, how, executes=executes, generation=1 + self._generation)
-        self._renew(
-            repository, lease, {ref: commit for ref, commit in self._there.items() if ref != self._layout.lease_ref}
-        )
+        before = self.lease
+        generation, how = (before.generation + 1, before.overview) if before is not None else (1, None)
+        self._renew(repository, self._next(repository, generation, executes=executes, how=how, held=held), {})
 
     def push(self, repository: Repository, state: RunState, *, executes: bool) -> None:
-        """Brings the hub's refs to where ours are, and the next lease with them, all or nothing.
+        """Brings the hub's refs to where ours are, and the next lease with them, all or nothing. Only views go.
 
         :raises FencedError: there stands another lease.
         :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
         :raises SwarmError: somebody moved a ref there without a lease.
         """
         how = replace(overview(repository, self._layout, state), worktree=None)
-        lease = self._next(repository, how, executes=executes, generation=max(1, self._generation))
-        self._renew(repository, lease, refs_here(repository, self._layout))
+        generation, held = (self.lease.generation, self.lease.held) if self.lease is not None else (1, False)
+        refs: dict[str, str | None] = {**refs_here(repository, self._layout)}
+        gone = dict.fromkeys(view for view in self._layout.views if view not in refs)
+        lease = self._next(repository, generation, executes=executes, how=how, held=held)
+        self._renew(repository, lease, {**refs, **gone})
 
-    @property
-    def _generation(self) -> int:
-        return self.lease.generation if self.lease else 0
-
-    def _next(self, repository: Repository, how: RunOverview | None, *, executes: bool, generation: int) -> Lease:
+    def _next(
+        self, repository: Repository, generation: int, *, executes: bool, how: RunOverview | None, held: bool
+    ) -> Lease:
         now = timestamp(self._clock())
-        return Lease(self._layout.run_id, generation, owner_here(repository), now, executes, how)
+        return Lease(self._layout.run_id, generation, owner_here(repository), now, executes, how, held)
 
-    def _renew(self, repository: Repository, lease: Lease, refs: Mapping[str, str]) -> None:
+    def _renew(self, repository: Repository, lease: Lease, refs: Mapping[str, str | None]) -> None:
         name = self._layout.lease_ref
         made = lease.write(repository, self._clock())
         self._own.add(made)
@@ -73,7 +72,8 @@ class SharedRun:
             said = self._attempt(wanted)
             found = self._found(repository) if said else None
             if not said or (found is not None and found.refs.get(name) == made):
-                self._there, self.lease = wanted, lease
+                there = {**self._there, **wanted}
+                self._there, self.lease = {ref: to for ref, to in there.items() if to is not None}, lease
                 return
             if found is not None and found.refs.get(name) in self._own:
                 self._there = dict(found.refs)  # an earlier one had arrived, and its answer was lost
@@ -85,10 +85,9 @@ class SharedRun:
         hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it continues here alone)"
         raise GitFailedError(f"{self.remote.name} did not take {run}: {said}", hint=hint)
 
-    def _attempt(self, wanted: Mapping[str, str]) -> str:
+    def _attempt(self, wanted: Mapping[str, str | None]) -> str:
         """Nothing: it is done; else what git said."""
-        names = sorted({*wanted, *self._there})
-        moves = [Move(name, self._there.get(name), wanted.get(name)) for name in names]
+        moves = [Move(name, self._there.get(name), to) for name, to in sorted(wanted.items())]
         try:
             return self.remote.push([move for move in moves if move.old != move.new]) or ""
         except GitFailedError as error:

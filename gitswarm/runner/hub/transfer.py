@@ -12,7 +12,7 @@ from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import look_at_hub, owner_here, refs_here
+from gitswarm.ledger.lease import Lease, look_at_hub, owner_here, refs_here
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.held import hold_run
@@ -49,14 +49,8 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     shared = SharedRun(remote, layout, found, clock)
     lease, run = shared.lease, layout.run_id
     there = {name: to for name, to in found.refs.items() if name != layout.lease_ref}
-    if lease is not None and lease.executes:
-        here = lease.owner == owner_here(repository)
-        if not here or owner_of(repository.common_dir, run) is not None:
-            hint = f"git swarm status {run} --hub   (it pushes every step itself)"
-            raise SwarmError(
-                f"{run} is executed by {lease.owner} since {lease.time}",
-                hint=hint if here else f"git swarm resume {run} --hub   (takes it over at once)",
-            )
+    _refuse_executed(repository, lease)
+    _refuse_held(repository, lease)
     if not is_had(repository, there.values(), layout):
         raise SwarmError(
             f"{remote.name} has commits of {run} that are not here",
@@ -67,6 +61,54 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     if moved or lease is None or lease.executes:
         shared.push(repository, replay(repository, layout), executes=False)
     return moved
+
+
+def hold_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
+    """Makes this clone the only one that may continue the run, until it is released.
+
+    :raises SwarmError: somebody executes it, or holds it, or it was never pushed.
+    """
+    shared = _pushed(repository, remote, layout, clock)
+    _refuse_executed(repository, shared.lease)
+    _refuse_held(repository, shared.lease)
+    shared.take(repository, executes=False, held=True)
+
+
+def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
+    """Lets every clone continue the run again, whoever holds it. Who executes it is fenced.
+
+    :raises SwarmError: it was never pushed.
+    """
+    _pushed(repository, remote, layout, clock).take(repository, executes=False)
+
+
+def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> SharedRun:
+    shared = SharedRun(remote, layout, look_at_hub(repository, remote, layout), clock)
+    if shared.lease is None:
+        raise NotFoundError(f"{remote.name} has no lease of {layout.run_id}", hint=f"git swarm push {layout.run_id}")
+    return shared
+
+
+def _refuse_executed(repository: Repository, lease: Lease | None) -> None:
+    if lease is None or not lease.executes:
+        return
+    run, here = lease.run_id, lease.owner == owner_here(repository)
+    if here and owner_of(repository.common_dir, run) is None:
+        return  # it was killed
+    way = "status" if here else "resume"
+    about = "it pushes every step itself" if here else "takes it over at once"
+    raise SwarmError(
+        f"{run} is executed by {lease.owner} since {lease.time}", hint=f"git swarm {way} {run} --hub   ({about})"
+    )
+
+
+def _refuse_held(repository: Repository, lease: Lease | None) -> None:
+    """
+    :raises FencedError: another clone holds the run.
+    """
+    if lease is not None and lease.held and lease.owner != owner_here(repository):
+        hint = f"git swarm release {lease.run_id}   (if you may decide that)"
+        raise FencedError(f"{lease.run_id} is held by {lease.owner} since {lease.time}", hint=hint)
 
 
 class Pulled(Struct, frozen=True):
@@ -106,8 +148,9 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
         with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
             found = look_at_hub(repository, remote, layout)
             shared = SharedRun(remote, layout, found, around.clock)
+            _refuse_held(repository, shared.lease)
             try:
-                shared.take(repository, executes=True)
+                shared.take(repository, executes=True, held=shared.lease is not None and shared.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
         if layout.branch in found.refs:

@@ -29,7 +29,7 @@ _LOOKS = 10
 
 class Lease(Struct, frozen=True):
     """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `held`:
-    nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nothing was pushed yet."""
+    nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nobody has said."""
 
     run_id: str
     generation: int

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 
 from gitswarm.git.remote import Move, Remote
 from gitswarm.runner.hub import shared
+from tests.faults import COUNT
 from tests.hub.clones import STEPS, Clones, two_clones
 from tests.waiting import DEADLINE_S, wait_until
 
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
+SHARDS = 8
 ONCE = "mkdir '{door}/once' 2>/dev/null || exit 0"
 """What follows in a shell line is done by the first execution of its step alone."""
 GATE = f"{ONCE}; touch '{{door}}/reached'; while [ ! -e '{{door}}/open' ]; do sleep 0.02; done; touch '{{door}}/left'"
@@ -130,3 +133,38 @@ def test_a_hub_that_cannot_be_reached_ends_the_process_and_no_step_is_lost(
 
     assert clones.trace == list(STEPS)
     assert clones.pushed() == list(STEPS)
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Every point of such a run at which something durable happens, as `tests.faults` names it."""
+    clones = two_clones(tmp_path_factory.mktemp("points"))
+    return killed_at(clones, COUNT).stdout.splitlines()
+
+
+def killed_at(clones: Clones, point: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "tests.faults", point, *clones.start()]
+    return subprocess.run(
+        argv, cwd=clones.here.root, env=dict(clones.here.env), capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_a_run_killed_at_any_point_of_a_push_is_taken_over(points: list[str], tmp_path: Path, shard: int) -> None:
+    """Before and after every push, and at every tenth point behind the first one."""
+    pushes = [number for number, name in enumerate(points, 1) if "git push" in name]
+    chosen = sorted({*pushes, *range(pushes[1], len(points) + 1, 10)})
+    for point in chosen[shard::SHARDS]:
+        clones = two_clones(tmp_path / str(point))
+        killed = killed_at(clones, str(point))
+        assert killed.returncode == -signal.SIGKILL, f"{points[point - 1]}: {killed.stderr}"
+        if point == pushes[0]:
+            assert clones.on_hub("for-each-ref", "refs/heads/shadow") == ""
+            continue
+        try:
+            clones.there.swarm("resume", "--hub")
+            check_whole(clones)
+        except AssertionError as error:
+            error.add_note(f"killed at {points[point - 1]}")
+            raise

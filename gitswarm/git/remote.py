@@ -68,7 +68,8 @@ class Remote(Struct, frozen=True):
     def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self._run(*arguments, stdin=stdin)
         if done.returncode != 0:
-            raise GitFailedError(f"{self.name}: {spoken(done)}", hint=f"git ls-remote {self.name}")
+            said = next(iter(spoken(done).splitlines()), "no message")
+            raise GitFailedError(f"{self.name}: {said}", hint=f"git ls-remote {self.name}")
         return done.stdout
 
     def _run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

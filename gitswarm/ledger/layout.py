@@ -83,6 +83,10 @@ class RunLayout(Struct, frozen=True):
         """What `git ls-remote` finds every ref of the run by."""
         return (self.branch, f"refs/notes/swarm/{self.run_id}/*", f"refs/swarm/{self.run_id}/*")
 
+    def origin_ref(self, run: str) -> str:
+        """Elsewhere: the decisions in a run that this one was forked from, which its first commits seal."""
+        return f"refs/swarm/{self.run_id}/from/{run}"
+
     @property
     def views(self) -> tuple[str, str]:
         """Refs that come and go: only these are ever deleted because another repository has them no more."""

@@ -16,6 +16,7 @@ from gitswarm.git.remote import Remote
 from gitswarm.ledger.finding import meant
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview
+from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUN_ID
 
 if TYPE_CHECKING:
@@ -84,6 +85,16 @@ def refs_here(repository: RepositoryReader, layout: RunLayout) -> dict[str, str]
     names = (name for folder in layout.ref_patterns[1:] for name in refs.list(folder.removesuffix("*")))
     found = {name: refs.read(name) for name in (layout.branch, *names)}
     return {name: commit for name, commit in found.items() if commit is not None}
+
+
+def refs_to_push(repository: RepositoryReader, state: RunState) -> dict[str, str]:
+    """Those, and what a fork needs of the runs that it was forked from."""
+    found = refs_here(repository, state.layout)
+    for run in {record.execution.run_id for record in state.steps[: state.shared]}:
+        decisions = repository.refs.read(RunLayout(run).routing_notes)
+        if decisions is not None:
+            found[state.layout.origin_ref(run)] = decisions
+    return found
 
 
 class OnHub(Struct, frozen=True):

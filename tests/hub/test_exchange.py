@@ -142,3 +142,19 @@ def test_a_run_that_is_held_is_continued_by_nobody_else(clones: Clones) -> None:
     there.swarm("release", run)
     there.swarm("resume", run, "--hub")
     assert clones.pushed() == list(STEPS)
+
+
+def test_a_forked_run_needs_nothing_of_the_other(clones: Clones) -> None:
+    here, there = clones.here, clones.there
+    other = started(clones)
+    here.swarm("fork", "first", "--run", other, "--until", "second")
+    run = here.json("list")[0]["run_id"]
+    here.swarm("push", run)
+    there.swarm("pull", run)
+    assert there.json("log", run) == here.json("log", run)
+    assert "verified, no changes found" in there.swarm("verify", run).stdout
+    here.swarm("resume", run)
+    ahead = here.git("rev-parse", f"shadow/{run}")
+    here.swarm("pull", run)
+    assert here.git("rev-parse", f"shadow/{run}") == ahead
+    assert here.json("push", run)["refs"] == 3

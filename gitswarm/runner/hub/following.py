@@ -9,7 +9,7 @@ from gitswarm.errors import FencedError, GitFailedError
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import look_at_hub, refs_here
+from gitswarm.ledger.lease import look_at_hub, refs_here, refs_to_push
 from gitswarm.ledger.reading import live_journals
 from gitswarm.ledger.state import RunState, replay
 from gitswarm.runner.session import Session
@@ -48,7 +48,7 @@ def follow(session: Session, state: RunState, remote: Remote, *, keeps_ahead: bo
     """
     repository, layout, swap = session.repository, session.layout, session.repository.refs.swap
     theirs = fetched(repository, remote, layout)
-    if layout.branch not in theirs or (keeps_ahead and is_had(repository, theirs.values(), layout)):
+    if layout.branch not in theirs or (keeps_ahead and is_had(repository, theirs.values(), state)):
         return None
     shadow = find_shadow(repository, layout.branch)
     if shadow is not None or live_journals(repository, layout):
@@ -90,9 +90,9 @@ def fetched(repository: Repository, remote: Remote, layout: RunLayout) -> dict[s
     )
 
 
-def is_had(repository: Repository, commits: Iterable[str], layout: RunLayout) -> bool:
+def is_had(repository: Repository, commits: Iterable[str], state: RunState) -> bool:
     """Whether the run's refs here reach all of these commits."""
-    return _reach(repository, commits, refs_here(repository, layout).values())
+    return _reach(repository, commits, refs_to_push(repository, state).values())
 
 
 def _reach(repository: Repository, commits: Iterable[str], tips: Iterable[str]) -> bool:

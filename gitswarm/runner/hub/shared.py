@@ -11,7 +11,7 @@ from gitswarm.errors import FencedError, GitFailedError, SwarmError
 from gitswarm.git.remote import Move, Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_here
+from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_to_push
 from gitswarm.ledger.overview import RunOverview, overview
 from gitswarm.ledger.state import RunState
 from gitswarm.records.base import Clock, timestamp
@@ -51,7 +51,7 @@ class SharedRun:
         """
         how = replace(overview(repository, self._layout, state), worktree=None)
         generation, held = (self.lease.generation, self.lease.held) if self.lease is not None else (1, False)
-        refs: dict[str, str | None] = {**refs_here(repository, self._layout)}
+        refs: dict[str, str | None] = {**refs_to_push(repository, state)}
         gone = dict.fromkeys(view for view in self._layout.views if view not in refs)
         lease = self._next(repository, generation, executes=executes, how=how, held=held)
         self._renew(repository, lease, {**refs, **gone})

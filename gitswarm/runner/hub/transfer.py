@@ -12,7 +12,7 @@ from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, look_at_hub, owner_here, refs_here
+from gitswarm.ledger.lease import Lease, look_at_hub, owner_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.held import hold_run
@@ -51,15 +51,16 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     there = {name: to for name, to in found.refs.items() if name != layout.lease_ref}
     _refuse_executed(repository, lease)
     _refuse_held(repository, lease)
-    if not is_had(repository, there.values(), layout):
+    state = replay(repository, layout)
+    if not is_had(repository, there.values(), state):
         raise SwarmError(
             f"{remote.name} has commits of {run} that are not here",
             hint=f"git swarm pull {run}   (keeps what is only here)",
         )
-    ours = refs_here(repository, layout)
+    ours = refs_to_push(repository, state)
     moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
     if moved or lease is None or lease.executes:
-        shared.push(repository, replay(repository, layout), executes=False)
+        shared.push(repository, state, executes=False)
     return moved
 
 

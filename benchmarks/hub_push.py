@@ -22,7 +22,7 @@ from benchmarks.step_cost import WARM_UP, ChangeEngine, new_run
 from gitswarm.git.remote import remote_of
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import OnHub, refs_here
+from gitswarm.ledger.lease import refs_here
 from gitswarm.ledger.state import RunState
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.deciding.route import decide_next
@@ -40,17 +40,16 @@ class TimedRun(SharedRun):
     """Times each push, then lets plain git push the same refs to the second hub."""
 
     def __init__(self, project: Checkout, env: Mapping[str, str], repository: Repository, layout: RunLayout) -> None:
-        super().__init__(remote_of(repository, "hub", env), layout, OnHub({}, {}, ()), lambda: datetime.now(UTC))
+        super().__init__(repository, remote_of(repository, "hub", env), layout, lambda: datetime.now(UTC))
         self._project = project
-        self._run_layout = layout
         self.swarm_ms: list[float] = []
         self.git_ms: list[float] = []
 
-    def push(self, repository: Repository, state: RunState, *, executes: bool) -> None:
+    def push(self, state: RunState, *, executes: bool) -> None:
         started = time.perf_counter()
-        super().push(repository, state, executes=executes)
+        super().push(state, executes=executes)
         self.swarm_ms.append((time.perf_counter() - started) * 1000)
-        refs = refs_here(repository, self._run_layout)
+        refs = refs_here(self._repository, self._layout)
         started = time.perf_counter()
         self._project.git("push", "-q", "plain", *(f"{name}:{name}" for name in refs))
         self.git_ms.append((time.perf_counter() - started) * 1000)

@@ -15,7 +15,7 @@ from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import find_on_hub, look_at_hub
+from gitswarm.ledger.lease import find_on_hub
 from gitswarm.records.base import Clock
 from gitswarm.runner.hub.shared import SharedRun
 from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
@@ -80,8 +80,7 @@ def around_before(repository: Repository, layout: RunLayout) -> Surroundings:
 
 def new_shared(repository: Repository, layout: RunLayout) -> SharedRun:
     """For `start --hub`: a hub that cannot be reached is found before the run exists."""
-    remote = hub_for_runs(repository, os.environ)
-    return SharedRun(remote, layout, look_at_hub(repository, remote, layout), now)
+    return SharedRun(repository, hub_for_runs(repository, os.environ), layout, now)
 
 
 def hold(run: RunArgument = None) -> None:

@@ -8,10 +8,10 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Collection
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
@@ -244,13 +244,8 @@ def _lease_of(repository: RepositoryReader, run: str | None) -> Lease:
 
 
 def _plain_lease(lease: Lease) -> dict[str, JsonValue]:
-    return {
-        "generation": lease.generation,
-        "owner": lease.owner,
-        "time": lease.time,
-        "executes": lease.executes,
-        "held": lease.held,
-    }
+    plain = to_builtins(lease)
+    return {name: plain[name] for name in ("generation", "owner", "time", "executes", "held")}
 
 
 def _lease_words(lease: Lease) -> str:
@@ -260,7 +255,7 @@ def _lease_words(lease: Lease) -> str:
 
 def _written(lease: Lease) -> str:
     """By the clock over there."""
-    ago = age_since(datetime.fromisoformat(lease.time))
+    ago = age_since(lease.time)
     return ago if ago == "now" else f"{ago} ago"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from gitswarm.errors import GarbledError, NotFoundError, SwarmError
 from gitswarm.git.object_reader import EMPTY_TREE, NewCommit
@@ -20,8 +22,6 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUN_ID
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from gitswarm.git.repository import Repository
 
 _LOOKS = 10
@@ -30,23 +30,25 @@ _LOOKS = 10
 
 class Lease(Struct, frozen=True):
     """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `held`:
-    nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nobody has said."""
+    nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nobody has said.
+    `chance`: no two leases are the same commit, whatever their clocks and machines are called."""
 
     run_id: str
     generation: int
     owner: str
-    time: str
+    time: Annotated[datetime, Meta(tz=True)]
     executes: bool
+    chance: str
     overview: RunOverview | None = None
     held: bool = False
 
-    def write(self, repository: Repository, when: datetime) -> str:
+    def write(self, repository: Repository) -> str:
         """Stores it as a commit; its id. No ref names it here."""
         objects = repository.objects
         objects.with_files(None, {})
         message = f"lease of {self.run_id}, generation {self.generation}\n\n{msgspec.json.encode(self).decode()}\n"
         who = repository.committer()
-        return objects.write_commit(NewCommit(EMPTY_TREE, (), message, who, who, when))
+        return objects.write_commit(NewCommit(EMPTY_TREE, (), message, who, who, self.time))
 
 
 def owner_here(repository: RepositoryReader) -> str:
@@ -125,7 +127,7 @@ def look_at_hub(repository: RepositoryReader, remote: Remote, layout: RunLayout 
     unreadable = []
     for run in sorted(filter(RUN_ID.fullmatch, commits), reverse=True):
         try:
-            leases[run] = _parsed(repository.objects.commit(commits[run]).message)
+            leases[run] = replace(_parsed(repository.objects.commit(commits[run]).message), run_id=run)
         except (msgspec.DecodeError, GarbledError) as error:
             hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
             unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -16,7 +17,9 @@ import pytest
 from gitswarm.git.remote import Move, Remote
 from gitswarm.runner.hub import shared
 from tests.faults import COUNT
+from tests.forking import WRITERS, with_flow
 from tests.hub.clones import STEPS, Clones, two_clones
+from tests.unseen import unseen
 from tests.waiting import DEADLINE_S, wait_until
 
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
@@ -168,3 +171,31 @@ def test_a_run_killed_at_any_point_of_a_push_is_taken_over(points: list[str], tm
         except AssertionError as error:
             error.add_note(f"killed at {points[point - 1]}")
             raise
+
+
+@pytest.mark.soak
+def test_steps_beside_others_are_taken_over_and_back(clones: Clones) -> None:
+    """Both clones execute the same fork: each has commits under names that the other uses too."""
+    here, there = clones.here, clones.there
+    with_flow(here, WRITERS)
+    dying = ONCE.format(door=clones.door) + "; sleep 0.5; " + DIE.partition("; ")[2]
+    steps = {name: {"write": {f"{name}.txt": name}} for name in ("begin", "left", "both", "close")}
+    script = here.script(
+        unseen(json.dumps({"steps": {**steps, "right": {"run": [dying], "write": {"right.txt": "r"}}}}))
+    )
+    here.swarm_process("start", "fan", "--hub", "--script", script, code=-signal.SIGKILL)
+    run = clones.run
+    there.swarm("resume", "--hub")
+
+    here.swarm("pull", run)
+    assert here.json("log", run) == there.json("log", run)
+    here.swarm("rollback", "begin", "--run", run)
+    here.swarm("resume", run, "--hub")
+    there.swarm("pull", run)
+
+    log = there.json("log", run)
+    assert log == here.json("log", run)
+    steps_done = [f"{entry['step']}@{entry['iteration']}" for entry in log]
+    assert steps_done == ["begin@1", "left@2", "right@2", "both@1", "close@1"]
+    for clone in (here, there):
+        assert "verified, no changes found" in clone.swarm("verify", run).stdout

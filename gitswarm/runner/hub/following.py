@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from gitswarm.errors import FencedError, GitFailedError
@@ -31,7 +30,7 @@ def share(session: Session, state: RunState, *, executes: bool = True) -> None:
     if shared is None:
         return
     try:
-        shared.push(session.repository, state, executes=executes)
+        shared.push(state, executes=executes)
     except FencedError as error:
         kept = follow(session, state, shared.remote, keeps_ahead=False)
         what = f"what only this clone had is kept in {kept}" if kept else "this clone had nothing that is not there"
@@ -109,9 +108,11 @@ def _kept_apart(layout: RunLayout, refs: dict[str, str]) -> dict[str, str]:
 def _renamed(layout: RunLayout, ours: dict[str, str], theirs: dict[str, str]) -> dict[str, str]:
     """Where ours go whose names the hub uses for something else: numbers that neither has."""
     taken, found = {*ours, *theirs}, dict[str, str]()
-    numbers = [int(end) for name in taken if (end := re.split("[/@]", name)[-1]).isdecimal()]
     for name, to in _kept_apart(layout, ours).items():
         if theirs.get(name, to) != to and to not in theirs.values():
             stem = layout.rollback_prefix if name.startswith(layout.rollback_prefix) else f"{name.partition('@')[0]}@"
-            found[f"{stem}{1 + max(numbers, default=0) + len(found)}"] = to
+            ends = (other.removeprefix(stem) for other in taken if other.startswith(stem))
+            new = f"{stem}{1 + max((int(end) for end in ends if end.isdecimal()), default=0)}"
+            taken.add(new)
+            found[new] = to
     return found

@@ -12,7 +12,7 @@ from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, look_at_hub, owner_here, refs_to_push
+from gitswarm.ledger.lease import Lease, owner_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.held import hold_run
@@ -45,22 +45,20 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     :raises SwarmError: somebody executes it, or pushed what is not here.
     :raises FencedError: somebody was faster.
     """
-    found = look_at_hub(repository, remote, layout)
-    shared = SharedRun(remote, layout, found, clock)
-    lease, run = shared.lease, layout.run_id
-    there = {name: to for name, to in found.refs.items() if name != layout.lease_ref}
-    _refuse_executed(repository, lease)
-    _refuse_held(repository, lease)
+    shared = SharedRun(repository, remote, layout, clock)
+    _refuse_executed(repository, shared.lease)
+    _refuse_held(repository, shared.lease)
+    there = {name: to for name, to in shared.there.items() if name != layout.lease_ref}
     state = replay(repository, layout)
     if not is_had(repository, there.values(), state):
         raise SwarmError(
-            f"{remote.name} has commits of {run} that are not here",
-            hint=f"git swarm pull {run}   (keeps what is only here)",
+            f"{remote.name} has commits of {layout.run_id} that are not here",
+            hint=f"git swarm pull {layout.run_id}   (keeps what is only here)",
         )
     ours = refs_to_push(repository, state)
     moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
-    if moved or lease is None or lease.executes:
-        shared.push(repository, state, executes=False)
+    if moved or shared.lease is None or shared.lease.executes:
+        shared.push(state, executes=False)
     return moved
 
 
@@ -72,7 +70,7 @@ def hold_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock
     shared = _pushed(repository, remote, layout, clock)
     _refuse_executed(repository, shared.lease)
     _refuse_held(repository, shared.lease)
-    shared.take(repository, executes=False, held=True)
+    shared.take(executes=False, held=True)
 
 
 def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
@@ -80,11 +78,11 @@ def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, cl
 
     :raises SwarmError: it was never pushed.
     """
-    _pushed(repository, remote, layout, clock).take(repository, executes=False)
+    _pushed(repository, remote, layout, clock).take(executes=False)
 
 
 def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> SharedRun:
-    shared = SharedRun(remote, layout, look_at_hub(repository, remote, layout), clock)
+    shared = SharedRun(repository, remote, layout, clock)
     if shared.lease is None:
         raise NotFoundError(f"{remote.name} has no lease of {layout.run_id}", hint=f"git swarm push {layout.run_id}")
     return shared
@@ -99,7 +97,8 @@ def _refuse_executed(repository: Repository, lease: Lease | None) -> None:
     way = "status" if here else "resume"
     about = "it pushes every step itself" if here else "takes it over at once"
     raise SwarmError(
-        f"{run} is executed by {lease.owner} since {lease.time}", hint=f"git swarm {way} {run} --hub   ({about})"
+        f"{run} is executed by {lease.owner} since {timestamp(lease.time)}",
+        hint=f"git swarm {way} {run} --hub   ({about})",
     )
 
 
@@ -109,7 +108,7 @@ def _refuse_held(repository: Repository, lease: Lease | None) -> None:
     """
     if lease is not None and lease.held and lease.owner != owner_here(repository):
         hint = f"git swarm release {lease.run_id}   (if you may decide that)"
-        raise FencedError(f"{lease.run_id} is held by {lease.owner} since {lease.time}", hint=hint)
+        raise FencedError(f"{lease.run_id} is held by {lease.owner} since {timestamp(lease.time)}", hint=hint)
 
 
 class Pulled(Struct, frozen=True):
@@ -147,14 +146,13 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
     """
     for _ in range(_RACES):
         with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
-            found = look_at_hub(repository, remote, layout)
-            shared = SharedRun(remote, layout, found, around.clock)
+            shared = SharedRun(repository, remote, layout, around.clock)
             _refuse_held(repository, shared.lease)
             try:
-                shared.take(repository, executes=True, held=shared.lease is not None and shared.lease.held)
+                shared.take(executes=True, held=shared.lease is not None and shared.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
-        if layout.branch in found.refs:
+        if layout.branch in shared.there:
             pull_run(repository, remote, layout, around)
         return shared
     raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")

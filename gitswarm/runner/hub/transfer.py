@@ -12,7 +12,7 @@ from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.lease import Lease, owner_here, refs_to_push
+from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
 from gitswarm.records.base import Clock, timestamp
 from gitswarm.runner.held import hold_run
@@ -112,7 +112,7 @@ def _refuse_held(repository: Repository, lease: Lease | None) -> None:
 
 
 class Pulled(Struct, frozen=True):
-    """`came`: the branch moved, or the run was not here. `kept`: the ref of what only this clone had."""
+    """`came`: a ref moved, or the run was not here. `kept`: the ref of what only this clone had."""
 
     came: bool
     kept: str | None = None
@@ -123,8 +123,8 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: 
     :raises RunHeldError: a process executes it here.
     :raises NotFoundError: the hub has no such run.
     """
-    before = repository.refs.read(layout.branch)
-    if before is None:
+    before = refs_here(repository, layout)
+    if layout.branch not in before:
         with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
             theirs = fetched(repository, remote, layout)
             if layout.branch not in theirs:
@@ -135,7 +135,7 @@ def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: 
         return Pulled(came=True)
     with hold_run(repository, layout, around, executes=False) as held:
         kept = follow(held.session, held.state, remote, keeps_ahead=True)
-    return Pulled(repository.refs.read(layout.branch) != before, kept)
+    return Pulled(refs_here(repository, layout) != before, kept)
 
 
 def take_over(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> SharedRun:

@@ -32,9 +32,14 @@ def share(session: Session, state: RunState, *, executes: bool = True) -> None:
     try:
         shared.push(state, executes=executes)
     except FencedError as error:
-        kept = follow(session, state, shared.remote, keeps_ahead=False)
-        what = f"what only this clone had is kept in {kept}" if kept else "this clone had nothing that is not there"
-        look = f"git log {kept}" if kept else f"git swarm log {session.layout.run_id}"
+        what, look = "this clone had nothing that is not there", f"git swarm log {session.layout.run_id}"
+        try:
+            kept = follow(session, state, shared.remote, keeps_ahead=False)
+        except GitFailedError as failed:
+            what, look = f"nothing was moved here ({failed.message})", f"git swarm pull {session.layout.run_id}"
+        else:
+            if kept is not None:
+                what, look = f"what only this clone had is kept in {kept}", f"git log {kept}"
         raise FencedError(f"{error.message}: {what}", hint=f"{look}   (do not resume it: somebody does)") from error
 
 

@@ -1,4 +1,4 @@
-"""`push`, `pull`: runs go to the hub, and come from there."""
+"""`push`, `pull`, `hold`, `release`: runs go to the hub, and come from there."""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ class Remote(Struct, frozen=True):
 
         :raises GitFailedError: it cannot be reached.
         """
-        listed = self._must("ls-remote", "--quiet", "--refs", self.url, *patterns).decode(errors="surrogateescape")
+        listed = self._must("ls-remote", "--quiet", "--refs", "--", self.url, *patterns).decode(
+            errors="surrogateescape"
+        )
         pairs = (line.partition("\t") for line in listed.splitlines())
         return {name: commit_id for commit_id, _tab, name in pairs}
 
@@ -52,7 +54,7 @@ class Remote(Struct, frozen=True):
         :raises GitFailedError: it cannot be reached, or has no such ref.
         """
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
-        self._must("fetch", *options, self.url, stdin="".join(f"{ref}\n" for ref in refs).encode())
+        self._must("fetch", *options, "--", self.url, stdin="".join(f"{ref}\n" for ref in refs).encode())
 
     def push(self, moves: Sequence[Move]) -> str | None:
         """Moves all of them or none; None: done, else what git said.
@@ -62,13 +64,13 @@ class Remote(Struct, frozen=True):
         leases = [f"--force-with-lease={move.ref}:{move.old or ''}" for move in moves]
         changes = [f"{move.new or ''}:{move.ref}" for move in moves]
         plain = ("--quiet", "--atomic", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
-        done = self._run("push", *plain, *leases, self.url, *changes)
+        done = self._run("push", *plain, *leases, "--", self.url, *changes)
         return None if done.returncode == 0 else spoken(done) or "no message"
 
     def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self._run(*arguments, stdin=stdin)
         if done.returncode != 0:
-            said = next(iter(spoken(done).splitlines()), "no message")
+            said = "; ".join(spoken(done).splitlines()[:2]) or "no message"
             raise GitFailedError(f"{self.name}: {said}", hint=f"git ls-remote {self.name}")
         return done.stdout
 

@@ -126,7 +126,7 @@ def measure(folder: Path, files: int, steps: int) -> Samples:
     engine = ChangeEngine(files)
     turns = Turns(engine, plain, steps + WARM_UP)
     around = Surroundings(env, lambda: datetime.now(UTC), Placement(None, folder / "state"), turns, turns.done)
-    with create_run(repository, _new_run(repository, project), around) as (session, state):
+    with create_run(repository, new_run(repository, project), around) as (session, state):
         own = replace(session, engines={(engine.engine_id, engine.mode): engine})
         shadow = prepare_worktree(own)
         turns.since = time.perf_counter()
@@ -136,7 +136,7 @@ def measure(folder: Path, files: int, steps: int) -> Samples:
     return Samples(files, turns.swarm_ms[WARM_UP:], turns.git_ms[WARM_UP:])
 
 
-def _new_run(repository: Repository, project: Checkout) -> NewRun:
+def new_run(repository: Repository, project: Checkout) -> NewRun:
     base = project.git("rev-parse", "HEAD")
     library = load_library(bundled("flows"), user_files(repository, repository.objects.commit(base).tree))
     now = datetime.now(UTC)

@@ -6,6 +6,7 @@ SwarmError                 exit 1: what went wrong, and the next command to type
 ├── SpecError              a flow, station, script or config file, with its place
 ├── NotFoundError          no such run, step, flow …
 ├── RunHeldError           another live process owns the run
+├── FencedError            exit 75: somebody else took the run over on the hub
 ├── RefMovedError          a compare-and-swap lost
 ├── GitFailedError         git said no
 ├── GarbledError           something stored is not what we wrote
@@ -55,6 +56,12 @@ class NotFoundError(SwarmError):
 
 class RunHeldError(SwarmError):
     pass
+
+
+class FencedError(SwarmError):
+    """Not to be tried again by whoever started us: another process goes on with the run."""
+
+    exit_code = 75
 
 
 class RefMovedError(SwarmError):

@@ -42,6 +42,7 @@ from gitswarm.records.budget import OPTIONS, seconds
 from gitswarm.records.execution import FORK_OF
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.review import Feedback
+from gitswarm.runner.hub.shared import SharedRun
 from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
 from gitswarm.runner.operations.forge.feedback import read_feedback
@@ -87,10 +88,10 @@ def _amount(name: str, text: str) -> float | None:
     return amount
 
 
-def execute_in_background(repository: Repository, layout: RunLayout, until: str | None) -> Path:
+def execute_in_background(repository: Repository, layout: RunLayout, until: str | None, *, hub: bool = False) -> Path:
     """Starts a command in a process that outlives this one; the file that its output goes to."""
     log = log_of(repository, layout.run_id)
-    words = ["resume", layout.run_id, *(["--until", until] if until else [])]
+    words = ["resume", layout.run_id, *(["--until", until] if until else []), *(["--hub"] if hub else [])]
     process = in_background(words, repository.checkout or repository.common_dir, os.environ, log)
     announce(repository.common_dir, layout.run_id, process.pid, timestamp(now()))
     return log
@@ -133,6 +134,9 @@ AcceptOption = Annotated[
 FeedbackOption = Annotated[
     str | None,
     Option("--feedback", metavar="FILE", help="Comments on the change, for Review: JSON, Markdown or text."),
+]
+HubFlag = Annotated[
+    bool, Option("--hub", help="Push each step to the hub; whoever executed the run elsewhere is fenced.")
 ]
 _ONCE_MORE_S = 0.01
 _ONE_KEYPRESS_S = 0.5
@@ -183,13 +187,19 @@ class NoticeObserver(SilentObserver):
 
 
 def continue_run(
-    repository: Repository, layout: RunLayout, options: ResumeOptions, *, until: str | None, as_json: bool
+    repository: Repository,
+    layout: RunLayout,
+    options: ResumeOptions,
+    *,
+    until: str | None,
+    as_json: bool,
+    shared: SharedRun | None = None,
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
-        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until)
+        around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until, shared=shared)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:
         again = f"its worktree was made again: {resumed.made}" if resumed.made else "nothing to do"

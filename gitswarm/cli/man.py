@@ -22,6 +22,7 @@ _CODES = (
     ("3", "a bug in git-swarm; the log is named"),
     ("4", "the run failed, or is not proven"),
     ("5", "the run is paused"),
+    ("75", "somebody else executes the run: another clone took it over on the hub"),
     ("130", "interrupted"),
 )
 _FILES = (
@@ -29,6 +30,7 @@ _FILES = (
     (".swarm/flows/, .swarm/flows/stations/", "flows and stations of the project"),
     ("refs/heads/shadow/RUN", "the branch of a run: a commit for each step"),
     ("refs/notes/swarm/RUN/events, routing", "notes on its commits: events, decisions"),
+    ("refs/swarm/RUN/lease", "on the hub: who executes a run"),
     ("refs/swarm/archive", "runs that gc has archived"),
     ("../REPOSITORY.swarm/RUN", "the worktree of a run, unless worktree.dir says another place"),
 )

@@ -47,16 +47,30 @@ ROOT = Group(
             "Create a run and execute it: one commit per step on its own branch and worktree.",
             "-m= --message= --issue= --base= --engine= --mode= --model="
             " --economy --script= --allow-stub --routing= --autopilot --from= --until= --feedback= --max-cost="
-            " --max-tokens= --max-time= --dry-run --detach --json",
+            " --max-tokens= --max-time= --dry-run --hub --detach --json",
             words="flow",
         ),
         "resume": Command(
             "resume:resume",
             "Continue a run from its tip, whatever ended it.",
             "-m= --message= --adopt --approve --accept= --allow= --feedback= --max-cost= --max-tokens= --max-time="
-            " --until= --json",
+            " --until= --hub --json",
             words="run",
         ),
+        "push": Command(
+            "exchange:push",
+            "Push a run to the hub: its branch, its notes and everything that was set aside.",
+            "--json",
+            words="run",
+        ),
+        "pull": Command(
+            "exchange:pull",
+            "Bring a run from the hub; commits that only this clone has are set aside.",
+            "--json",
+            words="run",
+        ),
+        "hold": Command("exchange:hold", "Let nobody else continue a run on the hub, until `release`.", words="run"),
+        "release": Command("exchange:release", "Let every clone continue a run again, whoever held it.", words="run"),
         "skip": Command(
             "resume:skip",
             "Skip the next step, and continue after it.",
@@ -75,18 +89,8 @@ ROOT = Group(
             "--run= --again --engine= --mode= --until= --json",
             words="step",
         ),
-        "stop": Command(
-            "undo:stop",
-            "Stop a run after its current step.",
-            "--now",
-            words="run",
-        ),
-        "pause": Command(
-            "undo:pause",
-            "Pause a run after its current step.",
-            "--now",
-            words="run",
-        ),
+        "stop": Command("undo:stop", "Stop a run after its current step.", "--now", words="run"),
+        "pause": Command("undo:pause", "Pause a run after its current step.", "--now", words="run"),
         "approve": Command(
             "landing:approve",
             "Approve the current code of a run; only approved code lands.",
@@ -113,11 +117,7 @@ ROOT = Group(
             words="step",
             is_long=True,
         ),
-        "watch": Command(
-            "watch:watch",
-            "Watch runs live; q quits, the runs continue.",
-            words="run",
-        ),
+        "watch": Command("watch:watch", "Watch runs live; q quits, the runs continue.", words="run"),
         "web": Command(
             ".web.page_server:web",
             "Follow, judge and steer runs in a browser, on this machine only.",
@@ -190,13 +190,13 @@ ROOT = Group(
         "status": Command(
             "status:status",
             "The state of a run, and the next command to type.",
-            "--json",
+            "--hub --json",
             words="run",
         ),
         "list": Command(
             "status:list_runs",
             "All runs of this repository, newest first.",
-            "--all -n= --max-count= --since= --state= --json",
+            "--all -n= --max-count= --since= --state= --hub --json",
             is_long=True,
         ),
         "path": Command(

@@ -8,9 +8,11 @@ from typing import Annotated
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err
+from gitswarm.cli.exchange import share_here
 from gitswarm.cli.executing import (
     AcceptOption,
     FeedbackOption,
+    HubFlag,
     MaxCostOption,
     MaxTimeOption,
     MaxTokensOption,
@@ -21,9 +23,12 @@ from gitswarm.cli.executing import (
 )
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.opened import RunOption
+from gitswarm.errors import NotFoundError
+from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import find_on_hub
 from gitswarm.ledger.rescue import rescue_branch
 from gitswarm.runner.human import ResumeOptions, refuse_agent
 
@@ -49,6 +54,7 @@ def resume(
     max_tokens: MaxTokensOption = None,
     max_time: MaxTimeOption = None,
     until: UntilOption = None,
+    hub: HubFlag = False,
     as_json: JsonLines = False,
 ) -> None:
     """Continue a run from its tip, whatever ended it."""
@@ -58,7 +64,7 @@ def resume(
     for name, value in (*decisions.items(), ("max-tokens", max_tokens), ("max-time", max_time)):
         if value:
             refuse_agent(os.environ, f"resume --{name}", repository.common_dir)
-    layout = _find(repository, run)
+    layout = _find_shared(repository, run) if hub else _find(repository, run)
     options = ResumeOptions(
         message,
         adopt=adopt,
@@ -68,7 +74,8 @@ def resume(
         feedback=feedback_of(feedback),
         budget=budget,
     )
-    continue_run(repository, layout, options, until=until, as_json=as_json)
+    shared = share_here(repository, layout) if hub else None
+    continue_run(repository, layout, options, until=until, as_json=as_json, shared=shared)
 
 
 def skip(
@@ -89,6 +96,15 @@ def _allowed(given: Sequence[str]) -> dict[str, str]:
     """Path → why, which may be left out."""
     pairs = (each.partition("=") for each in given)
     return {path.strip(): why.strip() for path, _equals, why in pairs if path.strip()}
+
+
+def _find_shared(repository: Repository, run: str | None) -> RunLayout:
+    """On the hub; one that was never pushed here."""
+    remote = remote_of(repository, configured_hub(repository), os.environ)
+    try:
+        return find_on_hub(repository, remote, run)
+    except NotFoundError:
+        return _find(repository, run)
 
 
 def _find(repository: Repository, run: str | None) -> RunLayout:

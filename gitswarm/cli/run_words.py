@@ -91,7 +91,11 @@ def mark(outcome: str) -> str:
 
 def age(run_id: str) -> str:
     """`3m`, `2h`, `5d`: since the run was created."""
-    seconds = max(int((datetime.now(UTC) - created_at(run_id)).total_seconds()), 0)
+    return age_since(created_at(run_id))
+
+
+def age_since(moment: datetime) -> str:
+    seconds = max(int((datetime.now(UTC) - moment).total_seconds()), 0)
     return next((f"{seconds // length}{unit}" for length, unit in _UNITS if seconds >= length), "now")
 
 

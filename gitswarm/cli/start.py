@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
+from gitswarm.cli.exchange import new_shared
 from gitswarm.cli.executing import (
     Executed,
     FeedbackOption,
@@ -32,6 +33,7 @@ from gitswarm.cli.lines import fact
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run
+from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.wisdom import read_wisdom, scent_trail
 from gitswarm.records.base import timestamp
 from gitswarm.records.budget import limit_words, time_words
@@ -44,6 +46,7 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
+from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.prompts import StepForecast, forecast
 from gitswarm.runner.specs import freeze, parse_script, user_files
@@ -128,6 +131,7 @@ class Asked(Struct, frozen=True):
     until: str | None = None
     feedback: str | None = None
     budget: Mapping[str, float | None] = field(default_factory=dict)
+    hub: bool = False
 
 
 def start(
@@ -160,6 +164,7 @@ def start(
     dry_run: Annotated[
         bool, Option("--dry-run", help="Only show steps, prompts and the highest cost; nothing is created.")
     ] = False,
+    hub: Annotated[bool, Option("--hub", help="Push the run to the hub after each step.")] = False,
     detach: Annotated[bool, Option("--detach", help="Execute in the background, with a log file.")] = False,
     as_json: Annotated[bool, Option("--json", help="Events as JSON lines on stdout.")] = False,
 ) -> None:
@@ -183,6 +188,7 @@ def start(
         until=until,
         feedback=feedback,
         budget=said_budget(max_cost, max_tokens, max_time),
+        hub=hub,
     )
     if dry_run:
         show_forecast(_plan(repository, asked).new, as_json=as_json)
@@ -207,6 +213,7 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
             observer.notice(_ALLOWED if asked.allow_stub else _REHEARSAL)
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
+        around = replace(around, shared=new_shared(repository, RunLayout(new.spec.run_id)) if asked.hub else None)
         state = start_run(repository, new, around, notices)
     return Executed(state, stop.requested())
 
@@ -233,6 +240,8 @@ class _Planned(NamedTuple):
 def _plan(repository: Repository, asked: Asked) -> _Planned:
     """Everything that can be wrong is found here, before anything exists."""
     refuse_unready(repository)
+    if asked.hub:
+        hub_for_runs(repository, os.environ)
     base = repository.resolve(asked.base)
     tree = repository.objects.commit(base).tree
     for name in asked.flows:
@@ -313,7 +322,7 @@ def _detach(repository: Repository, asked: Asked) -> None:
     around = surroundings(config, NoticeObserver())
     with create_run(repository, new, around, notices) as (_session, state):
         layout = state.layout
-    log = execute_in_background(repository, layout, asked.until)
+    log = execute_in_background(repository, layout, asked.until, hub=asked.hub)
     out(f"{layout.run_id} runs in the background")
     out(f"log        {min(str(log), os.path.relpath(log), key=len)}")
     out(f"next       git swarm watch {layout.run_id}")

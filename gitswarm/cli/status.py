@@ -9,7 +9,10 @@ import shlex
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Option
 from gitswarm.cli.console import advise, err, money, out, out_bytes, out_json, out_lines, plural, table
@@ -18,6 +21,7 @@ from gitswarm.cli.opened import CountOption, JsonFlag, RunArgument, reader_here
 from gitswarm.cli.run_words import (
     SUCCESSORS,
     age,
+    age_since,
     count_of,
     state_word,
     task_cell,
@@ -28,16 +32,23 @@ from gitswarm.cli.run_words import (
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
 from gitswarm.ledger.rescue import runs_without_branch
 from gitswarm.ledger.stored_json import ConcernFields
 from gitswarm.records.execution import RUNS_FOLDER, created_at
 from gitswarm.records.outcome import RunStatus
 from gitswarm.worktree.disk_use import disk_bytes
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+HubFlag = Annotated[bool, Option("--hub", help="As the hub has it: git config swarm.hub.")]
 
 _NARROW = 72
 """Fewer columns have no room for all of a list."""
@@ -60,14 +71,16 @@ _TIME_NAMES = (
 )
 
 
-def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
+def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = False) -> None:
     """The state of a run, and the next command to type."""
     repository = reader_here()
-    layout = find_run(repository, run)
-    found = overview(repository, layout)
-    archived = is_lifted(repository, layout)
+    lease = _lease_of(repository, run) if hub else None
+    layout = RunLayout(lease.run_id) if lease else find_run(repository, run)
+    found = (_standing(lease) if lease else None) or overview(repository, layout)
+    archived = lease is None and is_lifted(repository, layout)
     if as_json:
-        out_json({**found.to_plain(), **({"archived": True} if archived else {})})
+        more = {"hub": _plain_lease(lease)} if lease else {"archived": True} if archived else {}
+        out_json({**found.to_plain(), **more})
         return
     out(f"{found.run_id}  {state_word(found)}")
     rows = [
@@ -89,9 +102,13 @@ def status(run: RunArgument = None, as_json: JsonFlag = False) -> None:
         ("conflict", f"{found.conflict.summary}: {', '.join(found.conflict.files)}" if found.conflict else ""),
         ("landed", f"on {found.landed.target} as {found.landed.commit[:12]}" if found.landed else ""),
         ("branch", "" if archived else found.branch),
+        ("hub", _lease_words(lease) if lease else ""),
     ]
     for name, value in rows:
         out_lines(field(name, value) if value else ())
+    if lease is not None:
+        out_lines(next_lines(f"  {'hint':<9} ", _hub_hint(lease)))
+        return
     if not archived:
         out(f"  worktree  {found.worktree or 'none (git swarm resume makes it again)'}")
     end = found.tip[:12] if archived else found.branch
@@ -131,6 +148,7 @@ def list_runs(
     state: Annotated[
         str | None, Option("--state", metavar="STATE", help="Only runs in this state, as the list names it.")
     ] = None,
+    hub: HubFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """All runs of this repository, newest first."""
@@ -141,6 +159,9 @@ def list_runs(
         hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
         raise UsageError(f"--state {state}: there is no such state", hint=hint)
     most = count_of(count)
+    if hub:
+        _list_hub(repository, lambda runs: not_older(repository, runs, since), state, most, as_json=as_json)
+        return
     runs = not_older(repository, all_runs(repository), since)
     listed = overviews(repository, runs if state else runs[:most])
     found = list(listed.runs)
@@ -173,6 +194,76 @@ def list_runs(
         out("no runs yet")
         has_archive = not everything and archived_runs(repository)
         advise("git swarm list --all   (archived ones)" if has_archive else "git swarm start build -m 'the task'")
+
+
+def _list_hub(
+    repository: RepositoryReader,
+    chosen: Callable[[list[RunLayout]], list[RunLayout]],
+    state: str | None,
+    most: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    there = look_at_hub(repository, remote_of(repository, configured_hub(repository), os.environ))
+    for error in there.unreadable:
+        err(f"unreadable: {error.message}")
+        advise(error.hint)
+    leases = [there.leases[layout.run_id] for layout in chosen([RunLayout(run) for run in there.leases])]
+    told = [(lease, how) for lease in leases if (how := _standing(lease)) is not None]
+    found = [(lease, how) for lease, how in told if state in (None, how.state.value, state_word(how))][:most]
+    if as_json:
+        out_json([{**how.to_plain(), "hub": _plain_lease(lease)} for lease, how in found])
+    elif found:
+        rows = [
+            (how.run_id, state_word(how), lease.owner, _written(lease), task_title(how) or "-")
+            for lease, how in found
+        ]
+        table(("run", "state", "owner", "pushed", "task"), rows)
+    else:
+        out("no such runs on the hub")
+
+
+def _standing(lease: Lease) -> RunOverview | None:
+    """How the run stands there; whoever has just taken it over has not said so yet."""
+    how = lease.overview
+    return replace(how, state=RunStatus.RUNNING) if how is not None and lease.executes else how
+
+
+def _lease_of(repository: RepositoryReader, run: str | None) -> Lease:
+    """
+    :raises SwarmError: it was pushed without git-swarm, or its lease cannot be read.
+    """
+    remote = remote_of(repository, configured_hub(repository), os.environ)
+    layout = find_on_hub(repository, remote, run)
+    there = look_at_hub(repository, remote, layout)
+    lease = there.leases.get(layout.run_id)
+    if lease is None or lease.overview is None:
+        unknown = NotFoundError(
+            f"{remote.name} does not say how {layout.run_id} stands", hint=f"git swarm pull {layout.run_id}"
+        )
+        raise next(iter(there.unreadable), unknown)
+    return lease
+
+
+def _plain_lease(lease: Lease) -> dict[str, JsonValue]:
+    plain = to_builtins(lease)
+    return {name: plain[name] for name in ("generation", "owner", "time", "executes", "held")}
+
+
+def _lease_words(lease: Lease) -> str:
+    what = "held by" if lease.held else "executed by" if lease.executes else "left by"
+    return f"{what} {lease.owner}, {_written(lease)}"
+
+
+def _written(lease: Lease) -> str:
+    """By the clock over there."""
+    ago = age_since(lease.time)
+    return ago if ago == "now" else f"{ago} ago"
+
+
+def _hub_hint(lease: Lease) -> str:
+    run = lease.run_id
+    return f"git swarm resume {run} --hub   (takes it over at once)" if lease.executes else f"git swarm pull {run}"
 
 
 def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | None) -> list[RunLayout]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import time
@@ -35,6 +36,11 @@ def read_owner(path: Path) -> Owner | None:
 def this_host() -> str:
     """As `socket.gethostname` says, which is dear to import."""
     return os.uname().nodename
+
+
+def clone_id(common_dir: Path) -> str:
+    """Tells apart the repositories of one machine; ids of runs are the same in all that have them."""
+    return hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:8]
 
 
 def locks_folder(common_dir: Path) -> Path:

@@ -46,16 +46,21 @@ def find_run(repository: RepositoryReader, text: str | None) -> RunLayout:
         if standing or runs:
             return (standing or runs)[0]
         raise NotFoundError("there is no run in this repository yet", hint="git swarm start build -m 'the task'")
-    wanted = text.removeprefix(BRANCH_PREFIX)
-    exact = [run for run in runs if run.run_id == wanted]
-    ends = [run for run in runs if len(wanted) >= SHORT and run.run_id.endswith(wanted)]
-    matches = exact or ends or [run for run in runs if wanted in run.run_id]
+    matches = meant(runs, text)
     if len(matches) == 1:
         return matches[0]
     if not matches:
-        return _archived(repository, text, wanted)
+        return _archived(repository, text, text.removeprefix(BRANCH_PREFIX))
     some = ", ".join(run.run_id for run in matches[:4])
     raise NotFoundError(f"'{text}' matches {len(matches)} runs: {some}", hint="give more of the id")
+
+
+def meant(runs: list[RunLayout], text: str) -> list[RunLayout]:
+    """Those that an id, or a part of one, can mean: the best match."""
+    wanted = text.removeprefix(BRANCH_PREFIX)
+    exact = [run for run in runs if run.run_id == wanted]
+    ends = [run for run in runs if len(wanted) >= SHORT and run.run_id.endswith(wanted)]
+    return exact or ends or [run for run in runs if wanted in run.run_id]
 
 
 def _archived(repository: RepositoryReader, text: str, wanted: str) -> RunLayout:

@@ -74,6 +74,25 @@ class RunLayout(Struct, frozen=True):
         return f"refs/swarm/{self.run_id}/upstream"
 
     @property
+    def lease_ref(self) -> str:
+        """Who executes the run, and how it stands; only the hub has it."""
+        return f"refs/swarm/{self.run_id}/lease"
+
+    @property
+    def ref_patterns(self) -> tuple[str, str, str]:
+        """What `git ls-remote` finds every ref of the run by."""
+        return (self.branch, f"refs/notes/swarm/{self.run_id}/*", f"refs/swarm/{self.run_id}/*")
+
+    def origin_ref(self, run: str) -> str:
+        """Elsewhere: the decisions in a run that this one was forked from, which its first commits seal."""
+        return f"refs/swarm/{self.run_id}/from/{run}"
+
+    @property
+    def views(self) -> tuple[str, str]:
+        """Refs that come and go: only these are ever deleted because another repository has them no more."""
+        return (self.next_ref, self.approval_ref)
+
+    @property
     def rollback_prefix(self) -> str:
         return f"refs/swarm/{self.run_id}/rollback/"
 

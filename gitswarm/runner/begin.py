@@ -31,9 +31,10 @@ from gitswarm.runner.control import Requests
 from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import Engines, asked_engines, build_engines, refuse_impossible
+from gitswarm.runner.hub.following import share
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace
+from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace, process_mark
 from gitswarm.runner.specs import frozen_files
 from gitswarm.runner.step.committed_files import StoredTests
 from gitswarm.runner.workplace import prepare_worktree
@@ -53,7 +54,7 @@ class NewRun(Struct, frozen=True):
 
 def open_session(repository: Repository, new: NewRun, around: Surroundings) -> Session:
     layout = RunLayout(new.spec.run_id)
-    repository.mark_processes(MARKER, layout.run_id)
+    repository.mark_processes(MARKER, process_mark(repository, layout))
     redactor = Redactor(new.spec.settings.secrets, around.env, [access.env for access in around.access.values()])
     return Session(
         repository=repository,
@@ -86,7 +87,9 @@ def start_run(
         mention_navigator(session)
         session.around.observer.opened(state, str(shadow.path))
         place = Workplace.of(session, shadow)
-        return carry_on(session, place, state, decide_next(session, state))
+        after = carry_on(session, place, state, decide_next(session, state))
+        share(session, after, executes=False)
+        return after
 
 
 def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> list[str]:

@@ -41,7 +41,7 @@ def refuse_agent(env: Mapping[str, str], command: str, common_dir: Path) -> None
     :param common_dir: of the repository.
     :raises SwarmError: this process belongs to a step.
     """
-    run = env.get(MARKER) or _executed_by_ancestor(common_dir)
+    run = env.get(MARKER, "").partition(":")[0] or _executed_by_ancestor(common_dir)
     if run is not None:
         raise SwarmError(
             f"an agent cannot {command}: this process belongs to a step of {run or 'a run'}",

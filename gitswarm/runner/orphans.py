@@ -25,7 +25,7 @@ def remove_ref_locks(repository: Repository, layout: RunLayout) -> None:
 
 def end_orphans(session: Session) -> None:
     """Ends what a killed owner left running, and removes the locks that only this run writes."""
-    ended = end_processes_with(MARKER, session.layout.run_id)
+    ended = end_processes_with(MARKER, session.mark)
     if ended:
         session.around.observer.notice(f"ended {ended} processes that an earlier owner left behind")
     shutil.rmtree(scratch_folder(session), ignore_errors=True)

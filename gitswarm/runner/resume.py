@@ -19,7 +19,8 @@ from gitswarm.runner.control import Request
 from gitswarm.runner.deciding.route import pending_decision, waits_for_approval
 from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import asked_engines, refuse_impossible
-from gitswarm.runner.held import hold_run
+from gitswarm.runner.held import Held, hold_run
+from gitswarm.runner.hub.following import share
 from gitswarm.runner.human import ResumeOptions, commit_human_step
 from gitswarm.runner.landing.approve import accept_concerns, allow_secrets
 from gitswarm.runner.landing.out_of_band import adopt_out_of_band, settled
@@ -50,43 +51,48 @@ def resume_run(
     """
     options = asked or ResumeOptions()
     with hold_run(repository, layout, around, adopt=options.adopt) as held:
-        session, state = held.session, held.state
-        session.requests.clear()
-        if state.last_step is not None:
-            drop_conversations(session, state.last_step.execution)
-        if state.end is RunStatus.SUCCEEDED and options.feedback is not None:
-            raise SwarmError(
-                f"{layout.run_id} succeeded: none of its steps will read feedback",
-                hint="git swarm start review -m '…' --feedback FILE   (on its code, once that has landed)",
-            )
-        if state.end is RunStatus.SUCCEEDED:
-            return _complete(session, state, adopt=options.adopt)
-        settings, specs = session.spec.settings, session.specs
-        asked_of = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
-        refuse_impossible(settings, asked_of, session.engines, around)
-        if options.approve and not waits_for_approval(session, state):
-            raise SwarmError(
-                f"{layout.run_id} has no proposal that waits for approval", hint=f"git swarm resume {layout.run_id}"
-            )
-        if options.adopt and held.settled and not _is_edited(session, state):
-            options = replace(options, adopt=False)
-        state = _told(session, state, options)
-        if state.end is RunStatus.SUCCEEDED:
-            return Resumed(state, was_complete=False)
-        if options.adopt or options.skip:
-            place, state, decision = commit_human_step(session, state, options)
-            resumption = Resumption(options.answer)
-        else:
-            place, partial = _place_to_go_on(session, state)
-            decision = pending_decision(session, state, approve=options.approve)
-            unfinished = None if partial else find_unfinished(session, state, place, decision)
-            resumption = Resumption(options.answer, partial.summary if partial else "", unfinished)
-        fresh = not state.own_steps and state.end is None
-        mention_sandbox(session)
-        mention_navigator(session)
-        session.around.observer.opened(state, str(place.shadow.path))
-        after = carry_on(session, place, state, decision, None if fresh else resumption)
-        return Resumed(after, was_complete=False)
+        resumed = _resume(held, options)
+        share(held.session, resumed.state, executes=False)
+        return resumed
+
+
+def _resume(held: Held, options: ResumeOptions) -> Resumed:
+    session, state = held.session, held.state
+    run, around = session.layout.run_id, session.around
+    session.requests.clear()
+    if state.last_step is not None:
+        drop_conversations(session, state.last_step.execution)
+    if state.end is RunStatus.SUCCEEDED and options.feedback is not None:
+        raise SwarmError(
+            f"{run} succeeded: none of its steps will read feedback",
+            hint="git swarm start review -m '…' --feedback FILE   (on its code, once that has landed)",
+        )
+    if state.end is RunStatus.SUCCEEDED:
+        return _complete(session, state, adopt=options.adopt)
+    settings, specs = session.spec.settings, session.specs
+    asked_of = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
+    refuse_impossible(settings, asked_of, session.engines, around)
+    if options.approve and not waits_for_approval(session, state):
+        raise SwarmError(f"{run} has no proposal that waits for approval", hint=f"git swarm resume {run}")
+    if options.adopt and held.settled and not _is_edited(session, state):
+        options = replace(options, adopt=False)
+    state = _told(session, state, options)
+    if state.end is RunStatus.SUCCEEDED:
+        return Resumed(state, was_complete=False)
+    if options.adopt or options.skip:
+        place, state, decision = commit_human_step(session, state, options)
+        resumption = Resumption(options.answer)
+    else:
+        place, partial = _place_to_go_on(session, state)
+        decision = pending_decision(session, state, approve=options.approve)
+        unfinished = None if partial else find_unfinished(session, state, place, decision)
+        resumption = Resumption(options.answer, partial.summary if partial else "", unfinished)
+    fresh = not state.own_steps and state.end is None
+    mention_sandbox(session)
+    mention_navigator(session)
+    around.observer.opened(state, str(place.shadow.path))
+    after = carry_on(session, place, state, decision, None if fresh else resumption)
+    return Resumed(after, was_complete=False)
 
 
 def _told(session: Session, state: RunState, options: ResumeOptions) -> RunState:

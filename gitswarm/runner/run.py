@@ -18,6 +18,7 @@ from gitswarm.runner.control import STATUS, Request
 from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
 from gitswarm.runner.forks.branching import execute_fork
+from gitswarm.runner.hub.following import share
 from gitswarm.runner.operations.catalog import execute_kernel_step
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Workplace
@@ -40,6 +41,7 @@ def carry_on(
     session: Session, place: Workplace, state: RunState, decision: Decision, resumption: Resumption | None = None
 ) -> RunState:
     """Executes from `decision` until the run ends, however it ends; the state with its `end` commit."""
+    share(session, state)
     reached = state
     try:
         while True:
@@ -62,6 +64,7 @@ def carry_on(
                 resumption = None
             session.around.observer.committed(reached)
             decision = decide_next(session, reached)
+            share(session, reached)
     except RunInterruptedError:
         # Ended below: as long as an exception is handled, its traceback holds on to locks that it came out of.
         pass

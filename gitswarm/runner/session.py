@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gitswarm.engines.base import EngineAccess
 from gitswarm.evidence.suite_run import Missing, SuiteRun
 from gitswarm.git.locks import Locks
+from gitswarm.git.owners import clone_id
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.copies import siblings
 from gitswarm.ledger.journal import Inbox
@@ -24,6 +25,7 @@ from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.wisdom import ScentTrail
 from gitswarm.runner.control import Requests
 from gitswarm.runner.engines import Engines
+from gitswarm.runner.hub.shared import SharedRun
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.step.committed_files import StoredTests
 from gitswarm.safety.environment import walled
@@ -42,10 +44,15 @@ from gitswarm.worktree.shadow import Placement, Shadow
 from gitswarm.worktree.submodules import NestedFinder
 
 MARKER = "SWARM_STEP_OF"
-"""Environment variable of every process that works for a run; its value is the run id."""
+"""Environment variable of every process that works for a run; its value is `process_mark`."""
 
 SIBLING_MARKER = "SWARM_SIBLING"
 """The same for every process of a step that is executed beside others, so that only those can be ended."""
+
+
+def process_mark(repository: Repository, layout: RunLayout) -> str:
+    """`<run>:<repository>`: another clone on this machine may have the same run."""
+    return f"{layout.run_id}:{clone_id(repository.common_dir)}"
 
 
 class Surroundings(Struct, frozen=True):
@@ -61,6 +68,8 @@ class Surroundings(Struct, frozen=True):
     """`step` or `flow/step`: the run stops in good order behind it."""
     script: Script | None = None
     """Played in place of the one that the run froze, which has no secrets, not even such as may be committed."""
+    shared: SharedRun | None = None
+    """Where each step is pushed to."""
 
 
 class FrozenSpecs(Struct, frozen=True):
@@ -97,6 +106,10 @@ class Session(Struct, frozen=True):
     sandbox: Sandbox = field(default_factory=Sandbox)
     reports: dict[str, SuiteRun | Missing] = field(default_factory=dict)
     removing: list[Thread] = field(default_factory=list)
+
+    @property
+    def mark(self) -> str:
+        return process_mark(self.repository, self.layout)
 
 
 class Workplace(Struct, frozen=True):

@@ -123,7 +123,7 @@ def _set_up(session: Session, shadow: Shadow) -> tuple[str, ...]:
             observer.notice(f"not copied: {name}: {reason}")
     if settings.setup:
         observer.notice(f"setup: {settings.setup}")
-        env = {**session.around.env, MARKER: session.layout.run_id}
+        env = {**session.around.env, MARKER: session.mark}
         copies = f"setup.{shadow.path.name}"
         limits = CommandLimits(settings.setup_timeout_s, containment=contained(session, shadow, copies, None))
         if session.sandbox.wall is not None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from gitswarm.git.as_user import UsersGit
+from gitswarm.git.object_reader import EMPTY_TREE
 from gitswarm.git.repository import Repository
 from gitswarm.resources import bundled
 from gitswarm.safety.footprint import EXECUTABLE, Change, FileState, change, put, state_of
@@ -25,6 +28,16 @@ HOOKS = (
 """Hooks that may be there without changing what git does."""
 ONLY_IF_PRESENT = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
 """Hooks that cost time on every move of a ref, or replace what git would do: never there without need."""
+
+
+def may_hold_runs(users: UsersGit, name: str, url: str) -> bool:
+    """Whether the guard would let a run go to this remote; asked of the guard itself, installed or not."""
+    lease = f"lease {EMPTY_TREE} refs/swarm/run/lease {'0' * len(EMPTY_TREE)}\n"
+    guard = ["sh", str(bundled("hooks") / HOOK), name, url]
+    asked = subprocess.run(
+        guard, cwd=users.folder, env=users.own_env, input=lease.encode(), capture_output=True, check=False
+    )
+    return asked.returncode == 0
 
 
 def dispatch_folder(repository: Repository) -> Path:

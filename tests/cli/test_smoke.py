@@ -71,6 +71,10 @@ WRITING = [
     "schemas FOLDER",
     "export RUN EXPORT",
     "replay RUN",
+    "push RUN",
+    "pull RUN",
+    "hold RUN",
+    "release RUN",
 ]
 """In this order, one after the other."""
 
@@ -113,6 +117,8 @@ def test_a_process_says_what_is_said_in_the_process_of_the_tests(finished: Proje
 
 def test_a_run_from_its_start_to_its_end_by_processes(project: Project) -> None:
     project.commit({".swarm/flows/two.yaml": FLOW}, "the flow")
+    project.git("init", "-q", "--bare", "../hub.git")
+    project.git("config", "swarm.hub", "../hub.git")
     names = {
         "FOLDER": str(project.root.parent / "schemas"),
         "EXPORT": str(project.root.parent / "x"),

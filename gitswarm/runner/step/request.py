@@ -153,7 +153,7 @@ def agent_environment(session: Session, agent: str) -> dict[str, str]:
     """Of every process that works for the run."""
     given = passed_on(project_environment(session.around.env), session.spec.settings.policy.env)
     env = walled(given, agent_identity(agent))
-    return env | {MARKER: session.layout.run_id, "RUN_ID": session.layout.run_id} | contained_environment(session)
+    return env | {MARKER: session.mark, "RUN_ID": session.layout.run_id} | contained_environment(session)
 
 
 def _terms(plan: StepPlan) -> SessionTerms:

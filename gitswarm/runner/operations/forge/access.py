@@ -47,7 +47,7 @@ def configured_forge(session: Session) -> Forge | None:
         )
     env = {name: value for name, value in session.around.env.items() if name not in LOCAL_VARIABLES}
     # A call that outlives us is ended by whoever resumes the run, before it asks what is there.
-    program = ForgeCli(rules.forge, {**env, MARKER: session.layout.run_id}, session.repository.main_folder)
+    program = ForgeCli(rules.forge, {**env, MARKER: session.mark}, session.repository.main_folder)
     return make(program, place.host, place.path)
 
 

@@ -174,7 +174,7 @@ class _Branch(Struct, frozen=True):
         """
         :raises ForgeError: it ended non-zero, or took too long.
         """
-        env = {MARKER: self.session.layout.run_id, "GIT_TERMINAL_PROMPT": "0"}
+        env = {MARKER: self.session.mark, "GIT_TERMINAL_PROMPT": "0"}
         try:
             done = self.users.run(*words, extra_env=env, timeout_s=GIT_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:

@@ -1,0 +1,108 @@
+"""`push`, `pull`, `hold`, `release`: runs go to the hub, and come from there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Annotated
+
+from gitswarm.cli.arguments import Argument
+from gitswarm.cli.console import out, out_json, plural
+from gitswarm.cli.executing import NoticeObserver, quiet_surroundings
+from gitswarm.cli.here import now, repository_here, surroundings
+from gitswarm.cli.opened import JsonFlag, RunArgument
+from gitswarm.git.remote import Remote
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.finding import find_run
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import find_on_hub
+from gitswarm.records.base import Clock
+from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.hub.transfer import hold_on_hub, hub_for_runs, pull_run, push_run, release_on_hub, take_over
+from gitswarm.runner.human import refuse_agent
+from gitswarm.runner.session import Surroundings
+from gitswarm.settings import load_config
+
+HubArgument = Annotated[
+    str | None, Argument(metavar="HUB", help="The remote; else the one that `git config swarm.hub` names.")
+]
+
+
+def push(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = False) -> None:
+    """Push a run to the hub: its branch, its notes and everything that was set aside. Nothing there is lost."""
+    repository = repository_here()
+    refuse_agent(os.environ, "push", repository.common_dir)
+    remote = hub_for_runs(repository, os.environ, hub)
+    layout = find_run(repository, run)
+    moved = push_run(repository, remote, layout, now)
+    if as_json:
+        out_json({"run_id": layout.run_id, "hub": remote.name, "refs": moved})
+        return
+    out(
+        f"{layout.run_id} is on {remote.name}: {plural(moved, 'ref')} moved"
+        if moved
+        else f"{remote.name} has all of {layout.run_id}"
+    )
+    out(f"elsewhere  git swarm resume {layout.run_id} --hub")
+
+
+def pull(run: RunArgument = None, hub: HubArgument = None, as_json: JsonFlag = False) -> None:
+    """Bring a run from the hub; commits that only this clone has are set aside."""
+    repository = repository_here()
+    refuse_agent(os.environ, "pull", repository.common_dir)
+    remote = hub_for_runs(repository, os.environ, hub)
+    layout = find_on_hub(repository, remote, run)
+    pulled = pull_run(repository, remote, layout, around_before(repository, layout))
+    if as_json:
+        out_json({"run_id": layout.run_id, "hub": remote.name, "came": pulled.came, "kept": pulled.kept})
+        return
+    out(
+        f"{layout.run_id} is here as on {remote.name}"
+        if pulled.came
+        else f"{remote.name} has no more of {layout.run_id}"
+    )
+    if pulled.kept is not None:
+        out(f"set aside  what only this clone had: git log {pulled.kept}")
+    out(f"next       git swarm status {layout.run_id}")
+
+
+def share_here(repository: Repository, layout: RunLayout) -> SharedRun:
+    """Makes this clone the one that goes on with a run, for `resume --hub`."""
+    return take_over(repository, hub_for_runs(repository, os.environ), layout, around_before(repository, layout))
+
+
+def around_before(repository: Repository, layout: RunLayout) -> Surroundings:
+    """Of a run that may not be here yet: then only the clock is asked."""
+    if repository.refs.read(layout.branch) is not None:
+        return quiet_surroundings(repository, layout)
+    return surroundings(load_config(None, {}), NoticeObserver())
+
+
+def new_shared(repository: Repository, layout: RunLayout) -> SharedRun:
+    """For `start --hub`: a hub that cannot be reached is found before the run exists."""
+    return SharedRun(repository, hub_for_runs(repository, os.environ), layout, now)
+
+
+def hold(run: RunArgument = None) -> None:
+    """Let nobody else continue a run on the hub, until `release`."""
+    layout, remote = _settle(run, hold_on_hub)
+    out(f"{layout.run_id} is held on {remote.name}: only this clone continues it")
+    out(f"undo       git swarm release {layout.run_id}")
+
+
+def release(run: RunArgument = None) -> None:
+    """Let every clone continue a run again, whoever held it."""
+    layout, remote = _settle(run, release_on_hub)
+    out(f"{layout.run_id} is released on {remote.name}")
+    out(f"anywhere   git swarm resume {layout.run_id} --hub")
+
+
+def _settle(
+    run: str | None, settle: Callable[[Repository, Remote, RunLayout, Clock], None]
+) -> tuple[RunLayout, Remote]:
+    repository = repository_here()
+    refuse_agent(os.environ, settle.__name__.partition("_")[0], repository.common_dir)
+    remote = hub_for_runs(repository, os.environ)
+    layout = find_on_hub(repository, remote, run)
+    settle(repository, remote, layout, now)
+    return layout, remote

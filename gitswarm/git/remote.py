@@ -1,0 +1,110 @@
+"""Another repository, reached by git as the user configured it: by its URL, so that no ref of ours follows, without
+hooks, and never with a question."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from gitswarm.errors import GitFailedError, NotFoundError
+from gitswarm.git.as_user import UsersGit, spoken
+from gitswarm.git.reader import RepositoryReader
+
+_LONGEST_S = 900.0
+_QUIET = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
+    *("-c", "submodule.recurse=false"),
+)
+
+
+class Move(Struct, frozen=True):
+    """A ref over there, from exactly `old` (None: absent) to `new` (None: it goes)."""
+
+    ref: str
+    old: str | None
+    new: str | None
+
+
+class Remote(Struct, frozen=True):
+    """`name`: as people call it."""
+
+    name: str
+    url: str
+    users: UsersGit
+
+    def refs(self, *patterns: str) -> dict[str, str]:
+        """Ids of the refs there that match, by name.
+
+        :raises GitFailedError: it cannot be reached.
+        """
+        listed = self._must("ls-remote", "--quiet", "--refs", "--", self.url, *patterns).decode(
+            errors="surrogateescape"
+        )
+        pairs = (line.partition("\t") for line in listed.splitlines())
+        return {name: commit_id for commit_id, _tab, name in pairs}
+
+    def fetch(self, refs: Iterable[str]) -> None:
+        """Brings the objects of refs there; no ref moves here.
+
+        :raises GitFailedError: it cannot be reached, or has no such ref.
+        """
+        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
+        self._must("fetch", *options, "--", self.url, stdin="".join(f"{ref}\n" for ref in refs).encode())
+
+    def push(self, moves: Sequence[Move]) -> str | None:
+        """Moves all of them or none; None: done, else what git said.
+
+        An answer that got lost looks like a refusal: ask what is there.
+        """
+        leases = [f"--force-with-lease={move.ref}:{move.old or ''}" for move in moves]
+        changes = [f"{move.new or ''}:{move.ref}" for move in moves]
+        plain = ("--quiet", "--atomic", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+        done = self._run("push", *plain, *leases, "--", self.url, *changes)
+        return None if done.returncode == 0 else spoken(done) or "no message"
+
+    def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        done = self._run(*arguments, stdin=stdin)
+        if done.returncode != 0:
+            said = "; ".join(spoken(done).splitlines()[:2]) or "no message"
+            raise GitFailedError(f"{self.name}: {said}", hint=f"git ls-remote {self.name}")
+        return done.stdout
+
+    def _run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        quiet: Mapping[str, str] = {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"}
+        try:
+            return self.users.run(*_QUIET, *arguments, stdin=stdin, extra_env=quiet, timeout_s=_LONGEST_S)
+        except subprocess.TimeoutExpired as error:
+            raise GitFailedError(
+                f"{self.name} did not answer within {_LONGEST_S:.0f} s", hint=f"git ls-remote {self.name}"
+            ) from error
+
+
+def configured_hub(repository: RepositoryReader) -> str:
+    """The name or URL of the remote that runs go to by default.
+
+    :raises NotFoundError: `swarm.hub` is not set.
+    """
+    hub = repository.config("swarm.hub").get("swarm.hub")
+    if not hub:
+        raise NotFoundError(
+            "no hub is configured",
+            hint="git config swarm.hub REMOTE   (or git swarm init, if .swarm/config.yaml has hub:)",
+        )
+    return hub
+
+
+def remote_of(repository: RepositoryReader, name: str, env: Mapping[str, str]) -> Remote:
+    """A remote by its name or URL; nothing is asked of it.
+
+    :param env: the user's whole environment.
+    """
+    users = UsersGit(env, repository.main_folder)
+    named = users.run("remote", "get-url", "--push", "--", name)
+    if named.returncode != 0:  # a URL, which may be rewritten too
+        named = users.run("ls-remote", "--get-url", "--", name)
+    return Remote(name, named.stdout.decode(errors="surrogateescape").partition("\n")[0] or name, users)

@@ -1,0 +1,143 @@
+"""The lease of a run on the hub: who executes it, and how it stands (docs/decisions/0020-hub.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from gitswarm.errors import GarbledError, NotFoundError, SwarmError
+from gitswarm.git.object_reader import EMPTY_TREE, NewCommit
+from gitswarm.git.owners import clone_id, this_host
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.remote import Remote
+from gitswarm.ledger.finding import meant
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import RunOverview
+from gitswarm.ledger.state import RunState
+from gitswarm.records.execution import RUN_ID
+
+if TYPE_CHECKING:
+    from gitswarm.git.repository import Repository
+
+_LOOKS = 10
+"""How often the lease of a run that goes on may be replaced while we fetch it."""
+
+
+class Lease(Struct, frozen=True):
+    """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `held`:
+    nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nobody has said.
+    `chance`: no two leases are the same commit, whatever their clocks and machines are called."""
+
+    run_id: str
+    generation: int
+    owner: str
+    time: Annotated[datetime, Meta(tz=True)]
+    executes: bool
+    chance: str
+    overview: RunOverview | None = None
+    held: bool = False
+
+    def write(self, repository: Repository) -> str:
+        """Stores it as a commit; its id. No ref names it here."""
+        objects = repository.objects
+        objects.with_files(None, {})
+        message = f"lease of {self.run_id}, generation {self.generation}\n\n{msgspec.json.encode(self).decode()}\n"
+        who = repository.committer()
+        return objects.write_commit(NewCommit(EMPTY_TREE, (), message, who, who, self.time))
+
+
+def owner_here(repository: RepositoryReader) -> str:
+    """This clone, as leases name it: the machine, and which of its repositories."""
+    return f"{this_host()}:{clone_id(repository.common_dir)}"
+
+
+def is_of(layout: RunLayout, ref: str) -> bool:
+    """Whether a ref belongs to the run."""
+    branch, *folders = layout.ref_patterns
+    return ref == branch or any(ref.startswith(folder.removesuffix("*")) for folder in folders)
+
+
+def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) -> RunLayout:
+    """The run on the hub that a person means, as `find_run` does here.
+
+    :raises NotFoundError: none, or several.
+    """
+    prefix = RunLayout("").branch
+    names = (ref.removeprefix(prefix) for ref in remote.refs(f"{prefix}*"))
+    runs = [RunLayout(name) for name in sorted(names, reverse=True) if RUN_ID.fullmatch(name)]
+    here = repository.head_branch() if repository.checkout else None
+    found = meant(runs, text) if text else [*(run for run in runs if run.branch == here), *runs][:1]
+    if len(found) == 1:
+        return found[0]
+    what = f"'{text}' matches {len(found)} runs on {remote.name}" if found else f"{remote.name} has no such run"
+    raise NotFoundError(what, hint="git swarm list --hub")
+
+
+def refs_here(repository: RepositoryReader, layout: RunLayout) -> dict[str, str]:
+    """Every ref of the run, as the hub is to have it: id by name.
+
+    :raises GarbledError: one is damaged.
+    """
+    refs = repository.refs
+    names = (name for folder in layout.ref_patterns[1:] for name in refs.list(folder.removesuffix("*")))
+    found = {name: refs.read(name) for name in (layout.branch, *names)}
+    return {name: commit for name, commit in found.items() if commit is not None}
+
+
+def refs_to_push(repository: RepositoryReader, state: RunState) -> dict[str, str]:
+    """Those, and what a fork needs of the runs that it was forked from."""
+    found = refs_here(repository, state.layout)
+    for run in {record.execution.run_id for record in state.steps[: state.shared]}:
+        decisions = repository.refs.read(RunLayout(run).routing_notes)
+        if decisions is not None:
+            found[state.layout.origin_ref(run)] = decisions
+    return found
+
+
+class OnHub(Struct, frozen=True):
+    """What the hub has: ids by ref, and the leases among them by run, newest run first. `unreadable`: why others are
+    missing."""
+
+    refs: Mapping[str, str]
+    leases: Mapping[str, Lease]
+    unreadable: tuple[SwarmError, ...]
+
+
+def look_at_hub(repository: RepositoryReader, remote: Remote, layout: RunLayout | None = None) -> OnHub:
+    """All leases, or everything that the hub has of one run. Of runs nothing is fetched but their leases.
+
+    :raises GitFailedError: it cannot be reached.
+    """
+    patterns = layout.ref_patterns if layout is not None else (RunLayout("*").lease_ref,)
+    for _ in range(_LOOKS):
+        listed = remote.refs(*patterns)  # git takes a pattern for the end of a name
+        refs = {name: to for name, to in listed.items() if layout is None or is_of(layout, name)}
+        commits = {run: refs[ref] for run, ref in _lease_refs(refs) if ref in refs}
+        missing = [run for run, commit in commits.items() if repository.objects.peeled(commit) is None]
+        if not missing:
+            break
+        remote.fetch(RunLayout(run).lease_ref for run in missing)
+        # A run that goes on has another one by now: then it is missing still.
+    leases: dict[str, Lease] = {}
+    unreadable = []
+    for run in sorted(filter(RUN_ID.fullmatch, commits), reverse=True):
+        try:
+            leases[run] = replace(_parsed(repository.objects.commit(commits[run]).message), run_id=run)
+        except (msgspec.DecodeError, GarbledError) as error:
+            hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
+            unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
+    return OnHub(refs, leases, tuple(unreadable))
+
+
+def _lease_refs(refs: Iterable[str]) -> set[tuple[str, str]]:
+    runs = {name.split("/")[2] for name in refs if name.startswith("refs/swarm/")}
+    return {(run, RunLayout(run).lease_ref) for run in runs}
+
+
+def _parsed(message: str) -> Lease:
+    return msgspec.json.decode(message.partition("\n\n")[2].encode(), type=Lease)

@@ -1,0 +1,1 @@
+"""Runs on a hub: pushed under a lease, taken over, brought here."""

@@ -1,0 +1,119 @@
+"""A run that this process pushes to the hub: nobody else's push comes between two of ours unseen."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from gitswarm.errors import FencedError, GitFailedError, SwarmError
+from gitswarm.git.remote import Move, Remote
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_to_push
+from gitswarm.ledger.overview import overview
+from gitswarm.ledger.state import RunState
+from gitswarm.records.base import Clock
+
+_PAUSES_S = (0.3, 1.0, 3.0)
+"""Between attempts, when the hub cannot be reached or refuses."""
+
+
+class SharedRun:
+    """What the hub has of a run, as this process saw it there last or left it: `there`, its refs, and `lease`."""
+
+    def __init__(self, repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
+        """
+        :raises GitFailedError: the hub cannot be reached.
+        """
+        self._repository = repository
+        self.remote = remote
+        self._layout = layout
+        self._clock = clock
+        self._owner = owner_here(repository)
+        found = look_at_hub(repository, remote, layout)
+        self.lease = found.leases.get(layout.run_id)
+        self.there = dict(found.refs)
+        self._own: set[str] = set()
+        """Every lease that this process made: where one stands, its push arrived."""
+
+    def take(self, *, executes: bool, held: bool = False) -> None:
+        """Makes this clone the owner, whoever was it; of the run nothing is pushed.
+
+        :raises FencedError: somebody else was faster.
+        :raises SwarmError: as `push`.
+        """
+        before = self.lease
+        lease = replace(
+            self._next(), generation=1 + (before.generation if before else 0), executes=executes, held=held
+        )
+        self._renew(lease, {})
+
+    def push(self, state: RunState, *, executes: bool) -> None:
+        """Brings the hub's refs to where ours are, and the next lease with them, all or nothing. Only views go.
+
+        :raises FencedError: there stands another lease.
+        :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
+        :raises SwarmError: somebody moved a ref there without a lease.
+        """
+        how = replace(overview(self._repository, self._layout, state), worktree=None)
+        refs: dict[str, str | None] = {**refs_to_push(self._repository, state)}
+        gone = dict.fromkeys(view for view in self._layout.views if view not in refs)
+        self._renew(replace(self._next(), executes=executes, overview=how), {**refs, **gone})
+
+    def _next(self) -> Lease:
+        now, chance = self._clock(), secrets.token_hex(4)
+        if self.lease is not None:
+            return replace(self.lease, owner=self._owner, time=now, chance=chance)
+        return Lease(self._layout.run_id, 1, self._owner, now, executes=False, chance=chance)
+
+    def _renew(self, lease: Lease, refs: Mapping[str, str | None]) -> None:
+        name = self._layout.lease_ref
+        made = lease.write(self._repository)
+        self._own.add(made)
+        wanted = {**refs, name: made}
+        said = ""
+        for pause in (*_PAUSES_S, 0.0):
+            said = self._attempt(wanted)
+            found = self._found() if said else None
+            if not said or (found is not None and found.refs.get(name) == made):
+                self.there = {ref: to for ref, to in {**self.there, **wanted}.items() if to is not None}
+                self.lease = lease
+                return
+            if found is not None and found.refs.get(name) in self._own:
+                self.there = dict(found.refs)  # an earlier one had arrived, and its answer was lost
+                continue
+            if found is not None:
+                self._refuse_other(found)
+            time.sleep(pause)
+        run = self._layout.run_id
+        hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it continues here alone)"
+        raise GitFailedError(f"{self.remote.name} did not take {run}: {said}", hint=hint)
+
+    def _attempt(self, wanted: Mapping[str, str | None]) -> str:
+        """Nothing: it is done; else what git said."""
+        moves = [Move(name, self.there.get(name), to) for name, to in sorted(wanted.items())]
+        try:
+            return self.remote.push([move for move in moves if move.old != move.new]) or ""
+        except GitFailedError as error:
+            return error.message
+
+    def _found(self) -> OnHub | None:
+        """None: it cannot be reached."""
+        try:
+            return look_at_hub(self._repository, self.remote, self._layout)
+        except GitFailedError:
+            return None
+
+    def _refuse_other(self, found: OnHub) -> None:
+        run, name = self._layout.run_id, self._layout.lease_ref
+        if found.refs.get(name) != self.there.get(name):
+            lease = found.leases.get(run)
+            who = f"belongs to {lease.owner} now, generation {lease.generation}" if lease else "has lost its lease"
+            raise FencedError(f"{run} {who}, on {self.remote.name}", hint=f"git swarm status {run} --hub")
+        moved = sorted(ref for ref in {*found.refs, *self.there} if found.refs.get(ref) != self.there.get(ref))
+        if moved:
+            hint = f"git swarm pull {run}   (what is only here is kept)"
+            raise SwarmError(f"somebody moved {moved[0]} on {self.remote.name} by hand", hint=hint)

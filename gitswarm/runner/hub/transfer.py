@@ -1,0 +1,158 @@
+"""`push`, `pull`, and taking over: a run goes to the hub, and comes from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gitswarm.errors import FencedError, NotFoundError, SwarmError
+from gitswarm.git.locks import Locks
+from gitswarm.git.owners import owner_of
+from gitswarm.git.remote import Remote, configured_hub, remote_of
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
+from gitswarm.ledger.state import replay
+from gitswarm.records.base import Clock, timestamp
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.hub.following import fetched, follow, is_had
+from gitswarm.runner.hub.shared import SharedRun
+from gitswarm.runner.session import Surroundings
+from gitswarm.safety.guard import may_hold_runs
+
+_RACES = 10
+
+
+def hub_for_runs(repository: Repository, env: Mapping[str, str], name: str | None = None) -> Remote:
+    """The remote that runs may go to.
+
+    :param name: None: the configured one.
+    :raises SwarmError: the push guard lets no run go there.
+    """
+    remote = remote_of(repository, name or configured_hub(repository), env)
+    if not may_hold_runs(remote.users, remote.name, remote.url):
+        raise SwarmError(
+            f"{remote.name} is not the hub: runs go nowhere else before they have landed",
+            hint=f"git config --add swarm.hub {remote.name}   (if runs may go there)",
+        )
+    return remote
+
+
+def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> int:
+    """How many refs moved there; 0: it had everything.
+
+    :raises SwarmError: somebody executes it, or pushed what is not here.
+    :raises FencedError: somebody was faster.
+    """
+    shared = SharedRun(repository, remote, layout, clock)
+    _refuse_executed(repository, shared.lease)
+    _refuse_held(repository, shared.lease)
+    there = {name: to for name, to in shared.there.items() if name != layout.lease_ref}
+    state = replay(repository, layout)
+    if not is_had(repository, there.values(), state):
+        raise SwarmError(
+            f"{remote.name} has commits of {layout.run_id} that are not here",
+            hint=f"git swarm pull {layout.run_id}   (keeps what is only here)",
+        )
+    ours = refs_to_push(repository, state)
+    moved = sum(there.get(name) != ours.get(name) for name in {*there, *ours})
+    if moved or shared.lease is None or shared.lease.executes:
+        shared.push(state, executes=False)
+    return moved
+
+
+def hold_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
+    """Makes this clone the only one that may continue the run, until it is released.
+
+    :raises SwarmError: somebody executes it, or holds it, or it was never pushed.
+    """
+    shared = _pushed(repository, remote, layout, clock)
+    _refuse_executed(repository, shared.lease)
+    _refuse_held(repository, shared.lease)
+    shared.take(executes=False, held=True)
+
+
+def release_on_hub(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> None:
+    """Lets every clone continue the run again, whoever holds it. Who executes it is fenced.
+
+    :raises SwarmError: it was never pushed.
+    """
+    _pushed(repository, remote, layout, clock).take(executes=False)
+
+
+def _pushed(repository: Repository, remote: Remote, layout: RunLayout, clock: Clock) -> SharedRun:
+    shared = SharedRun(repository, remote, layout, clock)
+    if shared.lease is None:
+        raise NotFoundError(f"{remote.name} has no lease of {layout.run_id}", hint=f"git swarm push {layout.run_id}")
+    return shared
+
+
+def _refuse_executed(repository: Repository, lease: Lease | None) -> None:
+    if lease is None or not lease.executes:
+        return
+    run, here = lease.run_id, lease.owner == owner_here(repository)
+    if here and owner_of(repository.common_dir, run) is None:
+        return  # it was killed
+    way = "status" if here else "resume"
+    about = "it pushes every step itself" if here else "takes it over at once"
+    raise SwarmError(
+        f"{run} is executed by {lease.owner} since {timestamp(lease.time)}",
+        hint=f"git swarm {way} {run} --hub   ({about})",
+    )
+
+
+def _refuse_held(repository: Repository, lease: Lease | None) -> None:
+    """
+    :raises FencedError: another clone holds the run.
+    """
+    if lease is not None and lease.held and lease.owner != owner_here(repository):
+        hint = f"git swarm release {lease.run_id}   (if you may decide that)"
+        raise FencedError(f"{lease.run_id} is held by {lease.owner} since {timestamp(lease.time)}", hint=hint)
+
+
+class Pulled(Struct, frozen=True):
+    """`came`: a ref moved, or the run was not here. `kept`: the ref of what only this clone had."""
+
+    came: bool
+    kept: str | None = None
+
+
+def pull_run(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> Pulled:
+    """
+    :raises RunHeldError: a process executes it here.
+    :raises NotFoundError: the hub has no such run.
+    """
+    before = refs_here(repository, layout)
+    if layout.branch not in before:
+        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
+            theirs = fetched(repository, remote, layout)
+            if layout.branch not in theirs:
+                raise NotFoundError(f"{remote.name} has no {layout.run_id}", hint="git swarm list --hub")
+            # The branch last: it is what makes it a run.
+            for name in sorted(theirs, key=lambda ref: (ref == layout.branch, ref)):
+                repository.refs.swap(name, repository.refs.read(name), theirs[name], why="from the hub")
+        return Pulled(came=True)
+    with hold_run(repository, layout, around, executes=False) as held:
+        kept = follow(held.session, held.state, remote, keeps_ahead=True)
+    return Pulled(refs_here(repository, layout) != before, kept)
+
+
+def take_over(repository: Repository, remote: Remote, layout: RunLayout, around: Surroundings) -> SharedRun:
+    """Makes this clone the owner of a run, and brings here what the hub has: nobody else moves that any more.
+
+    :raises RunHeldError: a process executes it here.
+    :raises FencedError: others were faster, again and again.
+    """
+    for _ in range(_RACES):
+        with Locks(repository.common_dir).own_run(layout.run_id, timestamp(around.clock())):
+            shared = SharedRun(repository, remote, layout, around.clock)
+            _refuse_held(repository, shared.lease)
+            try:
+                shared.take(executes=True, held=shared.lease is not None and shared.lease.held)
+            except FencedError:
+                continue  # a step came between our look and our lease
+        if layout.branch in shared.there:
+            pull_run(repository, remote, layout, around)
+        return shared
+    raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")

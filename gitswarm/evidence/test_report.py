@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from msgspec import Struct
 
-from gitswarm.evidence.formats import cargo, go, jest, junit, nextest, pytest_text, tap
-from gitswarm.evidence.formats.reading import CountedCases, Plain, plain
+from gitswarm.evidence.formats import cargo, go, jest, junit, pytest_text, tap
+from gitswarm.evidence.formats.test_output import CountedCases, Plain, plain, total_coverage
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import TestReport
 
@@ -19,7 +20,7 @@ Reader = Callable[[Plain], CountedCases | None]
 
 _MACHINE: tuple[Reader, ...] = (junit.read, jest.read_json, go.read_json, cargo.read_json)
 _TERMINAL: tuple[Reader, ...] = (
-    nextest.read,
+    cargo.read_nextest,
     pytest_text.read,
     jest.read,
     jest.read_vitest,
@@ -110,8 +111,9 @@ def _file(content: bytes) -> CountedCases | None:
 
 def _tally(text: str) -> CountedCases | None:
     prepared = plain(text)
-    for readers in (_MACHINE, _TERMINAL):
-        found = [tally for read in readers if (tally := read(prepared))]
-        if found:
-            return max(found, key=lambda tally: tally.ends_at)
+    if found := [counted for read in _MACHINE if (counted := read(prepared))]:
+        return max(found, key=lambda counted: counted.ends_at)
+    if found := [counted for read in _TERMINAL if (counted := read(prepared))]:
+        outermost = max(found, key=lambda counted: counted.ends_at)
+        return replace(outermost, coverage_percent=total_coverage(prepared.text))
     return None

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Failure, Plain, milliseconds
+from gitswarm.evidence.formats.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 XML_CHARS = 8_000_000

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, milliseconds, number
+from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, milliseconds, number
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _SUMMARY = re.compile(
@@ -72,9 +71,7 @@ def read(plain: Plain) -> CountedCases | None:
     if last_session >= begin:
         sessions.append(_unfinished(text[last_session:]))
         begin = len(text)
-    return CountedCases("pytest", coverage_percent=total_coverage(text), runs=len(sessions), ends_at=begin).plus(
-        sessions
-    )
+    return CountedCases("pytest", runs=len(sessions), ends_at=begin).plus(sessions)
 
 
 def _finished(session: str, summary: re.Match[str]) -> CountedCases:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from gitswarm.evidence.test_count import is_test_file
 from gitswarm.records.envelope import Confidence, FileChange, Handoff
 from gitswarm.records.outcome import Status
-from gitswarm.records.text import shorten
+from gitswarm.records.text import shorten, words
 
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
 _WORD = re.compile(r"[^\s`'\"“”‘’<>|,;:()\[\]{}*?!=]+")
@@ -33,30 +33,9 @@ _PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "react.js", "e
 _FILES = 200
 
 # Of "added tests for a.py", "like b.py" and "the parser reads c.py from d.py" none says that the file was changed.
-_ASIDE = frozenset(
-    {
-        "for",
-        "of",
-        "against",
-        "from",
-        "like",
-        "using",
-        "with",
-        "covering",
-        "per",
-        "on",
-        "by",
-        "via",
-        "than",
-        "after",
-        "see",
-        "through",
-        "reads",
-        "calls",
-        "imports",
-        "under",
-    }
-)
+_ASIDE = words("""
+    for of against from like using with covering per on by via than after see through reads calls imports under
+""")
 _ABOUT = re.compile(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
 _TAKES_AWAY = re.compile(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
 

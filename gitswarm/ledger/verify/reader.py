@@ -5,7 +5,7 @@ result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -19,18 +19,7 @@ from gitswarm.records.base import Record
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 
 Check = Literal["objects", "chain", "schemas", "trailers", "events", "numbers", "notes", "paths", "forks", "approval"]
-CHECKS: tuple[Check, ...] = (
-    "objects",
-    "chain",
-    "schemas",
-    "trailers",
-    "events",
-    "numbers",
-    "notes",
-    "paths",
-    "forks",
-    "approval",
-)
+CHECKS: tuple[Check, ...] = get_args(Check)
 
 
 class Mismatch(Record):

@@ -12,6 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gitswarm.records.text import words
+
 Kind = Literal["read", "write", "empty"]
 
 
@@ -77,27 +79,11 @@ _SECRET_FOLDERS = ("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
 _NOTHING = 4096
 """Bytes of a folder in memory that nothing is written to."""
 
-_TOOLCHAINS = (
-    ".asdf/installs",
-    ".asdf/shims",
-    ".bun/bin",
-    ".cargo/bin",
-    ".deno/bin",
-    ".local/bin",
-    ".local/pipx",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/uv",
-    ".nvm/versions",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".sdkman/candidates",
-    ".volta",
-    "go/bin",
-    "miniconda3",
-    "miniforge3",
-)
+_TOOLCHAINS = words("""
+    .asdf/installs .asdf/shims .bun/bin .cargo/bin .deno/bin .local/bin .local/pipx .local/share/mise
+    .local/share/pipx .local/share/uv .nvm/versions .pyenv .rbenv .rustup .sdkman/candidates .volta
+    go/bin miniconda3 miniforge3
+""")
 """Below a home: programs, and nothing that opens anything."""
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from gitswarm.git.process import Git
+from gitswarm.records.text import words
 from gitswarm.safety.sandbox.machine import Mount, covered, emptied, replaced, shown, writable
 
-_SECTIONS = frozenset(
-    """add advice alias am apply blame branch clean color column commit core diff extensions feature fetch filter
+_SECTIONS = words("""
+    add advice alias am apply blame branch clean color column commit core diff extensions feature fetch filter
     format gc grep gui help i18n index init lfs log merge mergetool notes pack pull push rebase remote rerere
-    safe sequence showbranch sparse stash status submodule swarm tag transfer tree user versionsort""".split()  # noqa: SIM905
-)
+    safe sequence showbranch sparse stash status submodule swarm tag transfer tree user versionsort
+""")
 _NEVER = re.compile(
     r"^core\.(hookspath|fsmonitor|sshcommand|askpass|gitproxy|editor|pager|worktree|attributesfile|excludesfile)$"
     r"|^include|token|secret|passw|apikey|api_key|extraheader|credential|cookie|proxy",

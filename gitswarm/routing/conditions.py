@@ -32,14 +32,14 @@ _FUNCTIONS = frozenset(
 )
 
 
+MOST_LOOPS = 4
+"""`all`, `exists`, `map` and `filter` in one expression: nested ones multiply, and nothing can stop them."""
+
+
 class CompiledCondition(Protocol):
     def execute(self, context: dict[str, Any]) -> Any: ...
     def variables(self) -> list[str]: ...
     def functions(self) -> list[str]: ...
-
-
-MOST_LOOPS = 4
-"""`all`, `exists`, `map` and `filter` in one expression: nested ones multiply, and nothing can stop them."""
 
 
 def condition_problem(expression: str) -> str | None:

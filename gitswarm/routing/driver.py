@@ -28,7 +28,7 @@ from gitswarm.routing.forks import continuation_into, once_more, side_by_side
 from gitswarm.routing.graph import graph_transitions, onward
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.navigator import graph_extended, offroad
-from gitswarm.routing.options import Transitions, again, escalate, only, pause, take, with_events
+from gitswarm.routing.options import WAITING, Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
@@ -39,8 +39,6 @@ DOCTOR = "env-doctor"
 
 CLARIFIER = "clarifier"
 """The sidequest that a pause becomes when nobody is there to answer."""
-
-_WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:
@@ -65,10 +63,7 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
     before = first.candidates[0]
     nothing = Situation(flow, "", Result.SUCCEEDED, Status.VERIFIED, {}, (), rules=rules, progress=Progress(steps=0))
     why = WhyNow(trigger=f"preflight: {problem}", relevance_to_charter="no step can do its work without it")
-    option = detour(nothing, quest, before, why, ("preflight",))
-    transitions = Transitions(option, (option, before), option.reason)
-    choice = take(option, transitions, RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, None, before))})
+    return _instead_of(before, detour(nothing, quest, before, why, ("preflight",)), None)
 
 
 def skip(situation: Situation) -> Choice:
@@ -179,10 +174,13 @@ def _onto_new_ground(situation: Situation, before: Candidate) -> Choice | None:
     if what is None:
         return None
     why = WhyNow(trigger=what, relevance_to_charter="it could not land, and what follows would rest on it")
-    option = inject_flow(situation, flow, before, why, priority=90)
-    transitions = Transitions(option, (option, before), option.reason)
-    choice = take(option, transitions, RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, situation.step_id, before))})
+    return _instead_of(before, inject_flow(situation, flow, before, why, priority=90), situation.step_id)
+
+
+def _instead_of(before: Candidate, option: Candidate, from_step: str | None) -> Choice:
+    """What the rules take in the place of what the graph would take by itself."""
+    choice = take(option, Transitions(option, (option, before), option.reason), RoutingSource.DETERMINISTIC)
+    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, from_step, before))})
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:
@@ -271,7 +269,7 @@ def _skip(situation: Situation, before: Candidate) -> Candidate | None:
 
 def _default(situation: Situation, transitions: Transitions, called: TriggeredSidequests) -> Candidate:
     """What is taken when nobody answers."""
-    waiting = transitions.default.action in _WAITING
+    waiting = transitions.default.action in WAITING
     if waiting and situation.rules.human is HumanPolicy.AUTOPILOT:
         return _clarifying(situation, transitions.default) or transitions.default
     if called.detours and not waiting:

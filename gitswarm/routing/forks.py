@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from gitswarm.records.outcome import Result, Status, worse
@@ -10,7 +10,6 @@ from gitswarm.records.routing import Action, Candidate, Continuation, ForkState,
 from gitswarm.routing.options import Transitions, advance, end, escalate, pause
 from gitswarm.routing.situation import ForkBranch, Situation
 from gitswarm.routing.stack import on_failure
-from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow, Fork, Join
 
 _CAPPING = ("all_complete", "all_verified")
@@ -50,7 +49,7 @@ def judge(join: Join, branches: Mapping[str, ForkBranch]) -> JoinOutcome:
         strategy=join.join_strategy,
         is_met=met,
         reason=f"{join.join_strategy}: {reason}",
-        worst=worst_of(known.values()),
+        worst=reduce(worse, map(_standing, known.values()), Status.VERIFIED),
         statuses={name: said(known.get(name)) for name in join.join_from},
     )
 
@@ -72,11 +71,6 @@ def cap_of(join: Join, outcome: JoinOutcome) -> Status | None:
     return Status.PARTIAL if outcome.worst is Status.BLOCKED else outcome.worst
 
 
-def worst_of(branches: Iterable[ForkBranch]) -> Status:
-    """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED."""
-    return reduce(worse, map(_standing, branches), Status.VERIFIED)
-
-
 def said(branch: ForkBranch | None) -> str:
     """How a branch ended, in one word for people."""
     if branch is None:
@@ -85,6 +79,7 @@ def said(branch: ForkBranch | None) -> str:
 
 
 def _standing(branch: ForkBranch) -> Status:
+    """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED at best."""
     if branch.result is Result.FAILED:
         return Status.BLOCKED
     return worse(branch.status, Status.UNVERIFIED) if branch.result is Result.SKIPPED else branch.status
@@ -104,7 +99,7 @@ def _strategy(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[bool, str
     return verified >= needed, f"{verified} of {total} VERIFIED{of_needed}"
 
 
-def at_fork(situation: Situation, routing: specs.Fork) -> Transitions:
+def at_fork(situation: Situation, routing: Fork) -> Transitions:
     """After the step before a fork: all targets at once, on the commit where this is recorded."""
     join = situation.flow.join_of(situation.step_id)
     if join is None:
@@ -152,15 +147,15 @@ def _taken_back(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tupl
     return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
 
 
-def fork_of(flow: Flow, fork: ForkState) -> specs.Fork:
+def fork_of(flow: Flow, fork: ForkState) -> Fork:
     """What the flow says about a fork that was decided."""
-    found = (step.routing for step in flow.steps if isinstance(step.routing, specs.Fork))
+    found = (step.routing for step in flow.steps if isinstance(step.routing, Fork))
     return next(routing for routing in found if routing.fork_targets == fork.targets)
 
 
-def join_at(flow: Flow, step: str) -> specs.Join:
+def join_at(flow: Flow, step: str) -> Join:
     routing = flow.step(step).routing
-    if not isinstance(routing, specs.Join):
+    if not isinstance(routing, Join):
         raise TypeError(f"{step} joins nothing")
     return routing
 
@@ -171,9 +166,8 @@ def standing_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> di
 
 
 def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
-    joining = advance(situation, fork.join, outcome.reason)
     if outcome.is_met:
-        option = _with_join(joining, outcome)
+        option = advance(situation, fork.join, outcome.reason).model_copy(update={"join": outcome})
         return Transitions(option, (option,), outcome.reason, is_obvious=True)
     branches = situation.progress.branches
     again = _taken_back(fork, branches, unmet)
@@ -186,7 +180,7 @@ def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet
         return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): waiting for your decision"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
-    regardless = _with_join(advance(situation, fork.join, "continue regardless"), outcome)
+    regardless = advance(situation, fork.join, "continue regardless").model_copy(update={"join": outcome})
     handed_over = escalate("hand the run to a person", situation.stack).model_copy(update={"resume_at": way})
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
@@ -211,10 +205,6 @@ def continuation_into(fork: ForkState, flow: str, reason: str) -> Continuation:
         reason=reason,
         fork=fork,
     )
-
-
-def _with_join(option: Candidate, outcome: JoinOutcome) -> Candidate:
-    return option.model_copy(update={"join": outcome})
 
 
 def side_by_side(situation: Situation, fork: ForkState, reason: str) -> Candidate:

@@ -12,6 +12,8 @@ from gitswarm.routing.situation import MAX_REPEATS, Situation
 from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
 from gitswarm.specs.flow import Branch, Fork, Microloop
 
+_UNDECIDED = "no condition could be evaluated, and there is no default"
+
 
 def graph_transitions(situation: Situation) -> Transitions:
     """The transitions that the graph knows, and the one that it takes by itself."""
@@ -83,19 +85,15 @@ def _in_a_row(situation: Situation) -> int:
 
 
 def _straight_on(situation: Situation) -> Transitions:
-    way = onward(situation, "the only next step")
-    way = _with_source(way)
-    obvious = way.source == "fast_path"
+    following = onward(situation, "the only next step")
+    is_obvious = following.source == "graph_edge"
+    if is_obvious:
+        following = following.model_copy(update={"source": "fast_path"})
     if situation.status is Status.PARTIAL:
         more, dropped = _repeating(situation, "PARTIAL: more could be done")
-        return Transitions(way, (way, *more), way.reason, is_open=True, is_obvious=obvious, dropped=dropped)
-    return Transitions(way, (way,), way.reason, is_obvious=obvious)
-
-
-def _with_source(option: Candidate) -> Candidate:
-    if option.source != "graph_edge":
-        return option
-    return option.model_copy(update={"source": "fast_path"})
+        options = (following, *more)
+        return Transitions(following, options, following.reason, is_open=True, is_obvious=is_obvious, dropped=dropped)
+    return Transitions(following, (following,), following.reason, is_obvious=is_obvious)
 
 
 def _microloop(situation: Situation, routing: Microloop) -> Transitions:
@@ -175,9 +173,6 @@ def _closing(situation: Situation) -> Transitions:
         return Transitions(leaving, (leaving,), leaving.reason)
     back = _branch_to(situation, target, "the tests of the finished code failed")
     return Transitions(back, (back, leaving), back.reason)
-
-
-_UNDECIDED = "no condition could be evaluated, and there is no default"
 
 
 def _spent(situation: Situation, routing: Branch, target: str, limit: int | None) -> int | None:

@@ -18,6 +18,9 @@ from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState, StallState
 from gitswarm.specs.flow import Branch, Flow, Join, Microloop
 
+WINDOW = 3
+"""Equal passes in a row, the first included, that make a stall."""
+
 
 class ExecutedStep(Protocol):
     """One execution in the order of the run."""
@@ -135,10 +138,6 @@ def repeats_of(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> int
     behind = flow.behind(flow.steps[max(closing, default=here)].id) - {*beside}
     since = takewhile(lambda executed: executed.step not in behind, reversed(history))
     return sum(1 for executed in since if executed.step == step_id and executed.repeat)
-
-
-WINDOW = 3
-"""Equal passes in a row, the first included, that make a stall."""
 
 
 class Pass(Struct, frozen=True):

@@ -18,8 +18,6 @@ ALL = ("signal", "plan", "build", "review", GATE, DEPLOY, "wisdom")
 """What `start all` executes."""
 MAX_FLOWS = 20
 """Flows that a run enters at most, bounces included."""
-
-
 _BOUNCES = {GateVerdict.BOUNCE_BUILD: ("build", 2), GateVerdict.BOUNCE_PLAN: ("plan", 1)}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.locks import Locks
@@ -15,7 +14,7 @@ from gitswarm.safety.footprint import Change, Entry, FileState, Footprint, chang
 from gitswarm.safety.guard import (
     CHAINED,
     HOOK,
-    Undone,
+    Uninstalled,
     dispatch_folder,
     is_guard,
     is_ours_in,
@@ -192,7 +191,7 @@ def _close_worktrees(repository: Repository) -> tuple[list[Path], list[str]]:
     return blocked, list(dict.fromkeys(still_open))
 
 
-def undo_init(repository: Repository) -> Undone | None:
+def undo_init(repository: Repository) -> Uninstalled | None:
     """Takes everything away again that `init` put in place; None: it was never done.
 
     Repeating it after a crash goes on where it was.
@@ -213,7 +212,8 @@ def undo_init(repository: Repository) -> Undone | None:
         _sweep_worktrees(repository)
         kept += _sweep_hooks(repository)
         _record_path(repository).unlink()
-        return replace(undone, left=(*undone.left, *kept))
+        undone.left += kept
+        return undone
 
 
 def _others_need_extension(repository: Repository) -> bool:

@@ -26,10 +26,9 @@ from gitswarm.records.text import shorten
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy
-from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import Station, declared_artifacts
 
 PARTIAL = "handoff_partial.json"
 PROPOSALS = "/routing/proposals/"

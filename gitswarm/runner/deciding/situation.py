@@ -48,8 +48,8 @@ from gitswarm.runner.step.test_steps import untested
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.model_policy import ModelWish, navigator_model
-from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.sidequest import StallTrigger
+from gitswarm.specs.station import declared_artifacts
 
 NAVIGATOR = "navigator"
 

@@ -38,7 +38,7 @@ from gitswarm.runner.step.position import branch_of, newest_at, step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.promises import writes_code
+from gitswarm.specs.station import writes_code
 from gitswarm.worktree.shadow import Side, remove_side
 
 _ENDING_S = 20.0

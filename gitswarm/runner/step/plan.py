@@ -26,8 +26,7 @@ from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import template_id
 from gitswarm.specs.model_policy import ModelWish, choose_model
-from gitswarm.specs.promises import declared_artifacts, writes_code
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import Station, declared_artifacts, writes_code
 
 
 class Resumption(Struct, frozen=True):

@@ -1,9 +1,8 @@
 """What an agent claims: the fields of its handoff, and what its summary says in so many words.
 
-A summary is read clause by clause, with patterns. A clause that is negated, doubtful, or about the future, the
-past
-or somebody else claims nothing. What is not recognised claims nothing either: an honest agent is not to be
-suspected because of its style, and whoever only hints has not claimed.
+A summary is read clause by clause, with patterns. A clause that is negated, doubtful, or about the future, the past
+or somebody else claims nothing. What is not recognised claims nothing either: an honest agent is not to be suspected
+because of its style, and whoever only hints has not claimed.
 """
 
 from __future__ import annotations
@@ -38,120 +37,9 @@ _ASIDE = words("""
 """)
 _ABOUT = re.compile(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
 _TAKES_AWAY = re.compile(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
-
-
-def named_files(text: str) -> tuple[str, ...]:
-    """Names with a known extension, and well-known names without one, in order of appearance; at most 200.
-
-    Not products (Node.js), addresses, calls (`log.md()`) and patterns (`src/**`).
-    """
-    return tuple(dict.fromkeys(name for name, _ in islice(_mentions(text), _FILES)))
-
-
-def objects_of_change(clause: str) -> tuple[str, ...]:
-    """The files that a clause says were changed, not those that it mentions for another reason."""
-    found, aside = [], False
-    about, takes_away = _ABOUT.search(clause), _TAKES_AWAY.search(clause)
-    for name, before in islice(_mentions(clause), _FILES):
-        if before not in {"and", "or", ""}:
-            aside = before in _ASIDE and not (before == "from" and takes_away)
-        if not aside and (about is None or is_test_file(name)):
-            found.append(name)
-    return tuple(dict.fromkeys(found))
-
-
-def is_list_of_files(clause: str) -> bool:
-    words = [word for word in clause.split() if word.lower() not in {"and", "plus", "also", "in"}]
-    return bool(words) and len(words) == sum(1 for _ in _mentions(clause))
-
-
-def means(name: str, path: str) -> bool:
-    """Whether what somebody calls `name` may be `path`, which is relative to the top of the tree.
-
-    A name may leave out leading folders, start with `./`, be an absolute path of the worktree, or name an artifact by
-    its place in the commit.
-    """
-    said, real = _parts(name), _parts(path)
-    if not said or not real:
-        return False
-    if len(said) <= len(real):
-        return real[-len(said) :] == said
-    return name.startswith(("/", "$", "~", ".swarm/", "./.swarm/")) and said[-len(real) :] == real
-
-
-def any_means(name: str, paths: Iterable[str]) -> bool:
-    """As `means`, and a name that is a folder stands for what lies in it."""
-    folder = _parts(name)
-    return any(means(name, path) or (bool(folder) and _parts(path)[: len(folder)] == folder) for path in paths)
-
-
-def _mentions(text: str) -> Iterator[tuple[str, str]]:
-    """File names with the word before each, in small letters."""
-    before = ""
-    for match in _WORD.finditer(_URL.sub(" ", text)):
-        word, following = match[0].rstrip(".…"), match.string[match.end() : match.end() + 1]
-        if _is_file(word) and following not in {"*", "(", "[", "{"}:
-            yield word, before
-        before = word.lower()
-
-
-def _is_file(name: str) -> bool:
-    last = name.rpartition("/")[2]
-    stem, dot, extension = last.rpartition(".")
-    if name in _WHOLE_NAMES or last in _WHOLE_NAMES:
-        return True
-    if not dot or not _EXTENSION.fullmatch(extension) or last.lower() in _PRODUCTS:
-        return False
-    return bool(stem) and not stem.replace(".", "").isdigit()
-
-
-def _parts(name: str) -> list[str]:
-    return [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in {".", "/"}]
-
-
 _SUMMARY_CHARS = 20_000
 _CLAUSE_CHARS = 600
 _QUOTED_COLUMNS = 160
-
-
-class PassClaim(Struct, frozen=True):
-    """Tests are said to pass. `passed` is the number if there is one; `all_green`: none is said to fail."""
-
-    text: str
-    passed: int | None
-    all_green: bool
-
-
-class ProgressClaim(Struct, frozen=True):
-    """Something is said to be done; `files` are those that it is said to be done to."""
-
-    text: str
-    files: tuple[str, ...]
-
-
-class CoverageClaim(Struct, frozen=True):
-    text: str
-    percent: float
-
-
-class Claims(Struct, frozen=True):
-    """`named_files` are all that the summary mentions; mentioning a file claims nothing about it."""
-
-    status: Status
-    confidence: Confidence | None
-    artifacts: tuple[str, ...] = ()
-    file_changes: tuple[FileChange, ...] = ()
-    named_files: tuple[str, ...] = ()
-    passes: tuple[PassClaim, ...] = ()
-    progress: tuple[ProgressClaim, ...] = ()
-    coverage: tuple[CoverageClaim, ...] = ()
-
-    @property
-    def says_something(self) -> bool:
-        """Whether there is anything but a status to compare with facts."""
-        return bool(self.file_changes or self.passes or self.progress or self.coverage)
-
-
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=\s)|\n\s*\n|\n(?=\s*(?:[-*•]|[0-9]{1,3}[.)])\s)|;")
 _CLAUSE_END = re.compile(
     r",(?=\s)|\s[-–—]{1,2}\s|—|\(|\)|:(?=\s)"
@@ -250,6 +138,43 @@ _COVERAGE = tuple(
 _NOT_TOTAL = re.compile(r"\b(?:new|changed|module|class|diff|patch|function|mutation|each|file)\b", re.IGNORECASE)
 
 
+class PassClaim(Struct, frozen=True):
+    """Tests are said to pass. `passed` is the number if there is one; `all_green`: none is said to fail."""
+
+    text: str
+    passed: int | None
+    all_green: bool
+
+
+class ProgressClaim(Struct, frozen=True):
+    """Something is said to be done; `files` are those that it is said to be done to."""
+
+    text: str
+    files: tuple[str, ...]
+
+
+class CoverageClaim(Struct, frozen=True):
+    text: str
+    percent: float
+
+
+class Claims(Struct, frozen=True):
+    """Of a handoff. Mentioning a file claims nothing about it."""
+
+    status: Status
+    confidence: Confidence | None
+    artifacts: tuple[str, ...] = ()
+    file_changes: tuple[FileChange, ...] = ()
+    passes: tuple[PassClaim, ...] = ()
+    progress: tuple[ProgressClaim, ...] = ()
+    coverage: tuple[CoverageClaim, ...] = ()
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is anything but a status to compare with facts."""
+        return bool(self.file_changes or self.passes or self.progress or self.coverage)
+
+
 def read_claims(handoff: Handoff) -> Claims:
     """The claims of a handoff. Only the first 20,000 characters of a summary are read; nothing raises."""
     summary = handoff.summary[:_SUMMARY_CHARS].replace("`", "").replace("**", "")
@@ -267,11 +192,79 @@ def read_claims(handoff: Handoff) -> Claims:
         confidence=handoff.confidence,
         artifacts=handoff.artifacts,
         file_changes=handoff.file_changes,
-        named_files=named_files(summary),
         passes=tuple(passes),
         progress=tuple(progress),
         coverage=tuple(coverage),
     )
+
+
+def named_files(text: str) -> tuple[str, ...]:
+    """Names with a known extension, and well-known names without one, in order of appearance; at most 200.
+
+    Not products (Node.js), addresses, calls (`log.md()`) and patterns (`src/**`).
+    """
+    return tuple(dict.fromkeys(name for name, _ in islice(_mentions(text), _FILES)))
+
+
+def objects_of_change(clause: str) -> tuple[str, ...]:
+    """The files that a clause says were changed, not those that it mentions for another reason."""
+    found, aside = [], False
+    about, takes_away = _ABOUT.search(clause), _TAKES_AWAY.search(clause)
+    for name, before in islice(_mentions(clause), _FILES):
+        if before not in {"and", "or", ""}:
+            aside = before in _ASIDE and not (before == "from" and takes_away)
+        if not aside and (about is None or is_test_file(name)):
+            found.append(name)
+    return tuple(dict.fromkeys(found))
+
+
+def is_list_of_files(clause: str) -> bool:
+    words = [word for word in clause.split() if word.lower() not in {"and", "plus", "also", "in"}]
+    return bool(words) and len(words) == sum(1 for _ in _mentions(clause))
+
+
+def means(name: str, path: str) -> bool:
+    """Whether what somebody calls `name` may be `path`, which is relative to the top of the tree.
+
+    A name may leave out leading folders, start with `./`, be an absolute path of the worktree, or name an artifact by
+    its place in the commit.
+    """
+    said, real = _parts(name), _parts(path)
+    if not said or not real:
+        return False
+    if len(said) <= len(real):
+        return real[-len(said) :] == said
+    return name.startswith(("/", "$", "~", ".swarm/", "./.swarm/")) and said[-len(real) :] == real
+
+
+def any_means(name: str, paths: Iterable[str]) -> bool:
+    """As `means`, and a name that is a folder stands for what lies in it."""
+    folder = _parts(name)
+    return any(means(name, path) or (bool(folder) and _parts(path)[: len(folder)] == folder) for path in paths)
+
+
+def _mentions(text: str) -> Iterator[tuple[str, str]]:
+    """File names with the word before each, in small letters."""
+    before = ""
+    for match in _WORD.finditer(_URL.sub(" ", text)):
+        word, following = match[0].rstrip(".…"), match.string[match.end() : match.end() + 1]
+        if _is_file(word) and following not in {"*", "(", "[", "{"}:
+            yield word, before
+        before = word.lower()
+
+
+def _is_file(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    stem, dot, extension = last.rpartition(".")
+    if name in _WHOLE_NAMES or last in _WHOLE_NAMES:
+        return True
+    if not dot or not _EXTENSION.fullmatch(extension) or last.lower() in _PRODUCTS:
+        return False
+    return bool(stem) and not stem.replace(".", "").isdigit()
+
+
+def _parts(name: str) -> list[str]:
+    return [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in {".", "/"}]
 
 
 def _clauses(sentence: str) -> list[str]:

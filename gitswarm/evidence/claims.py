@@ -229,12 +229,12 @@ def means(name: str, path: str) -> bool:
     A name may leave out leading folders, start with `./`, be an absolute path of the worktree, or name an artifact by
     its place in the commit.
     """
-    said, real = _parts(name), _parts(path)
-    if not said or not real:
+    stated, real = _parts(name), _parts(path)
+    if not stated or not real:
         return False
-    if len(said) <= len(real):
-        return real[-len(said) :] == said
-    return name.startswith(("/", "$", "~", ".swarm/", "./.swarm/")) and said[-len(real) :] == real
+    if len(stated) <= len(real):
+        return real[-len(stated) :] == stated
+    return name.startswith(("/", "$", "~", ".swarm/", "./.swarm/")) and stated[-len(real) :] == real
 
 
 def any_means(name: str, paths: Iterable[str]) -> bool:
@@ -277,14 +277,14 @@ def _admits(clause: str) -> bool:
 
 
 def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
-    said = _NONE_FAILED.sub("", clause)
-    found = next((match for pattern in _PASSES if (match := pattern.search(said))), None)
-    positive = found and not _NEGATED.search(said[: found.end()]) and not _TAKEN_BACK.search(said)
-    none_failed = said != clause and not _NEGATED.search(said)
+    stated = _NONE_FAILED.sub("", clause)
+    found = next((match for pattern in _PASSES if (match := pattern.search(stated))), None)
+    positive = found and not _NEGATED.search(stated[: found.end()]) and not _TAKEN_BACK.search(stated)
+    none_failed = stated != clause and not _NEGATED.search(stated)
     of_tests = (none_failed or _BARE.fullmatch(clause)) and _ABOUT_TESTS.search(sentence)
     if _DOUBTFUL.search(clause) or _EXCEPT.search(clause) or not (positive or of_tests):
         return
-    passed, planned = _numbers(said)
+    passed, planned = _numbers(stated)
     yield PassClaim(_quoted(clause), passed, all_green=planned in {None, passed} and not admits)
 
 
@@ -316,10 +316,10 @@ def _is_progress(clause: str) -> bool:
     found = _PROGRESS.search(clause)
     if found is None or _BY_OTHERS.search(clause):
         return False
-    said, follows = clause[: found.end()], clause[found.end() :]
+    stated, follows = clause[: found.end()], clause[found.end() :]
     if _UNDONE.match(follows) or _ADJECTIVE.match(follows):
         return False
-    return not _NEGATED.search(said) and not _DOUBTFUL.search(said)
+    return not _NEGATED.search(stated) and not _DOUBTFUL.search(stated)
 
 
 def _coverage(clause: str) -> Iterator[CoverageClaim]:

@@ -215,8 +215,8 @@ def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
 
 def _harness(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """Settings and scripts: a bound that is lowered shows in no test. Code shows when its old version is run."""
-    told = (each.path for each in judged.changes.harness if role_of(each.path, each.after) != "test")
-    names = sorted({path for path in told if not path.endswith(_CODE)})
+    changed = (each.path for each in judged.changes.harness if role_of(each.path, each.after) != "test")
+    names = sorted({path for path in changed if not path.endswith(_CODE)})
     if names:
         yield finding("harness_changed", names, f"decides which tests run, or what passes: {listed(names)}")
 

@@ -229,14 +229,14 @@ def _makefile_part(text: str) -> object:
         if needed <= wanted:
             break
         wanted |= needed
-    told = {target: rules[target] for target in wanted}
-    named = _names(f"{told}")
+    chosen = {target: rules[target] for target in wanted}
+    named = _names(f"{chosen}")
     for _ in range(_DEPTH):
         more = {each for name in named for each in _names("".join(variables.get(name, ())))}
         if more <= named:
             break
         named |= more
-    return [told, {name: variables[name] for name in named if name in variables}, included]
+    return [chosen, {name: variables[name] for name in named if name in variables}, included]
 
 
 def _names(text: str) -> set[str]:

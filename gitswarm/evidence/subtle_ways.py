@@ -163,9 +163,9 @@ def _comparisons(node: ast.ClassDef, after: _Code, before: _Code) -> Iterator[_S
 
 def _constant(results: Sequence[ast.expr | None]) -> bool | None:
     """The one truth that every result has; `NotImplemented` is no result."""
-    told = [each for each in results if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
-    values = [each.value for each in told if isinstance(each, ast.Constant)]
-    same = bool(told) and len(values) == len(told) and len({bool(value) for value in values}) == 1
+    answers = [each for each in results if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
+    values = [each.value for each in answers if isinstance(each, ast.Constant)]
+    same = bool(answers) and len(values) == len(answers) and len({bool(value) for value in values}) == 1
     return bool(values[0]) if same else None
 
 

@@ -65,8 +65,8 @@ def evaluate(expression: str, target: str, context: Context) -> ConditionTrace:
     try:
         value = _compile(expression).execute(_used(expression, context))
     except (LookupError, ArithmeticError, RuntimeError, ValueError, TypeError) as error:
-        said = f"no field {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        return ConditionTrace(expression=expression, target=target, error=said)
+        message = f"no field {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+        return ConditionTrace(expression=expression, target=target, error=message)
     plain = value if isinstance(value, bool | int | float | str) or value is None else str(value)
     return ConditionTrace(expression=expression, target=target, value=plain)
 

@@ -24,7 +24,7 @@ from gitswarm.records.routing import (
     WhyNow,
 )
 from gitswarm.routing import navigator
-from gitswarm.routing.forks import continuation_into, once_more, side_by_side
+from gitswarm.routing.forks import continuation_into, into_fork, retried_fork
 from gitswarm.routing.graph import graph_transitions, onward
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.navigator import graph_extended, offroad
@@ -74,7 +74,7 @@ def skip(situation: Situation) -> Choice:
     return only(leaving.model_copy(update={"reason": reason, "source": "kernel"}), RoutingSource.DETERMINISTIC)
 
 
-def go_on(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
+def continue_at(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
     """Takes a way on because a person resumed the run: what it waited for, or the step that failed, once more."""
     candidate = Candidate(
         candidate_id=way.candidate_id,
@@ -123,23 +123,23 @@ def decide(situation: Situation) -> Choice:
         return reset
     if not _goes_back(situation, transitions.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))
-    called = _called(situation, transitions)
+    triggered = _triggered(situation, transitions)
     transitions = _with_stall(situation, transitions)
-    options = _all_options(situation, transitions, called)
-    default = _default(situation, transitions, called)
+    options = _all_options(situation, transitions, triggered)
+    default = _default(situation, transitions, triggered)
     whole = replace(
         transitions,
         options=options,
-        is_obvious=transitions.is_obvious and not called.dropped,
-        conditions=(*transitions.conditions, *called.conditions),
-        dropped=(*transitions.dropped, *called.dropped),
+        is_obvious=transitions.is_obvious and not triggered.dropped,
+        conditions=(*transitions.conditions, *triggered.conditions),
+        dropped=(*transitions.dropped, *triggered.dropped),
     )
-    chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(called.detours))
+    chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(triggered.detours))
     choice, stall = chosen.choice, situation.progress.stall
     explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": chosen.asked})
     left = offroad(choice, situation.step_id, transitions.default, chosen.confidence)
-    told = (*choice.events, *called.events, *chosen.rejected, *left)
-    return choice.model_copy(update={"explanation": explanation, "events": told})
+    events = (*choice.events, *triggered.events, *chosen.rejected, *left)
+    return choice.model_copy(update={"explanation": explanation, "events": events})
 
 
 def _unproven(situation: Situation) -> Choice | None:
@@ -148,12 +148,12 @@ def _unproven(situation: Situation) -> Choice | None:
     unproven = situation.unproven
     if unproven is None or situation.result is Result.FAILED or situation.status is Status.BLOCKED:
         return None
-    fork = once_more(situation, unproven.steps)
+    fork = retried_fork(situation, unproven.steps)
     if situation.is_branch and fork is None:
         return None
     if unproven.may_repeat:
         taken = again(situation.step_id, unproven.reason, situation.stack)
-        taken = side_by_side(situation, fork, unproven.reason) if fork is not None else taken
+        taken = into_fork(situation, fork, unproven.reason) if fork is not None else taken
     elif situation.rules.human is HumanPolicy.SUPERVISED:
         way = continuation_into(fork, situation.flow.id, unproven.reason) if fork is not None else None
         taken = pause(unproven.reason, situation.stack, "evidence.opened", resume_at=way)
@@ -191,7 +191,7 @@ def _goes_back(situation: Situation, option: Candidate) -> bool:
     return flow.index(target) <= flow.index(situation.step_id)
 
 
-def _called(situation: Situation, transitions: Transitions) -> TriggeredSidequests:
+def _triggered(situation: Situation, transitions: Transitions) -> TriggeredSidequests:
     """Branches of a fork are no place to leave it from: what they call for waits until they have come together."""
     return TriggeredSidequests() if situation.is_branch else evaluate_triggers(situation, transitions.default)
 
@@ -206,13 +206,13 @@ def _with_stall(situation: Situation, transitions: Transitions) -> Transitions:
 
 
 def _all_options(
-    situation: Situation, transitions: Transitions, called: TriggeredSidequests
+    situation: Situation, transitions: Transitions, triggered: TriggeredSidequests
 ) -> tuple[Candidate, ...]:
     """The graph's transitions, the detours that the evidence calls for, and what a navigator may want beside them."""
-    options = [*transitions.options, *called.detours]
+    options = [*transitions.options, *triggered.detours]
     mode = situation.rules.mode
     if mode is RoutingMode.AUTHORITATIVE or (
-        mode is RoutingMode.ASSIST and situation.ask is not None and (transitions.is_open or called.detours)
+        mode is RoutingMode.ASSIST and situation.ask is not None and (transitions.is_open or triggered.detours)
     ):
         options += _free_options(situation, transitions, {option.candidate_id for option in options})
     known: dict[str, Candidate] = {}
@@ -267,13 +267,13 @@ def _skip(situation: Situation, before: Candidate) -> Candidate | None:
     )
 
 
-def _default(situation: Situation, transitions: Transitions, called: TriggeredSidequests) -> Candidate:
+def _default(situation: Situation, transitions: Transitions, triggered: TriggeredSidequests) -> Candidate:
     """What is taken when nobody answers."""
     waiting = transitions.default.action in WAITING
     if waiting and situation.rules.human is HumanPolicy.AUTOPILOT:
         return _clarifying(situation, transitions.default) or transitions.default
-    if called.detours and not waiting:
-        return called.detours[0]
+    if triggered.detours and not waiting:
+        return triggered.detours[0]
     return transitions.default
 
 
@@ -298,7 +298,7 @@ class _Chosen(Struct, frozen=True):
 def _choose(situation: Situation, transitions: Transitions, default: Candidate, *, is_open: bool) -> _Chosen:
     """The navigator, the agent's wish, else the default; signals that may not count are reported."""
     rules = situation.rules
-    transitions = replace(transitions, options=_with(default, transitions.options))
+    transitions = replace(transitions, options=_including(default, transitions.options))
     rejected: tuple[Event, ...] = ()
     asked = None
     proposal = None
@@ -311,17 +311,17 @@ def _choose(situation: Situation, transitions: Transitions, default: Candidate, 
             return _Chosen(choice, asked, rejected, verdict.confidence)
         rejected = (_rejection("navigator", verdict),)
     if may_ask and is_open:
-        wish = _wish(situation, transitions)
-        if wish is not None and wish.option is not None:
-            choice = _chosen(wish, transitions, default, RoutingSource.ENVELOPE_FALLBACK)
-            return _Chosen(choice, asked, rejected, wish.confidence)
-        if wish is not None:
-            rejected = (*rejected, _rejection("envelope", wish))
+        agent = _agent_choice(situation, transitions)
+        if agent is not None and agent.option is not None:
+            choice = _chosen(agent, transitions, default, RoutingSource.ENVELOPE_FALLBACK)
+            return _Chosen(choice, asked, rejected, agent.confidence)
+        if agent is not None:
+            rejected = (*rejected, _rejection("envelope", agent))
     choice = _by_default(transitions if asked is None else replace(transitions, is_obvious=False), default)
     return _Chosen(choice.model_copy(update={"proposal": proposal}), asked, rejected)
 
 
-def _with(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+def _including(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     return options if any(option.candidate_id == default.candidate_id for option in options) else (default, *options)
 
 
@@ -346,7 +346,7 @@ def _chosen(
         source = RoutingSource.NAVIGATOR_DETOUR
     own = option.action is Action.PAUSE and verdict.proposal is not None
     reason = option.reason if own else signal.reasoning or option.reason
-    whole = replace(transitions, options=_with(option, transitions.options))
+    whole = replace(transitions, options=_including(option, transitions.options))
     choice = take(option, whole, source, reason, default=default)
     justified = signal.skip_justification if option.action is Action.SKIP else None
     events = choice.events
@@ -363,13 +363,13 @@ def _chosen(
     )
 
 
-def _wish(situation: Situation, transitions: Transitions) -> navigator.NavigatorAnswer | None:
+def _agent_choice(situation: Situation, transitions: Transitions) -> navigator.NavigatorAnswer | None:
     """Where the agent itself would go on, as its envelope says."""
     envelope = situation.context.get("envelope")
-    said = envelope.get("routing") if isinstance(envelope, dict) else None
-    if said is None:
+    signal = envelope.get("routing") if isinstance(envelope, dict) else None
+    if signal is None:
         return None
-    return navigator.judge(RoutingSignal.model_validate(said), situation, transitions)
+    return navigator.judge(RoutingSignal.model_validate(signal), situation, transitions)
 
 
 def _rejection(who: str, verdict: navigator.NavigatorAnswer) -> Event:

@@ -27,14 +27,14 @@ def is_complete(branch: ForkBranch) -> bool:
     return branch.result is not Result.FAILED and branch.status is not Status.BLOCKED
 
 
-def wins(branch: ForkBranch) -> bool:
+def satisfies_first(branch: ForkBranch) -> bool:
     """Whether a branch meets `first_complete`: it did its work. One that was skipped did none."""
     return branch.result is Result.SUCCEEDED and is_complete(branch)
 
 
-def is_over(fork: Fork, join: Join, branches: Mapping[str, ForkBranch]) -> bool:
+def is_decided(fork: Fork, join: Join, branches: Mapping[str, ForkBranch]) -> bool:
     """Whether branches that are still executed are to be ended: one has won, or its failure takes the rest along."""
-    if join.join_strategy == "first_complete" and any(wins(branch) for branch in branches.values()):
+    if join.join_strategy == "first_complete" and any(satisfies_first(branch) for branch in branches.values()):
         return True
     return fork.on_failure == "cancel" and any(branch.result is Result.FAILED for branch in branches.values())
 
@@ -50,14 +50,14 @@ def judge(join: Join, branches: Mapping[str, ForkBranch]) -> JoinOutcome:
         is_met=met,
         reason=f"{join.join_strategy}: {reason}",
         worst=reduce(worse, map(_standing, known.values()), Status.VERIFIED),
-        statuses={name: said(known.get(name)) for name in join.join_from},
+        statuses={name: branch_outcome(known.get(name)) for name in join.join_from},
     )
 
 
-def lacking(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
+def unmet(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The branches that keep the strategy from being met: missing, failed, or not good enough."""
     strategy = join.join_strategy
-    good = {"all_complete": is_complete, "first_complete": wins}.get(strategy, is_verified)
+    good = {"all_complete": is_complete, "first_complete": satisfies_first}.get(strategy, is_verified)
     return tuple(name for name in join.join_from if name not in branches or not good(branches[name]))
 
 
@@ -71,7 +71,7 @@ def cap_of(join: Join, outcome: JoinOutcome) -> Status | None:
     return Status.PARTIAL if outcome.worst is Status.BLOCKED else outcome.worst
 
 
-def said(branch: ForkBranch | None) -> str:
+def branch_outcome(branch: ForkBranch | None) -> str:
     """How a branch ended, in one word for people."""
     if branch is None:
         return NOT_EXECUTED
@@ -92,7 +92,7 @@ def _strategy(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[bool, str
         complete = sum(is_complete(branch) for branch in branches.values())
         return complete == total, f"{complete} of {total} complete"
     if join.join_strategy == "first_complete":
-        winner = next((name for name, branch in branches.items() if wins(branch)), None)
+        winner = next((name for name, branch in branches.items() if satisfies_first(branch)), None)
         return winner is not None, f"{winner} was first" if winner else f"none of {total} complete"
     needed = {"all_verified": total, "any_verified": 1}.get(join.join_strategy, join.join_quorum or total)
     of_needed = f", {needed} needed" if needed != total else ""
@@ -105,7 +105,7 @@ def at_fork(situation: Situation, routing: Fork) -> Transitions:
     if join is None:
         raise ValueError(f"no join names the targets of {situation.step_id}")
     targets = routing.fork_targets
-    option = side_by_side(situation, ForkState(targets=targets, pending=targets, join=join.id), "in parallel")
+    option = into_fork(situation, ForkState(targets=targets, pending=targets, join=join.id), "in parallel")
     return Transitions(option, (option,), option.reason, is_obvious=True)
 
 
@@ -119,30 +119,30 @@ def after_branch(situation: Situation) -> Transitions:
     rest = _rest(situation, fork, there)
     if rest:
         going_on = fork.model_copy(update={"pending": rest})
-        option = side_by_side(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
+        option = into_fork(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
         return Transitions(option, (option,), option.reason, is_obvious=True)
-    return _together(situation, fork, judge(join, there), lacking(join, there))
+    return _joined(situation, fork, judge(join, there), unmet(join, there))
 
 
 def _rest(situation: Situation, fork: ForkState, there: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The targets that are still to come."""
     rest = tuple(target for target in fork.pending if target not in there)
-    if is_over(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
+    if is_decided(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
         return tuple(target for target in rest if target in situation.progress.finished)
     return rest
 
 
-def once_more(situation: Situation, steps: tuple[str, ...]) -> ForkState | None:
+def retried_fork(situation: Situation, steps: tuple[str, ...]) -> ForkState | None:
     """The fork with these targets to be executed again, where it started. None: some are still to come, or one has
     failed or is BLOCKED, which comes first."""
     fork = situation.progress.fork
     there = standing_branches(fork, situation.progress.branches) if fork is not None else {}
     if fork is None or _rest(situation, fork, there) or not all(map(is_complete, there.values())):
         return None
-    return _taken_back(fork, situation.progress.branches, steps)
+    return _voided(fork, situation.progress.branches, steps)
 
 
-def _taken_back(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> ForkState:
+def _voided(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> ForkState:
     commits = (branches[name].commit for name in steps if name in branches)
     return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
 
@@ -165,18 +165,18 @@ def standing_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> di
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 
 
-def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
+def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
     if outcome.is_met:
         option = advance(situation, fork.join, outcome.reason).model_copy(update={"join": outcome})
         return Transitions(option, (option,), outcome.reason, is_obvious=True)
     branches = situation.progress.branches
-    again = _taken_back(fork, branches, unmet)
+    voided = _voided(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
-    way = continuation_into(again, situation.flow.id, f"again: {', '.join(unmet)}")
+    way = continuation_into(voided, situation.flow.id, f"again: {', '.join(unmet)}")
     there = standing_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
-        ending = _on_failure(situation, again) or end(reason, priority=100, failed=True, resume_at=way)
+        ending = _on_failure(situation, voided) or end(reason, priority=100, failed=True, resume_at=way)
         return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): waiting for your decision"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
@@ -185,13 +185,13 @@ def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
 
-def _on_failure(situation: Situation, again: ForkState) -> Candidate | None:
+def _on_failure(situation: Situation, voided: ForkState) -> Candidate | None:
     """The flow to run then, if there is one; it knows into what the run goes on when it is resumed."""
     option = on_failure(situation)
     if option is None:
         return None
     *outer, frame = option.stack
-    back = frame.back.model_copy(update={"fork": again})
+    back = frame.back.model_copy(update={"fork": voided})
     return option.model_copy(update={"stack": (*outer, frame.model_copy(update={"back": back}))})
 
 
@@ -207,7 +207,7 @@ def continuation_into(fork: ForkState, flow: str, reason: str) -> Continuation:
     )
 
 
-def side_by_side(situation: Situation, fork: ForkState, reason: str) -> Candidate:
+def into_fork(situation: Situation, fork: ForkState, reason: str) -> Candidate:
     return Candidate(
         candidate_id=_candidate_id(fork),
         action=Action.FORK,

@@ -6,7 +6,7 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Candidate, Elimination
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork
-from gitswarm.routing.loops import judge_microloop, loop_state, way_state
+from gitswarm.routing.loops import judge_microloop, jump_state, loop_state
 from gitswarm.routing.options import Transitions, advance, again, end, escalate, pause
 from gitswarm.routing.situation import MAX_REPEATS, Situation
 from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
@@ -142,7 +142,7 @@ def _branch(situation: Situation, routing: Branch) -> Transitions:
     undecided = hit is None and routing.default is None and any(trace.error for trace in traces)
     if undecided:
         options = (*options, escalate(_UNDECIDED, situation.stack, "explanation.conditions"))
-    state = way_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
+    state = jump_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
     reason = _UNDECIDED if undecided else hit.if_ if hit else "no condition holds: default"
     if target in spent:
         reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
@@ -164,7 +164,7 @@ def _branch(situation: Situation, routing: Branch) -> Transitions:
 def _closing(situation: Situation) -> Transitions:
     """Behind the tests of the finished code: red ones send it back once, as a test step of the flow would."""
     leaving = onward(situation, "the end of the flow")
-    target = situation.flow.mended_at(situation.step_id)
+    target = situation.flow.fixed_at(situation.step_id)
     evidence = situation.context.get("evidence")
     tests = evidence.get("tests") if isinstance(evidence, dict) else None
     is_red = isinstance(tests, dict) and tests.get("passed") is False
@@ -182,7 +182,7 @@ def _spent(situation: Situation, routing: Branch, target: str, limit: int | None
     """
     named = [when.max_iterations or routing.max_iterations for when in routing.when if when.next == target]
     most = limit or max(named, default=routing.max_iterations)
-    state = way_state(situation.flow, situation.step_id, target, most, situation.history)
+    state = jump_state(situation.flow, situation.step_id, target, most, situation.history)
     return most if state is not None and state.iteration >= most else None
 
 

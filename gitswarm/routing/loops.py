@@ -56,9 +56,11 @@ def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> Loo
     return LoopState(iteration=_passes(flow, body, step_id, history, most), max_iterations=most)
 
 
-def way_state(flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]) -> LoopState | None:
+def jump_state(
+    flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]
+) -> LoopState | None:
     """Where one way back of a branch stands; None for a way that leads on."""
-    body = flow.way_back(step_id, target)
+    body = flow.steps_back_to(step_id, target)
     if not body:
         return None
     return LoopState(iteration=_passes(flow, body, step_id, history, limit), max_iterations=limit)

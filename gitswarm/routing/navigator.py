@@ -29,7 +29,7 @@ from gitswarm.records.routing import (
 from gitswarm.routing.options import Transitions, continuation_of, pause
 from gitswarm.routing.situation import MAX_INJECTIONS, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
-from gitswarm.specs.fragments import invoked_rule, offroad_problem, told_charter
+from gitswarm.specs.fragments import charter_text, invoked_rule, offroad_problem
 from gitswarm.specs.graph import edges
 
 _CONTEXT_CHARS = 8_000
@@ -212,7 +212,7 @@ def prompt(situation: Situation, transitions: Transitions) -> str:
     called = f"Stations that may be called on (`inject_nodes`): {', '.join(flow.cross_cutting)}."
     parts = [
         f"# Where does the run go on after {flow.id}/{situation.step_id}?",
-        f"## Goal of the flow\n\n{told_charter(charter, _CONTEXT_CHARS)}" if charter else "",
+        f"## Goal of the flow\n\n{charter_text(charter, _CONTEXT_CHARS)}" if charter else "",
         f"## The flow\n\n{graph}",
         f"## Candidates\n\n{listed}\n\n{_HOW_TO_ANSWER}",
         called if flow.cross_cutting else "",

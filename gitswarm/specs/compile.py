@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from gitswarm.records.envelope import Handoff
 from gitswarm.specs.context import EarlierStep, History
 from gitswarm.specs.flow import Flow, Step
-from gitswarm.specs.fragments import Fragments, StepTemplate, loop_variables, told_charter
+from gitswarm.specs.fragments import Fragments, StepTemplate, charter_text, loop_variables
 from gitswarm.specs.model_policy import ModelChoice
 from gitswarm.specs.station import CommandCheck, Station, Verification
 
@@ -31,7 +31,7 @@ _NO_LIMIT = 1_000_000
 
 
 class Prompt(Struct, frozen=True):
-    """What a session engine is told. `hash` is the SHA-256 of the whole plan that it belongs to, with placeholders
+    """What a session engine gets. `hash` is the SHA-256 of the whole plan that it belongs to, with placeholders
     for what differs between two machines or two days; empty where no model is asked."""
 
     system: str
@@ -80,8 +80,8 @@ class Criterion(Struct, frozen=True):
 class Briefing(Struct, frozen=True):
     """What is particular to this execution.
 
-    `base_commit` is what the run's code is a change of; `sent_back` the step that a loop came from; `told` what a
-    person said when resuming, and what an interrupted execution left; `bounced` why a Gate sent the run back;
+    `base_commit` is what the run's code is a change of; `sent_back` the step that a loop came from; `messages` what
+    a person said when resuming, and what an interrupted execution left; `bounced` why a Gate sent the run back;
     `joined` what became of each branch that comes together in the step; `findings` what git-swarm found out about the
     step's own work, and what is open; `instructions` what the project says to agents; `trail` what earlier runs
     learned, quoted; `commands` the project's own, by name, as configured; `charter_chars` how much of the charter
@@ -95,7 +95,7 @@ class Briefing(Struct, frozen=True):
     critique: Critique | None = None
     sent_back: EarlierStep | None = None
     criteria: Sequence[Criterion] = ()
-    told: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     bounced: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
     instructions: str = ""
@@ -213,9 +213,9 @@ def _user(role: Role, briefing: Briefing, texts: _Texts) -> str:
     bound = [*teaching.constraints, *role.template.constraints]
     parts = [
         f"# Step {step.id} of flow {flow.id}\n\n{texts(step.objective)}".strip(),
-        f"## Goal of the flow\n\n{told_charter(flow.charter, briefing.charter_chars, texts)}" if flow.charter else "",
+        f"## Goal of the flow\n\n{charter_text(flow.charter, briefing.charter_chars, texts)}" if flow.charter else "",
         f"## Task\n\n{briefing.task.strip()}" if briefing.task.strip() else "",
-        _listed("Said by a person when the run was resumed", [said for said in briefing.told if said]),
+        _listed("Said by a person when the run was resumed", [each for each in briefing.messages if each]),
         _listed("Why the gate sent the run back", briefing.bounced),
         _listed("What comes together in this step", briefing.joined),
         _criteria(briefing.criteria),
@@ -277,7 +277,7 @@ def _criteria(criteria: Sequence[Criterion]) -> str:
 def _sent_back(briefing: Briefing) -> str:
     back = briefing.sent_back
     found = _listed("Found in your work, and still open", briefing.findings)
-    why = f"## Why you work again\n\n{back.told(limit=_NO_LIMIT)}" if back is not None else ""
+    why = f"## Why you work again\n\n{back.text(limit=_NO_LIMIT)}" if back is not None else ""
     return "\n\n".join(part for part in (why, found) if part)
 
 
@@ -296,7 +296,7 @@ def _listed(title: str, items: Iterable[str]) -> str:
 
 
 def _fingerprint(plan: PromptPlan, names: Mapping[str, str]) -> str:
-    told = {
+    hashed = {
         "system": placeholders(plan.prompt.system, names),
         "user": placeholders(plan.prompt.user, names),
         "model": plan.model.model,
@@ -305,7 +305,7 @@ def _fingerprint(plan: PromptPlan, names: Mapping[str, str]) -> str:
         "verification": plan.verification.model_dump(mode="json"),
         "output_schema": plan.output_schema,
     }
-    return _sha256(json.dumps(told, sort_keys=True, ensure_ascii=False))
+    return _sha256(json.dumps(hashed, sort_keys=True, ensure_ascii=False))
 
 
 def placeholders(text: str, names: Mapping[str, str]) -> str:

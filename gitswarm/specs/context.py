@@ -1,4 +1,4 @@
-"""What a fresh session is told of the run so far: handoffs and pointers to files, within a budget."""
+"""What a fresh session gets of the run so far: handoffs and pointers to files, within a budget."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class EarlierStep(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
-    def told(self, limit: int) -> str:
+    def text(self, limit: int) -> str:
         lines = [f"- {self.name} ({self.agent}): {self.status}: {self.summary.strip()}"]
         lines += [f"  - {note}" for note in self.notes]
         lines += [f"  - file: {name}" for name in self.files]
@@ -107,7 +107,7 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     taken: dict[int, str] = {}
     left = budget.total
     for index in order:
-        text = earlier[index].told(budget.recent if index == newest else budget.older)
+        text = earlier[index].text(budget.recent if index == newest else budget.older)
         if len(text) > left:
             continue
         taken[index] = text
@@ -117,7 +117,7 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     if dropped:
         counts = ", ".join(f"{count} {name}" for name, count in sorted(dropped.items()))
         names = ", ".join(
-            sized(step.name, step.told(_WHOLE)) for index, step in enumerate(earlier) if index not in taken
+            sized(step.name, step.text(_WHOLE)) for index, step in enumerate(earlier) if index not in taken
         )
         lines.append(f"[CONTEXT_TRUNCATED] {len(taken)} of {len(earlier)} earlier steps; left out: {counts}: {names}")
     text = "\n".join(lines)
@@ -133,7 +133,7 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     return History(text, use)
 
 
-def pack_instructions(said: Instructions, limit: int) -> str:
+def pack_instructions(instructions: Instructions, limit: int) -> str:
     """What the project says to agents, in at most about `limit` characters: the first files whole, the one that is
     too long without its middle, and of those that found no room their names.
 
@@ -142,7 +142,7 @@ def pack_instructions(said: Instructions, limit: int) -> str:
     parts: list[str] = []
     left_out: list[str] = []
     left = limit
-    for file in said.files:
+    for file in instructions.files:
         text = cut(file.text, left)
         if not text or (left < len(file.text) and left < _SMALLEST):
             left_out.append(sized(file.path, file.text))
@@ -151,8 +151,8 @@ def pack_instructions(said: Instructions, limit: int) -> str:
         same = f" (the same as {', '.join(file.also)})" if file.also else ""
         parts.append(f"### {file.path}{same}\n\n{text}")
     if left_out:
-        told = f"{len(parts)} of {len(said.files)} files; left out: {', '.join(left_out)}"
-        parts.append(f"[CONTEXT_TRUNCATED] {told}")
+        counts = f"{len(parts)} of {len(instructions.files)} files"
+        parts.append(f"[CONTEXT_TRUNCATED] {counts}; left out: {', '.join(left_out)}")
     return "\n\n".join(parts)
 
 

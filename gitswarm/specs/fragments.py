@@ -106,7 +106,7 @@ def loop_variables(flow: Flow, step: Step) -> Mapping[str, str]:
     return {"loop.author": step.id, "loop.critic": ", ".join(c.id for c in critics)} if critics else {}
 
 
-def told_charter(charter: Charter, limit: int, expand: Callable[[str], str] = str.strip) -> str:
+def charter_text(charter: Charter, limit: int, expand: Callable[[str], str] = str.strip) -> str:
     """The goal, and of the rest what fits: the most binding first; what found no room is named with its size.
 
     :param limit: characters of everything but the goal.

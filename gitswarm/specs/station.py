@@ -83,9 +83,9 @@ CommandName = Literal["test", "lint", "smoke"]
 CommandCheck = Literal["ran", "green"]
 
 
-def _all_ran(said: object) -> object:
+def _all_ran(value: object) -> object:
     """Names alone: it is enough that they ran."""
-    return dict.fromkeys(said, "ran") if isinstance(said, list | tuple) else said
+    return dict.fromkeys(value, "ran") if isinstance(value, list | tuple) else value
 
 
 class Verification(Record):

@@ -154,7 +154,7 @@ def validate(source: YamlSource, model: type[ModelT]) -> ModelT:
         return model.model_validate(source.data)
     except ValidationError as error:
         found = [_Problem.of(source, model, item) for item in error.errors()]
-        raise SpecError([problem.told(source) for problem in _telling(found)]) from error
+        raise SpecError([problem.text(source) for problem in _essential(found)]) from error
 
 
 class _Problem(Struct, frozen=True):
@@ -172,7 +172,7 @@ class _Problem(Struct, frozen=True):
         known = tuple(_fields_at(model, raw[:-1])) if item["type"] == "extra_forbidden" else ()
         return cls(item["type"], _in_file(source, raw, missing=item["type"] == "missing"), message, known)
 
-    def told(self, source: YamlSource) -> str:
+    def text(self, source: YamlSource) -> str:
         key = ".".join(str(part) for part in self.location)
         if self.kind == "extra_forbidden":
             near = did_you_mean(str(self.location[-1]), list(self.known))
@@ -182,7 +182,7 @@ class _Problem(Struct, frozen=True):
         return source.problem(self.location, f"{key}: {self.message}" if key else self.message)
 
 
-def _telling(found: list[_Problem]) -> list[_Problem]:
+def _essential(found: list[_Problem]) -> list[_Problem]:
     """Without what only follows from another problem: a list that seems empty because its items are wrong, the
     other form that a value might have had, a key that is missing because it is misspelt."""
     misspelt = {
@@ -248,7 +248,7 @@ def plain_message(item: Any) -> str:
 
 
 _LISTED = 12
-"""Names that are told of those that are known."""
+"""Names that are shown of those that are known."""
 
 
 def nearest(word: str, known: list[str]) -> str | None:

@@ -103,9 +103,9 @@ def start_run(site: Site, form: Form) -> CommandAnswer:
     """A run in the background."""
     flows = [word(each, "flow") for each in form.get("flow", "").split()]
     options = [each for name in ("message", "engine", "mode", "max-cost") for each in _option(form, name)]
-    said = site.carry_out("start", *flows, "--detach", *options, *_flag(form, "economy"))
-    run = said.text.partition(" ")[0] if said.is_done else None
-    return CommandAnswer(said.line, said.is_done, said.text, run)
+    answer = site.carry_out("start", *flows, "--detach", *options, *_flag(form, "economy"))
+    run = answer.text.partition(" ")[0] if answer.is_done else None
+    return CommandAnswer(answer.line, answer.is_done, answer.text, run)
 
 
 def _option(form: Form, name: str) -> list[str]:
@@ -308,11 +308,11 @@ class Pages(Struct, frozen=True):
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
         return self._page("error.html", status, message="there is no such page", hint="git swarm web")
 
-    def _answered(self, request: Request, said: CommandAnswer) -> Response:
+    def _answered(self, request: Request, answer: CommandAnswer) -> Response:
         """What a command said: with htmx only that, else as a page."""
-        status = HTTPStatus.OK if said.is_done else HTTPStatus.CONFLICT
+        status = HTTPStatus.OK if answer.is_done else HTTPStatus.CONFLICT
         alone = request.headers.get("hx-request") is not None
-        return self._page("answer.html" if alone else "answered.html", status, said=said)
+        return self._page("answer.html" if alone else "answered.html", status, answer=answer)
 
     def _page(self, template: str, status: int = HTTPStatus.OK, **about: object) -> Response:
         return HTMLResponse(self.templates.get_template(template).render(**about), status)

@@ -36,7 +36,7 @@ from gitswarm.ledger.work import CountedFile, changed_files
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import Decision
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.graph import BESIDE, END, edges
+from gitswarm.specs.graph import END, PARALLEL, edges
 from gitswarm.web.cut_diff import CutDiff, file_diffs, git_diff
 from gitswarm.web.forensic import Topic, topics
 from gitswarm.web.stream import Cursor, LiveLine, live_lines
@@ -106,7 +106,7 @@ def run_graph(opened: Opened, flow: str, active: Sequence[Place], coming: Place 
         GraphEdge(
             each.source,
             each.target,
-            "" if each.label == BESIDE else each.label,
+            "" if each.label == PARALLEL else each.label,
             back=each.limit is not None,
             aside=False,
         )

@@ -36,7 +36,7 @@ class _Package(Struct):
     results: dict[str, str] = field(default_factory=dict)
     output: dict[str, str] = field(default_factory=dict)
 
-    def tally(self, name: str, *, failed: bool, why: str) -> CountedCases:
+    def counted(self, name: str, *, failed: bool, why: str) -> CountedCases:
         broken = {test for test, result in self.results.items() if result == "FAIL"}
         above_all, above_broken = _parents(self.results), _parents(broken)
         counted = [test for test in self.results if test not in above_all or test in broken - above_broken]
@@ -81,8 +81,8 @@ def read_json(plain: Plain) -> CountedCases | None:
             _note(package, event)
         elif event.get("Action") in {"pass", "fail"}:
             failed = event["Action"] == "fail"
-            tally = package.tally(name, failed=failed, why=package.output.get("", ""))
-            ended.append(replace(tally, duration_ms=milliseconds(event.get("Elapsed"))))
+            counted = package.counted(name, failed=failed, why=package.output.get("", ""))
+            ended.append(replace(counted, duration_ms=milliseconds(event.get("Elapsed"))))
             packages[name] = _Package()
         elif event.get("Action") in {"output", "build-output"}:
             _note(package, event)
@@ -90,9 +90,11 @@ def read_json(plain: Plain) -> CountedCases | None:
         return None
     for name, package in packages.items():
         if package.results:
-            ended.append(replace(package.tally(name, failed=True, why="the test run did not finish"), partial=True))
-    tally = CountedCases("go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at)
-    return tally.plus([*ended, _not_built(plain.text)])
+            ended.append(replace(package.counted(name, failed=True, why="the test run did not finish"), partial=True))
+    counted = CountedCases(
+        "go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at
+    )
+    return counted.plus([*ended, _not_built(plain.text)])
 
 
 def _parents(tests: Mapping[str, str] | set[str]) -> set[str]:
@@ -120,14 +122,14 @@ class _Reasons(Struct, frozen=True):
 def _ended(match: re.Match[str], package: _Package, reasons: _Reasons) -> CountedCases:
     """What the line that ends a package says, with the results of its tests before it."""
     failed = match["status"] == "FAIL"
-    tally = package.tally(match["package"], failed=failed, why=reasons.why(match["note"]))
-    tally = replace(tally, duration_ms=milliseconds(match["time"]))
+    counted = package.counted(match["package"], failed=failed, why=reasons.why(match["note"]))
+    counted = replace(counted, duration_ms=milliseconds(match["time"]))
     silent = (
         match["status"] == "ok  " and not package.results and not any(note in match["note"] for note in _NO_TESTS)
     )
     if silent:
-        return replace(tally, passed=1, partial=True)
-    return replace(tally, partial=failed and not reasons.verbose)
+        return replace(counted, passed=1, partial=True)
+    return replace(counted, partial=failed and not reasons.verbose)
 
 
 def _not_built(text: str) -> CountedCases:

@@ -130,8 +130,8 @@ def _outcome(directive: re.Match[str] | None, *, failed: bool, braces: bool) -> 
 
 
 def _title(match: re.Match[str]) -> str:
-    said = _COMMENT.split(match["name"].rstrip().removesuffix("{"), maxsplit=1)[0].strip().replace("\\#", "#")
-    return said or f"test {match['id'] or '?'}"
+    title = _COMMENT.split(match["name"].rstrip().removesuffix("{"), maxsplit=1)[0].strip().replace("\\#", "#")
+    return title or f"test {match['id'] or '?'}"
 
 
 def _message(text: str, begin: int) -> str:

@@ -221,18 +221,18 @@ def _opens_something(match: re.Match[str]) -> bool:
     """Not a token that everybody could have signed, that has expired, or that speaks of nobody."""
     head, _dot, rest = match[0].partition(".")
     body, _dot, signature = rest.partition(".")
-    said, about = _token_part(head), _token_part(body)
-    if said is None or about is None:
+    header, about = _token_part(head), _token_part(body)
+    if header is None or about is None:
         return True  # encrypted, or compressed
     expiry = about.get("exp")
     is_over = isinstance(expiry, (int, float)) and expiry < time.time()
-    return not is_over and any(map(_SOMEBODY.fullmatch, about)) and not _is_example(said, head, body, signature)
+    return not is_over and any(map(_SOMEBODY.fullmatch, about)) and not _is_example(header, head, body, signature)
 
 
-def _is_example(said: dict[str, object], head: str, body: str, signature: str) -> bool:
-    if said.get("alg") == "none" or not signature:
+def _is_example(header: dict[str, object], head: str, body: str, signature: str) -> bool:
+    if header.get("alg") == "none" or not signature:
         return True
-    digest = _DIGESTS.get(str(said.get("alg")))
+    digest = _DIGESTS.get(str(header.get("alg")))
     signed = f"{head}.{body}".encode()
     made = (hmac.new(key, signed, digest).digest() for key in _EXAMPLE_KEYS) if digest else ()
     return any(base64.urlsafe_b64encode(one).decode().rstrip("=") == signature.rstrip("=") for one in made)

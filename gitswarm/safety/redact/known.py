@@ -60,9 +60,14 @@ def _profile(own: Mapping[str, str]) -> Iterator[str]:
     """Whatever a profile calls a secret, numbers and paths left out (`MAX_THINKING_TOKENS`)."""
     yield from _own_keys(own)
     for name, value in own.items():
-        said = value.strip()
-        if _NAME.search(name) and len(said) >= _SHORTEST and not is_common(said) and not _ORDINARY.fullmatch(said):
-            yield said
+        stripped = value.strip()
+        if (
+            _NAME.search(name)
+            and len(stripped) >= _SHORTEST
+            and not is_common(stripped)
+            and not _ORDINARY.fullmatch(stripped)
+        ):
+            yield stripped
 
 
 def _values(env: Mapping[str, str]) -> Iterator[str]:

@@ -179,9 +179,9 @@ def _is_dice(value: str) -> bool:
         return False
     if is_name(value) or is_guessed(value) or is_sequence(value) or _UUID.fullmatch(value) or not is_plausible(value):
         return False
-    said = decoded(value)
+    plain = decoded(value)
     # `user:password`, of a header.
-    return said is None or _is_dice(said) or any(_is_dice(piece) for piece in said.split(":")[1:])
+    return plain is None or _is_dice(plain) or any(_is_dice(piece) for piece in plain.split(":")[1:])
 
 
 def is_random(value: str) -> bool:

@@ -40,8 +40,8 @@ def shown_config(entries: Iterable[tuple[str, str | None]]) -> str:
             continue
         sub = _USERINFO.sub("", found["sub"] or "")
         head = f'{section} "{_escaped(sub)}"' if found["sub"] else section
-        told = "" if value is None else f' = "{_escaped_value(_USERINFO.sub("", value))}"'
-        lines.append(f"[{head}]\n\t{found['key']}{told}\n")
+        assignment = "" if value is None else f' = "{_escaped_value(_USERINFO.sub("", value))}"'
+        lines.append(f"[{head}]\n\t{found['key']}{assignment}\n")
     return "".join(lines)
 
 

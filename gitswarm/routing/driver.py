@@ -25,13 +25,13 @@ from gitswarm.records.routing import (
 )
 from gitswarm.routing import navigator
 from gitswarm.routing.forks import continuation_into, into_fork, retried_fork
-from gitswarm.routing.graph import graph_transitions, onward
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.navigator import graph_extended, offroad
 from gitswarm.routing.options import WAITING, Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
+from gitswarm.routing.transitions import graph_transitions, onward
 from gitswarm.specs.flow import Flow, Linear
 
 DOCTOR = "env-doctor"

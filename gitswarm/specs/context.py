@@ -25,6 +25,16 @@ _CHARS: Mapping[Profile, tuple[int, int, int]] = {
 _SHARES = (0.25, 0.075, 0.025)
 """Of the model's window, at most: everything, the newest step, every older step."""
 
+_BREAKS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What may end a line or turn the direction of text, and is not escaped by JSON itself."""
+
+_SMALLEST = 500
+"""Characters: less of a file than that says nothing."""
+
+_WHOLE = 1_000_000_000
+
+TRUNCATED = "[… cut: "
+
 
 class Priority(IntEnum):
     """Who is left out last."""
@@ -162,7 +172,8 @@ def pack_trail(trail: ScentTrail, limit: int) -> str:
     lines: list[str] = []
     left = limit
     for each in trail.lessons:
-        line = _BREAKS.sub(_escape, json.dumps(each.model_dump(mode="json"), ensure_ascii=False))
+        plain = json.dumps(each.model_dump(mode="json"), ensure_ascii=False)
+        line = _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
         if len(line) + 3 > left:
             continue
         left -= len(line) + 3
@@ -172,26 +183,9 @@ def pack_trail(trail: ScentTrail, limit: int) -> str:
     return "\n".join(lines)
 
 
-_BREAKS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What may end a line or turn the direction of text, and is not escaped by JSON itself."""
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-_SMALLEST = 500
-"""Characters: less of a file than that says nothing."""
-
-
 def sized(name: str, text: str) -> str:
     """What is left out, in a note about it."""
     return f"{name} ({len(text):,} characters)"
-
-
-_WHOLE = 1_000_000_000
-
-TRUNCATED = "[… cut: "
 
 
 def cut(text: str, limit: int) -> str:

@@ -38,6 +38,27 @@ from gitswarm.web.templating import templates
 
 Form = Mapping[str, str]
 
+_HERE = Path(__file__).parent
+_STATUS: Mapping[type[Exception], HTTPStatus] = {
+    NotFoundError: HTTPStatus.NOT_FOUND,
+    UsageError: HTTPStatus.BAD_REQUEST,
+}
+_MOST_POSTED = 1_000_000
+_LONGEST_FIELD = 130_000
+"""In bytes: Linux takes no argument of more than 128 KiB, and a field is one, with its name."""
+
+TWINS: Mapping[str, tuple[str, ...]] = {
+    "/runs.json": ("list",),
+    "/runs/{run}.json": ("status", "{run}"),
+    "/runs/{run}/log.json": ("log", "{run}"),
+    "/runs/{run}/cost.json": ("cost", "{run}"),
+    "/runs/{run}/events.jsonl": ("events", "{run}"),
+    "/runs/{run}/steps/{step:path}/transcript.json": ("transcript", "{step}", "--run={run}"),
+    "/runs/{run}/steps/{step:path}.json": ("show", "{step}", "--run={run}"),
+    "/flows.json": ("flows", "list"),
+}
+"""Address → the command whose `--json` it is, byte by byte."""
+
 
 def _pause(site: Site, run: str, form: Form) -> CommandAnswer:
     return site.carry_out("pause", run, *_flag(form, "now"))
@@ -121,28 +142,6 @@ def _accepted(form: Form) -> list[str]:
     """Concerns that may stay, each with a field for the reason."""
     named = ((name.removeprefix("accept:"), why.strip()) for name, why in form.items() if name.startswith("accept:"))
     return [f"--accept={concern}={why}" for concern, why in named if why]
-
-
-_HERE = Path(__file__).parent
-_STATUS: Mapping[type[Exception], HTTPStatus] = {
-    NotFoundError: HTTPStatus.NOT_FOUND,
-    UsageError: HTTPStatus.BAD_REQUEST,
-}
-_MOST_POSTED = 1_000_000
-_LONGEST_FIELD = 130_000
-"""In bytes: Linux takes no argument of more than 128 KiB, and a field is one, with its name."""
-
-TWINS: Mapping[str, tuple[str, ...]] = {
-    "/runs.json": ("list",),
-    "/runs/{run}.json": ("status", "{run}"),
-    "/runs/{run}/log.json": ("log", "{run}"),
-    "/runs/{run}/cost.json": ("cost", "{run}"),
-    "/runs/{run}/events.jsonl": ("events", "{run}"),
-    "/runs/{run}/steps/{step:path}/transcript.json": ("transcript", "{step}", "--run={run}"),
-    "/runs/{run}/steps/{step:path}.json": ("show", "{step}", "--run={run}"),
-    "/flows.json": ("flows", "list"),
-}
-"""Address → the command whose `--json` it is, byte by byte."""
 
 
 def application(site: Site, keys: Keys, is_over: Callable[[], bool]) -> Starlette:

@@ -44,6 +44,13 @@ from gitswarm.web.stream import Cursor, LiveLine, live_lines
 Place = tuple[str, str]
 """A flow and a step of it."""
 
+TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
+_MOST_LIVE = 200
+_MOST_SAID = 400
+"""Lines of a transcript; the others are behind a link."""
+_MAX_CHARS = 20_000
+"""Of one of them."""
+
 
 class GraphNode(Struct, frozen=True):
     """`number`: of its newest execution, None: there is none. `aside`: no step of the flow's own graph."""
@@ -138,14 +145,6 @@ def _detours(steps: Sequence[StepRecord], agents: dict[str, str], then: Sequence
     for source, target in ways:
         if (source not in agents or target not in agents) and source != target:
             yield GraphEdge(source, target, "", back=False, aside=True)
-
-
-TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
-_MOST_LIVE = 200
-_MOST_SAID = 400
-"""Lines of a transcript; the others are behind a link."""
-_MAX_CHARS = 20_000
-"""Of one of them."""
 
 
 class Row(Struct, frozen=True):

@@ -33,7 +33,7 @@ from gitswarm.runner.step.render import (
     step_records,
 )
 from gitswarm.runner.step.request import copies_of, step_request
-from gitswarm.safety.sandbox.watch import watched
+from gitswarm.safety.sandbox.limit_watch import watched
 from gitswarm.worktree import snapshot
 
 

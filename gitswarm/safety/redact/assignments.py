@@ -57,14 +57,11 @@ def _is_value(match: re.Match[str]) -> bool:
     name = groups.get("name")
     # Of a sentence in quotes, the first word counts, or one that is random.
     first = value.split(maxsplit=1)[0]
-    return _is_meant(name, first) or (first != value and is_strong(value))
+    is_meant = is_plausible(first) if name is None else is_secret_under(name, first)
+    return is_meant or (first != value and is_strong(value))
 
 
-def _is_meant(name: str | None, value: str) -> bool:
-    return is_plausible(value) if name is None else is_said(name, value)
-
-
-def is_said(name: str, value: str) -> bool:
+def is_secret_under(name: str, value: str) -> bool:
     """Whether a value under this name is a secret, in a text: names of things are none, but may be passwords."""
     if not is_plausible(value):
         return False

@@ -16,6 +16,24 @@ from gitswarm.records.text import words
 
 Kind = Literal["read", "write", "empty"]
 
+_SYSTEM = ("/usr", "/opt", "/nix", "/snap", "/gnu", "/etc")
+_MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Links into /usr on most systems, folders on others."""
+
+_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
+_SECRET_FOLDERS = ("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
+"""What root can read, and a sandbox of root's with it."""
+
+_NOTHING = 4096
+"""Bytes of a folder in memory that nothing is written to."""
+
+_TOOLCHAINS = words("""
+    .asdf/installs .asdf/shims .bun/bin .cargo/bin .deno/bin .local/bin .local/pipx .local/share/mise
+    .local/share/pipx .local/share/uv .nvm/versions .pyenv .rbenv .rustup .sdkman/candidates .volta
+    go/bin miniconda3 miniforge3
+""")
+"""Below a home: programs, and nothing that opens anything."""
+
 
 class Mount(Struct, frozen=True):
     """`source` None: an empty folder in memory, of at most `size` bytes, stands at `target`."""
@@ -66,25 +84,6 @@ def ordered(mounts: Iterable[Mount]) -> list[Mount]:
         if not (is_there and around is not None and around.kind == mount.kind):
             kept[target] = mount
     return list(kept.values())
-
-
-_SYSTEM = ("/usr", "/opt", "/nix", "/snap", "/gnu", "/etc")
-_MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""Links into /usr on most systems, folders on others."""
-
-_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
-_SECRET_FOLDERS = ("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
-"""What root can read, and a sandbox of root's with it."""
-
-_NOTHING = 4096
-"""Bytes of a folder in memory that nothing is written to."""
-
-_TOOLCHAINS = words("""
-    .asdf/installs .asdf/shims .bun/bin .cargo/bin .deno/bin .local/bin .local/pipx .local/share/mise
-    .local/share/pipx .local/share/uv .nvm/versions .pyenv .rbenv .rustup .sdkman/candidates .volta
-    go/bin miniconda3 miniforge3
-""")
-"""Below a home: programs, and nothing that opens anything."""
 
 
 class Machine(Struct, frozen=True):

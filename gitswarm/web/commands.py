@@ -56,7 +56,7 @@ def report(
     if shape == "json":
         out_json(to_builtins(report_of(opened)))
     elif shape == "html":
-        from gitswarm.web.frozen import frozen_page  # noqa: PLC0415 - of the extra
+        from gitswarm.web.rendering import frozen_page  # noqa: PLC0415 - of the extra
 
         out_verbatim(frozen_page(opened).rstrip("\n"))
     else:

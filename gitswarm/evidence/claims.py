@@ -2,7 +2,7 @@
 
 A summary is read clause by clause, with patterns. A clause that is negated, doubtful, or about the future, the past
 or somebody else claims nothing. What is not recognised claims nothing either: an honest agent is not to be suspected
-because of its style, and whoever only hints has not claimed.
+because of its style, and a hint is no claim.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "react.js", "e
 _FILES = 200
 
 # Of "added tests for a.py", "like b.py" and "the parser reads c.py from d.py" none says that the file was changed.
-_ASIDE = words("""
+_NOT_CHANGED_AFTER = words("""
     for of against from like using with covering per on by via than after see through reads calls imports under
 """)
 _ABOUT = re.compile(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
@@ -208,12 +208,12 @@ def named_files(text: str) -> tuple[str, ...]:
 
 def objects_of_change(clause: str) -> tuple[str, ...]:
     """The files that a clause says were changed, not those that it mentions for another reason."""
-    found, aside = [], False
+    found, is_skipped = [], False
     about, takes_away = _ABOUT.search(clause), _TAKES_AWAY.search(clause)
     for name, before in islice(_mentions(clause), _FILES):
         if before not in {"and", "or", ""}:
-            aside = before in _ASIDE and not (before == "from" and takes_away)
-        if not aside and (about is None or is_test_file(name)):
+            is_skipped = before in _NOT_CHANGED_AFTER and not (before == "from" and takes_away)
+        if not is_skipped and (about is None or is_test_file(name)):
             found.append(name)
     return tuple(dict.fromkeys(found))
 
@@ -297,7 +297,7 @@ def _numbers(clause: str) -> tuple[int | None, int | None]:
 
 
 def _progress(clauses: list[str]) -> Iterator[ProgressClaim]:
-    """A clause of nothing but file names goes on with the list before it, or is the heading of what follows."""
+    """A clause of nothing but file names continues the list before it, or is the heading of what follows."""
     claim: ProgressClaim | None = None
     heading: tuple[str, ...] = ()
     for clause in clauses:

@@ -45,7 +45,7 @@ class Comparison(Struct, frozen=True):
 def needs_base(changes: TestChanges, final: SuiteRun, *, may_land: bool) -> bool:
     """Whether the tests of the base are run: always where the work may land.
 
-    In a rehearsal only where the result decides how it goes on: existing tests or the harness are touched, nothing
+    In a rehearsal only where the result decides how it continues: existing tests or the harness are touched, nothing
     was executed, or a failing test, or a failure without a name, is as it was at the base.
     """
     if may_land or changes.touches_tests or final.ran_nothing:
@@ -175,7 +175,7 @@ def _new_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
             continue
         if len(missing) < len(tests):
             yield finding("new_tests_not_run", names, f"not in the report: {listed(names)}")
-        elif has_collected_name(path) and _runs_beside(judged, path):
+        elif has_collected_name(path) and _folder_has_run(judged, path):
             fact = f"none of the {len(names)} new tests of {path} ran"
             yield finding("new_tests_not_run", names, fact, blocking=True)
         else:
@@ -200,7 +200,7 @@ def _title_pattern(name: str) -> re.Pattern[str]:
     return re.compile(".{0,500}".join(map(re.escape, parts)), re.DOTALL)
 
 
-def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
+def _folder_has_run(judged: ComparisonIndex, path: str) -> bool:
     """Whether other tests of a new file's folder, or of its file, were run."""
     folder = PurePosixPath(path).parent.as_posix()
     for case in judged.cases.values():

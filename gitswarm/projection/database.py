@@ -78,7 +78,7 @@ class Projection:
         self.notes: list[tuple[str, str]] = []
 
     def rebuild(self, path: Path | None = None) -> None:
-        """Makes the file from nothing, beside it first: whatever happens, there is the old one or the new one.
+        """Makes the file from nothing, under another name first: after a crash it is the old one or the new one.
 
         :param path: another place for it.
         :raises UsageError: something else is there.
@@ -167,7 +167,7 @@ class Projection:
 
     @contextmanager
     def _lock(self, wait_s: float) -> Iterator[None]:
-        """For whoever may write: two of us never do so at once.
+        """For one writer at a time.
 
         :raises _BusyError: another process has it for longer.
         """

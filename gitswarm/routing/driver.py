@@ -75,7 +75,7 @@ def skip(situation: Situation) -> Choice:
 
 
 def continue_at(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
-    """Takes a way on because a person resumed the run: what it waited for, or the step that failed, once more."""
+    """Continues because a person resumed the run: where it waited, or with the failed step again."""
     candidate = Candidate(
         candidate_id=way.candidate_id,
         action=way.decision,
@@ -143,7 +143,7 @@ def decide(situation: Situation) -> Choice:
 
 
 def _unproven(situation: Situation) -> Choice | None:
-    """Before the graph is asked: the step once more, with its finding as the reason; then a person. None: neither, as
+    """Before the graph is asked: the step again, with its finding as the reason; then a person. None: neither, as
     nobody watches the run, and the concern stays open."""
     unproven = situation.unproven
     if unproven is None or situation.result is Result.FAILED or situation.status is Status.BLOCKED:
@@ -184,7 +184,7 @@ def _instead_of(before: Candidate, option: Candidate, from_step: str | None) -> 
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:
-    """Whether the loop goes round once more: one that is left has not stalled, whatever it was like."""
+    """Whether another pass of the loop follows. A loop that is left has not stalled."""
     flow, target = situation.flow, option.target
     if situation.is_aside or option.flow is not None or target is None or not flow.has_step(target):
         return False
@@ -208,7 +208,7 @@ def _with_stall(situation: Situation, transitions: Transitions) -> Transitions:
 def _all_options(
     situation: Situation, transitions: Transitions, triggered: TriggeredSidequests
 ) -> tuple[Candidate, ...]:
-    """The graph's transitions, the detours that the evidence calls for, and what a navigator may want beside them."""
+    """The graph's transitions, the triggered detours, and what a navigator may want besides."""
     options = [*transitions.options, *triggered.detours]
     mode = situation.rules.mode
     if mode is RoutingMode.AUTHORITATIVE or (
@@ -364,7 +364,7 @@ def _chosen(
 
 
 def _agent_choice(situation: Situation, transitions: Transitions) -> navigator.NavigatorAnswer | None:
-    """Where the agent itself would go on, as its envelope says."""
+    """Where the agent itself would continue, as its envelope says."""
     envelope = situation.context.get("envelope")
     signal = envelope.get("routing") if isinstance(envelope, dict) else None
     if signal is None:

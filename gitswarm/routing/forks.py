@@ -1,4 +1,4 @@
-"""Steps that are executed at the same time, and how they come together: pure rules, by what became of each."""
+"""Parallel steps, and how their branches are joined: pure rules, by the outcome of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_EXECUTED = "not executed"
 
 
 def is_verified(branch: ForkBranch) -> bool:
-    """Whether a branch is verified, or waived: who skips it by hand decides that the run goes on without it."""
+    """Whether a branch is verified, or waived: a person who skips it decides that the run continues without it."""
     return branch.waived or (branch.result is Result.SUCCEEDED and branch.status is Status.VERIFIED)
 
 
@@ -64,7 +64,7 @@ def unmet(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
 def cap_of(join: Join, outcome: JoinOutcome) -> Status | None:
     """The best status that the join itself can have; None: any.
 
-    A join that a person lets go on in spite of a BLOCKED or failed branch is PARTIAL at best.
+    A join that a person lets continue in spite of a BLOCKED or failed branch is PARTIAL at best.
     """
     if join.join_strategy not in _CAPPING or outcome.worst is Status.VERIFIED:
         return None
@@ -186,7 +186,7 @@ def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: 
 
 
 def _on_failure(situation: Situation, voided: ForkState) -> Candidate | None:
-    """The flow to run then, if there is one; it knows into what the run goes on when it is resumed."""
+    """The flow to run then, if there is one; it knows where the run continues when it is resumed."""
     option = on_failure(situation)
     if option is None:
         return None

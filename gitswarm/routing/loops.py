@@ -97,7 +97,7 @@ class LoopVerdict(Struct, frozen=True):
 def judge_microloop(
     routing: Microloop, state: LoopState, envelope: Mapping[str, JsonValue], receipt: Mapping[str, JsonValue]
 ) -> LoopVerdict:
-    """The three exits of seed 000: success value, no further help, maximum. Else once more."""
+    """The three exits of seed 000: success value, no further help, maximum. Else another pass."""
     field = routing.loop_condition_field
     value = envelope.get(field) if envelope.get(field) is not None else receipt.get(field)
     if value in routing.loop_success_values:
@@ -136,8 +136,8 @@ def repeats_of(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> int
         if isinstance(each.routing, Microloop) and flow.index(each.routing.loop_target) <= here
     )
     join = flow.join_of(step_id)
-    beside = join.routing.join_from if join is not None and isinstance(join.routing, Join) else ()
-    behind = flow.behind(flow.steps[max(closing, default=here)].id) - {*beside}
+    siblings = join.routing.join_from if join is not None and isinstance(join.routing, Join) else ()
+    behind = flow.behind(flow.steps[max(closing, default=here)].id) - {*siblings}
     since = takewhile(lambda executed: executed.step not in behind, reversed(history))
     return sum(1 for executed in since if executed.step == step_id and executed.repeat)
 

@@ -68,7 +68,7 @@ class NavigatorAnswer(Struct, frozen=True):
 def ask(situation: Situation, transitions: Transitions) -> NavigatorAnswer | None:
     """Asks the navigator; None when it has nothing to say.
 
-    Whatever comes back that cannot be used is a verdict with a problem, never an error: the run goes on without it.
+    Whatever comes back that cannot be used is a verdict with a problem, never an error: the run continues without it.
     """
     if situation.ask is None:
         return None

@@ -108,7 +108,7 @@ def retry(flow: str, step: str) -> Continuation:
 
 
 def continuation_of(option: Candidate, situation: Situation) -> Continuation:
-    """Where the run goes on when an interruption before this option is over.
+    """Where the run continues after an interruption before this option.
 
     A step that failed or is blocked is executed again then: what kept it was what the interruption was for.
     """

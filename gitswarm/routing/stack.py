@@ -205,7 +205,7 @@ def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Cand
 
 
 def _on(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
-    """Where a flow goes on; at its end, wherever that leads."""
+    """Where a flow continues; at its end, what follows it."""
     if way.decision is Action.TERMINATE and not way.failed:
         flow = situation.rules.flows.get(way.flow, situation.flow)
         return _over(flow, situation, stack, reason)
@@ -240,7 +240,7 @@ def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: st
 
 
 def _retry(frame: Frame) -> Continuation:
-    """Where a run goes on that ended because of what the frame interrupted."""
+    """Where a run continues that ended because of what the frame interrupted."""
     way, fork = retry(frame.flow, frame.step or ""), frame.back.fork
     into = {"decision": Action.FORK, "step": fork.pending[0], "fork": fork} if fork else {}
     return way.model_copy(update=into)

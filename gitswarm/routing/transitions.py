@@ -68,7 +68,7 @@ def _blocked(situation: Situation) -> Transitions:
 
 
 def _repeating(situation: Situation, reason: str) -> tuple[tuple[Candidate, ...], tuple[Elimination, ...]]:
-    """The step once more, as long as it was not executed too often in a row; else why not."""
+    """The step again, as long as it was not executed too often in a row; else why not."""
     in_a_row = _in_a_row(situation)
     option = again(situation.step_id, reason, situation.stack)
     if in_a_row < MAX_REPEATS:

@@ -1,4 +1,4 @@
-"""Where the push guard goes, beside a repository's own hooks; and how each change around it is undone."""
+"""Where the push guard goes, among a repository's own hooks; and how each change around it is undone."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def plan_guard(repository: Repository) -> list[Change]:
     """The files that put the guard in place, in the order in which they are written."""
     if needs_dispatch(repository):
         return list(_dispatched(repository))
-    return list(_beside(repository.common_dir / "hooks"))
+    return list(_in_hooks(repository.common_dir / "hooks"))
 
 
 def is_ours_in(path: Path) -> bool:
@@ -86,7 +86,7 @@ def _guard() -> FileState:
     return FileState.of((bundled("hooks") / HOOK).read_bytes(), EXECUTABLE)
 
 
-def _beside(folder: Path) -> Iterator[Change]:
+def _in_hooks(folder: Path) -> Iterator[Change]:
     """The guard as `pre-push`. What is there goes to a folder where it has its name and finds its siblings."""
     there = state_of(folder / HOOK)
     if there is not None and not is_guard(there):
@@ -183,12 +183,12 @@ def _is_needed(one: Change, done: Uninstalled) -> bool:
 
 
 def _restore_renamed(one: Change, known: Collection[Path]) -> bool:
-    """A tool put our hook aside under another name and calls it from there: then that is where the user's belongs.
+    """A tool renamed our hook and calls it under that name: then that is where the user's belongs.
 
     :param known: files that have a change of their own.
     """
-    beside = (path for path in one.path.parent.glob(f"{HOOK}.*") if path not in known)
-    renamed = [path for path in beside if is_guard(state_of(path))]
+    others = (path for path in one.path.parent.glob(f"{HOOK}.*") if path not in known)
+    renamed = [path for path in others if is_guard(state_of(path))]
     for path in renamed:
         put(path, one.before)
     return bool(renamed)

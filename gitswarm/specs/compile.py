@@ -100,7 +100,7 @@ class Briefing(Struct, frozen=True):
 
     `base_commit` is what the run's code is a change of; `sent_back` the step that a loop came from; `messages` what
     a person said when resuming, and what an interrupted execution left; `bounced` why a Gate sent the run back;
-    `joined` what became of each branch that comes together in the step; `findings` what git-swarm found out about the
+    `joined` the outcome of each branch that the step joins; `findings` what git-swarm found out about the
     step's own work, and what is open; `instructions` what the project says to agents; `trail` what earlier runs
     learned, quoted; `commands` the project's own, by name, as configured; `charter_chars` how much of the charter
     there is room for; `names` are texts that differ from machine to machine (run id, paths) with their placeholders.
@@ -125,7 +125,7 @@ class Briefing(Struct, frozen=True):
 
 
 class Role(Struct, frozen=True):
-    """Who is to work, by which rules: all that does not change while a run goes on."""
+    """Who is to work, by which rules: all that does not change during a run."""
 
     flow: Flow
     step: Step

@@ -100,7 +100,7 @@ class EarlierStep(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """The part of the prompt about earlier steps, and what became of the budget."""
+    """The part of the prompt about earlier steps, and how much of the budget it took."""
 
     text: str
     use: ContextUse

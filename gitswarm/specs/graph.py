@@ -49,7 +49,7 @@ def edges(flow: Flow) -> Iterator[Edge]:
 
 
 def _joining(flow: Flow, step: Step) -> str:
-    """Under which condition a join goes on that the step leads to beside others."""
+    """The condition of the join that a parallel step leads to."""
     join = flow.join_of(step.id)
     routing = join.routing if join is not None else None
     if not isinstance(routing, Join):

@@ -92,7 +92,7 @@ def choose_model(policy: ModelPolicy, engine: str, step: str, station: Station, 
 
 
 def navigator_model(policy: ModelPolicy, engine: str, request: ModelRequest) -> str:
-    """Of whoever is asked where a run goes on: of the economy tier."""
+    """The navigator's model: of the economy tier."""
     if request.model is not None:
         return request.model
     return _of_tier(policy, policy.engines.get(engine, {}), policy.economy, "navigator", request).model

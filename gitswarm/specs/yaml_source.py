@@ -70,7 +70,7 @@ class YamlSource(Struct, frozen=True):
         return f"{self.name}:{self.line_of(location)}: {what}"
 
 
-@lru_cache(maxsize=512)  # a run asks for the bundled files at its start and, as they were frozen, once more
+@lru_cache(maxsize=512)  # a run asks for the bundled files at its start and, as they were frozen, again
 def parse_yaml(name: str, text: str) -> YamlSource:
     """The document of a text. Its data is shared: nobody may change it.
 

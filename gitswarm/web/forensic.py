@@ -1,4 +1,4 @@
-"""What an agent says about a step beside what git and the tests show, topic by topic."""
+"""What an agent says about a step against what git and the tests show, topic by topic."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def check_replay(link: Link, sibling: Link | None) -> Iterator[Mismatch]:
 
 
 def _is_same_envelope(content: bytes | None, original: bytes | None) -> bool:
-    """The same, or with what became of code that conflicted."""
+    """The same, or with the outcome of code that conflicted."""
     if content == original:
         return True
     try:

@@ -195,10 +195,10 @@ def check_landings(
     approved = {statement.about for statement in made if statement.kind is ApprovalKind.APPROVES}
     for landing in found:
         if landing.approved not in chain.ids:
-            found_aside = _is_kept(repository, layout, landing.approved)
-            what = "was rolled back since" if found_aside else "is not on the run's branch"
+            is_kept = _is_kept(repository, layout, landing.approved)
+            what = "was rolled back since" if is_kept else "is not on the run's branch"
             finding = _finding(landing, f"{TRAILER} names {landing.approved}, which {what}")
-            yield finding.model_copy(update={"severity": "warning"}) if found_aside else finding
+            yield finding.model_copy(update={"severity": "warning"}) if is_kept else finding
             continue
         if landing.approved not in approved:
             yield _finding(landing, f"{TRAILER} names {landing.approved}, which nobody approved")

@@ -156,10 +156,10 @@ def virtual_environment(folder: Path) -> Iterator[Path]:
 
 
 def is_python(folder: Path) -> bool:
-    """Whether a Python was installed there, and nothing else was put beside it."""
-    beside = {"bin", "include", "lib", "lib64", "libexec", "share", "man", "ssl", "etc", "conda-meta", "BUILD"}
+    """Whether a Python was installed there, and nothing else with it."""
+    usual = {"bin", "include", "lib", "lib64", "libexec", "share", "man", "ssl", "etc", "conda-meta", "BUILD"}
     has_library = any(folder.glob("lib/python3*/os.py")) and any(folder.glob("bin/python3*"))
-    return has_library and all(path.name in beside or path.is_file() for path in folder.iterdir())
+    return has_library and all(path.name in usual or path.is_file() for path in folder.iterdir())
 
 
 def _own_python() -> Iterator[Path]:

@@ -184,9 +184,7 @@ class _Texts:
         self.used: dict[str, None] = {}
 
     def __call__(self, text: str) -> str:
-        expanded = self._fragments.expand(text.strip(), self._variables, self._where)
-        self.used.update(dict.fromkeys(expanded.used))
-        return expanded.text.strip()
+        return self._fragments.expand(text.strip(), self._variables, self._where, self.used).strip()
 
     def fragment(self, name: str) -> str:
         return self(f"{{{{fragment:{name}}}}}")

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from gitswarm.git.repository import Repository
 from gitswarm.resources import bundled
-from gitswarm.safety.footprint import EXECUTABLE, Change, FileState, change, put, state_of
+from gitswarm.safety.install_manifest import EXECUTABLE, Change, FileState, change, put, state_of
 
 HOOK = "pre-push"
 CHAINED = "swarm-chained"

@@ -81,25 +81,25 @@ class RunScope(Struct, frozen=True):
     env: Mapping[str, str]
 
 
-def make_scope(ground: RunScope, role: StationRights, rules: PolicyRules) -> Scope:
+def make_scope(run: RunScope, role: StationRights, rules: PolicyRules) -> Scope:
     """
-    :param ground: `git_config` holds entries by full name, of which those below `alias.` count; `env` is the agent's.
+    :param run: `git_config` holds entries by full name, of which those below `alias.` count; `env` is the agent's.
     """
-    home = Path(ground.env.get("HOME") or "/")
-    named = ground.env.get("TMPDIR")
+    home = Path(run.env.get("HOME") or "/")
+    named = run.env.get("TMPDIR")
     folders = [Path("/tmp"), Path("/var/tmp"), *([Path(named)] if named else [])]  # noqa: S108 - named, not used
     return Scope(
-        worktree=ground.worktree.resolve(),
-        run_base=ground.run_base,
+        worktree=run.worktree.resolve(),
+        run_base=run.run_base,
         artifacts=role.artifacts,
         writes_code=role.writes_code,
         tools=role.tools,
         rules=rules,
-        aliases={name[6:]: value for name, value in ground.git_config.items() if name.lower().startswith("alias.")},
+        aliases={name[6:]: value for name, value in run.git_config.items() if name.lower().startswith("alias.")},
         home=home,
         temp=tuple(dict.fromkeys(folder.resolve() for folder in reversed(folders) if folder.is_absolute())),
         resolve=Path.resolve,
-        variables={name: value for name, value in ground.env.items() if name not in _OF_THE_SHELL},
+        variables={name: value for name, value in run.env.items() if name not in _OF_THE_SHELL},
     )
 
 

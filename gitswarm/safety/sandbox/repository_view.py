@@ -31,7 +31,7 @@ _SHOWN: dict[bytes, str] = {}
 """Configuration file → as agents see it. It rarely changes between steps, and git takes 3 ms to read it."""
 
 
-class Ground(Struct, frozen=True):
+class RepositoryView(Struct, frozen=True):
     """`common`: the repository; `admin`: what it keeps about the worktree; `own`: an empty folder for the copies, on
     the same disk. Nobody outside ever reads those."""
 
@@ -40,7 +40,7 @@ class Ground(Struct, frozen=True):
     admin: Path
     own: Path
 
-    def lay_out(self, git: Git) -> tuple[Mount, ...]:
+    def mounts(self, git: Git) -> tuple[Mount, ...]:
         """Makes the copies anew, and tells what is shown where.
 
         :param git: on the repository.

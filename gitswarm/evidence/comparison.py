@@ -60,8 +60,7 @@ def misses_untouched_tests(proof: SuiteRuns) -> bool:
     if judged.base is None or proof.final.is_red:
         return False
     names = {name for each in judge_base_tests(judged) if each.blocking for name in each.names}
-    cases = judged.base.results.cases if judged.base.results is not None else ()
-    if any(case.name in names and place(case) not in judged.touched for case in cases):
+    if any(name in names and place(case) not in judged.touched for name, case in judged.base_cases.items()):
         return True
     return not judged.touched and any(each.blocking for each in _not_compared(judged))
 
@@ -88,12 +87,11 @@ def compare(proof: SuiteRuns) -> Comparison:
 
 def _judge_failures(judged: ComparisonIndex) -> tuple[list[str], list[str], list[str]]:
     """Names that fail: excused by the base, flaky, and red."""
-    base = judged.base.results.named() if judged.base is not None and judged.base.results is not None else {}
     alone = judged.proof.alone.named() if judged.proof.alone is not None else {}
     own_names = own_tests(judged.changes)
     excused, flaky, red = [], [], []
     for case in red_cases(judged.final):
-        before = base.get(case.name)
+        before = judged.base_cases.get(case.name)
         own = is_own(case, own_names) or case.name in judged.proof.criteria
         again = alone.get(case.name)
         if before is not None and before.is_red and not own and judged.proof.changes:

@@ -27,7 +27,7 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     weakened: list[tuple[CaseResult, str]] = []
     changed: list[CaseResult] = []
     flaky: list[str] = []
-    again = judged.proof.again.results.named() if judged.proof.again and judged.proof.again.results else {}
+    again = {case.name: case for case in judged.proof.again.cases} if judged.proof.again is not None else {}
     for case in _base_tests(judged):
         successors = _successors(judged, case)
         if case.name in again and again[case.name].is_green and _is_only_missing(judged, case, successors):
@@ -52,7 +52,7 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
 
 def _base_tests(judged: ComparisonIndex) -> Iterator[CaseResult]:
     """What was executed there, and was not expected to fail."""
-    cases = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
+    cases = judged.base_cases.values()
     return (each for each in cases if each.is_executed and each.outcome != "xfailed" and not is_whole_file(each))
 
 
@@ -158,8 +158,7 @@ class _Places:
     """How many tests each place executed, at the base and now."""
 
     def __init__(self, judged: ComparisonIndex) -> None:
-        base = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
-        self.before = _executed(base)
+        self.before = _executed(judged.base_cases.values())
         self.after = _executed(judged.cases.values())
         self.files = {each.old_path: each for each in judged.changes.files}
         self.touched_before = sum(self.before[path] for path in self.files)
@@ -265,8 +264,9 @@ def _moved_examples(judged: ComparisonIndex, lost: Iterable[CaseResult]) -> list
     """Those of `lost` of which every line stands in the changed files, by the new names of what the product has
     renamed; as many as doctests are executed that were not there."""
     candidates = [case for case in lost if is_doctest(case)]
-    known = judged.base.results.named() if judged.base is not None and judged.base.results is not None else {}
-    new = sum(is_doctest(case) and case.is_executed and name not in known for name, case in judged.cases.items())
+    new = sum(
+        is_doctest(case) and case.is_executed and name not in judged.base_cases for name, case in judged.cases.items()
+    )
     if not candidates or not new:
         return []
     changes = judged.proof.changes

@@ -21,6 +21,7 @@ from gitswarm.records.routing import (
 from gitswarm.routing.situation import Situation
 
 WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
+_CEL = {"None": "null", "False": "false"}
 
 
 class Transitions(Struct, frozen=True):
@@ -191,7 +192,7 @@ def _why_not(option: Candidate, taken: Candidate, transitions: Transitions, why:
         return f"cannot be evaluated: {trace.error}"
     if trace is not None and trace.value is not True:
         value = str(trace.value)
-        return f"{trace.expression} is {({'None': 'null', 'False': 'false'}).get(value, value)}"
+        return f"{trace.expression} is {_CEL.get(value, value)}"
     if option.candidate_id == transitions.default.candidate_id:
         return f"the flow's default, but {taken.candidate_id} was taken: {why}"
     return f"not taken: {why}"

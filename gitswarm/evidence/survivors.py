@@ -39,9 +39,8 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         elif case.is_green and _old_fails(judged, case) and not _is_kept(judged, case):
             changed.append(case)
     if weakened:
-        yield finding(
-            "tests_weakened", [case.name for case, _ in weakened], f"now {_reasons(weakened)}", blocking=True
-        )
+        reasons = listed([f"{why}: {case.name}" for case, why in weakened])
+        yield finding("tests_weakened", [case.name for case, _ in weakened], f"now {reasons}", blocking=True)
     if lost and judged.final.names_all:
         yield from _lost(judged, lost)
     if flaky:
@@ -120,11 +119,6 @@ def _weaker(judged: ComparisonIndex, case: CaseResult, successors: Sequence[Case
     if test is not None and test.after is not None and test.after.mark == "xfail" and test.before.mark != "xfail":
         return "xfail"
     return ""
-
-
-def _reasons(weakened: Sequence[tuple[CaseResult, str]]) -> str:
-    shown = ", ".join(f"{why}: {case.name}" for case, why in weakened[:_LISTED])
-    return shown + (f" and {len(weakened) - _LISTED} more" if len(weakened) > _LISTED else "")
 
 
 def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:

@@ -140,33 +140,22 @@ def _file(name: str) -> str:
 
 
 def _suite(source: ReportSource, suite: Mapping[str, object]) -> CountedCases:
-    tests = list(_mappings(suite.get("assertionResults")))
-    kinds = [_KINDS.get(str(test.get("status")), "") for test in tests]
-    failures = [
-        Failure(str(test.get("fullName", "")), _first_message(test))
-        for test, kind in zip(tests, kinds, strict=True)
-        if kind == "failed"
-    ]
+    path, tests = str(suite.get("name", "")), list(_mappings(suite.get("assertionResults")))
+    found = [(test, outcome) for test in tests if (outcome := _outcome(test)) is not None]
+    cases = [CaseResult(" > ".join((path, *_titles(test))), outcome, path) for test, outcome in found]
+    failed = (test for test, outcome in found if outcome == "failed")
+    failures = [Failure(str(test.get("fullName", "")), _first_message(test)) for test in failed]
     if suite.get("status") == "failed" and not failures:
-        failures.append(Failure(str(suite.get("name", "")), str(suite.get("message", ""))[:300]))
-    path = str(suite.get("name", ""))
-    cases = tuple(
-        CaseResult(" > ".join((path, *_titles(test))), outcome, path)
-        for test in tests
-        if (outcome := _outcome(test)) is not None
-    )
-    if suite.get("status") == "failed" and not any(case.outcome == "failed" for case in cases):
-        cases = (*cases, CaseResult(path, "error", path))
-    begin, end = suite.get("startTime"), suite.get("endTime")
-    timed = isinstance(begin, (int, float)) and isinstance(end, (int, float))
+        failures.append(Failure(path, str(suite.get("message", ""))[:300]))
+        cases.append(CaseResult(path, "error", path))
     return CountedCases(
         source,
-        passed=kinds.count("passed"),
+        passed=sum(outcome in {"passed", "xfailed"} for _, outcome in found),
         failed=len(failures),
-        skipped=kinds.count("skipped"),
+        skipped=sum(outcome == "skipped" for _, outcome in found),
         failures=tuple(failures),
-        cases=cases,
-        duration_ms=_between(begin, end) if timed else None,
+        cases=tuple(cases),
+        duration_ms=_duration(suite.get("startTime"), suite.get("endTime")),
     )
 
 
@@ -184,7 +173,9 @@ def _outcome(test: Mapping[str, object]) -> CaseOutcome | None:
     return "failed" if kind == "failed" else "skipped" if kind == "skipped" else None
 
 
-def _between(begin: object, end: object) -> int | None:
+def _duration(begin: object, end: object) -> int | None:
+    if not (isinstance(begin, (int, float)) and isinstance(end, (int, float))):
+        return None
     try:
         return milliseconds(float(str(end)) - float(str(begin)), "ms")
     except ValueError:

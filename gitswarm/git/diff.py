@@ -23,7 +23,10 @@ class Diffs:
         self._repository = repository
 
     def between(self, old_tree: str, new_tree: str) -> list[ChangedFile]:
-        """What turns one tree into the other, in path order, renames found when there are not too many."""
+        """What turns one tree into the other, in path order, renames found when there are not too many.
+
+        Line counts are also None for a file that became a link or the like, and for blobs that are not here.
+        """
         if old_tree == new_tree:
             return []
         old, new = self._tree(old_tree), self._tree(new_tree)

@@ -47,8 +47,7 @@ def concern_id(flag: str, flow: str, step: str) -> str:
 
 
 class ChangedFile(FileChange):
-    """A file of the step's own change. Line counts are None for binary files, for one that became a link or the like,
-    and for blobs that are not here."""
+    """A file of the step's own change. Line counts are None for binary files."""
 
     old_path: str | None = None
     insertions: int | None = None

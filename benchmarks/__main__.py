@@ -48,7 +48,7 @@ BENCHMARKS = (
     Benchmark("sandbox_cost", "--rounds 1"),
     Benchmark("projection_cost", "--runs 20 --rounds 3"),
     Benchmark("page_cost", "--runs 200 --rounds 3"),
-    Benchmark("hub_push"),
+    Benchmark("hub_push", "--steps 20 --runs 0"),
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL
 from gitswarm.specs.library import load_library
-from gitswarm.specs.promises import promised_artifacts
+from gitswarm.specs.station import promised_artifacts
 from tests.conftest import Project
 from tests.fetch_sdists import SDISTS
 from tests.projects import ask

@@ -42,7 +42,7 @@ def prompt_of_the_last(project: Project) -> str:
 
 def test_each_cut_is_named_with_its_size(project: Project) -> None:
     told = prompt_of_the_last(project)
-    whole = len(EarlierStep(f"f/{STEPS[0]}", "maker", "VERIFIED", SUMMARY, Priority.CRITICAL).told(10_000))
+    whole = len(EarlierStep(f"f/{STEPS[0]}", "maker", "VERIFIED", SUMMARY, Priority.CRITICAL).text(10_000))
     included = re.findall(r"^- f/(step-\d\d) \(maker\): VERIFIED", told, re.MULTILINE)
     gone = STEPS[: len(STEPS) - len(included)]
     assert included == STEPS[len(gone) :]

@@ -26,7 +26,6 @@ from gitswarm.cli.progress import JsonProgress, LiveProgress, PlainProgress
 from gitswarm.cli.run_words import tests_word
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import RunInterruptedError, SwarmError, UsageError
-from gitswarm.evidence.diff_scan import scan
 from gitswarm.git.owners import announce
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.repository import Repository
@@ -343,7 +342,7 @@ def _summarize(repository: Repository, executed: Executed, status: RunStatus) ->
 
 
 def _changes(repository: Repository, state: RunState) -> str:
-    size = scan(repository.diffs, repository.objects.commit(state.base).tree, code_tree(repository, state))
+    size = repository.diffs.summary(repository.objects.commit(state.base).tree, code_tree(repository, state))
     return (
         f"+{size.insertions} -{size.deletions} in {plural(len(size.files), 'file')}" if size.files else "no changes"
     )

@@ -15,8 +15,8 @@ from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
 from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
-from gitswarm.safety.footprint import Change, FileState
 from gitswarm.safety.guard import is_guard
+from gitswarm.safety.install_manifest import Change, FileState
 from gitswarm.settings import CONFIG_FILE, load_config
 
 CONFIG_TEXT = """\

@@ -119,7 +119,7 @@ ROOT = Group(
         ),
         "watch": Command("watch:watch", "Watch runs live; q quits, the runs continue.", words="run"),
         "web": Command(
-            ".web.page_server:web",
+            ".web.commands:web",
             "Follow, judge and steer runs in a browser, on this machine only.",
             "--port= --open",
         ),
@@ -131,7 +131,7 @@ ROOT = Group(
             is_long=True,
         ),
         "report": Command(
-            ".web.report_command:report",
+            ".web.commands:report",
             "A run on one page, for its reviewer: what is proven, where to look, what it cost.",
             "--format=",
             words="run",

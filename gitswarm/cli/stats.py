@@ -12,8 +12,8 @@ from gitswarm.cli.status import not_older
 from gitswarm.errors import UsageError
 from gitswarm.ledger.finding import find_run
 from gitswarm.projection.database import Ask, Projection, QueryResult
-from gitswarm.projection.questions import LISTS, SHARES
 from gitswarm.projection.rows import sources
+from gitswarm.projection.schema import LISTS, SHARES
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

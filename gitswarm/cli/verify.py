@@ -11,8 +11,8 @@ from gitswarm.cli.here import repository_here
 from gitswarm.cli.lines import told
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
-from gitswarm.ledger.verify.reader import Mismatch, Report
-from gitswarm.ledger.verify.run import verify_run
+from gitswarm.ledger.verify.commit_reader import Mismatch, Report
+from gitswarm.ledger.verify.verifier import verify_run
 
 
 def verify(

@@ -13,6 +13,7 @@ from msgspec import Struct
 from gitswarm.evidence.test_count import is_test_file
 from gitswarm.records.envelope import Confidence, FileChange
 from gitswarm.records.outcome import Status
+from gitswarm.records.text import words
 
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://\S+", re.IGNORECASE)
 _WORD = re.compile(r"[^\s`'\"“”‘’<>|,;:()\[\]{}*?!=]+")
@@ -27,30 +28,9 @@ _PRODUCTS = frozenset({"node.js", "next.js", "vue.js", "nuxt.js", "react.js", "e
 _FILES = 200
 
 # Of "added tests for a.py", "like b.py" and "the parser reads c.py from d.py" none says that the file was changed.
-_ASIDE = frozenset(
-    {
-        "for",
-        "of",
-        "against",
-        "from",
-        "like",
-        "using",
-        "with",
-        "covering",
-        "per",
-        "on",
-        "by",
-        "via",
-        "than",
-        "after",
-        "see",
-        "through",
-        "reads",
-        "calls",
-        "imports",
-        "under",
-    }
-)
+_NOT_CHANGED_AFTER = words("""
+    for of against from like using with covering per on by via than after see through reads calls imports under
+""")
 _ABOUT = re.compile(r"\b(?:tests?|cases?|docs?|documentation|coverage) (?:for|of)\b", re.IGNORECASE)
 _TAKES_AWAY = re.compile(r"\b(?:removed|deleted|extracted|moved)\b", re.IGNORECASE)
 
@@ -65,12 +45,12 @@ def named_files(text: str) -> tuple[str, ...]:
 
 def objects_of_change(clause: str) -> tuple[str, ...]:
     """The files that a clause says were changed, not those that it mentions for another reason."""
-    found, aside = [], False
+    found, is_skipped = [], False
     about, takes_away = _ABOUT.search(clause), _TAKES_AWAY.search(clause)
     for name, before in islice(_mentions(clause), _FILES):
         if before not in {"and", "or", ""}:
-            aside = before in _ASIDE and not (before == "from" and takes_away)
-        if not aside and (about is None or is_test_file(name)):
+            is_skipped = before in _NOT_CHANGED_AFTER and not (before == "from" and takes_away)
+        if not is_skipped and (about is None or is_test_file(name)):
             found.append(name)
     return tuple(dict.fromkeys(found))
 
@@ -86,12 +66,12 @@ def means(name: str, path: str) -> bool:
     A name may leave out leading folders, start with `./`, be an absolute path of the worktree, or name an artifact by
     its place in the commit.
     """
-    said, real = _parts(name), _parts(path)
-    if not said or not real:
+    stated, real = _parts(name), _parts(path)
+    if not stated or not real:
         return False
-    if len(said) <= len(real):
-        return real[-len(said) :] == said
-    return name.startswith(("/", "$", "~", ".swarm/", "./.swarm/")) and said[-len(real) :] == real
+    if len(stated) <= len(real):
+        return real[-len(stated) :] == stated
+    return name.startswith(("/", "$", "~", ".swarm/", "./.swarm/")) and stated[-len(real) :] == real
 
 
 def any_means(name: str, paths: Iterable[str]) -> bool:
@@ -145,13 +125,12 @@ class CoverageClaim(Struct, frozen=True):
 
 
 class Claims(Struct, frozen=True):
-    """`named_files` are all that the summary mentions; mentioning a file claims nothing about it."""
+    """Of a handoff. Mentioning a file claims nothing about it."""
 
     status: Status
     confidence: Confidence | None
     artifacts: tuple[str, ...] = ()
     file_changes: tuple[FileChange, ...] = ()
-    named_files: tuple[str, ...] = ()
     passes: tuple[PassClaim, ...] = ()
     progress: tuple[ProgressClaim, ...] = ()
     coverage: tuple[CoverageClaim, ...] = ()

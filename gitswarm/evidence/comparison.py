@@ -1,5 +1,4 @@
-"""What became of the tests between the base and the final tree, by two reports and the texts between; which
-failures
+"""What became of the tests between the base and the final tree, by two reports and the texts between; which failures
 count: excused by the base, flaky, or red.
 """
 
@@ -32,15 +31,67 @@ from gitswarm.evidence.test_changes import TestChanges, has_collected_name
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
+_CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
+_PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
 
-def judge_failures(judged: ComparisonIndex) -> tuple[list[str], list[str], list[str]]:
+
+class Comparison(Struct, frozen=True):
+    """`passed` None: there was nothing to judge."""
+
+    findings: tuple[ProofFinding, ...]
+    passed: bool | None
+
+
+def needs_base(changes: TestChanges, final: SuiteRun, *, may_land: bool) -> bool:
+    """Whether the tests of the base are run: always where the work may land.
+
+    In a rehearsal only where the result decides how it continues: existing tests or the harness are touched, nothing
+    was executed, or a failing test, or a failure without a name, is as it was at the base.
+    """
+    if may_land or changes.touches_tests or final.ran_nothing:
+        return True
+    own = own_tests(changes)
+    return final.is_red and (not red_cases(final) or any(not is_own(case, own) for case in red_cases(final)))
+
+
+def misses_untouched_tests(proof: SuiteRuns) -> bool:
+    """Whether tests that nobody touched, or some without a name, were executed at the base and are not by now."""
+    judged = ComparisonIndex(proof)
+    if judged.base is None or proof.final.is_red:
+        return False
+    names = {name for each in judge_base_tests(judged) if each.blocking for name in each.names}
+    if any(name in names and place(case) not in judged.touched for name, case in judged.base_cases.items()):
+        return True
+    return not judged.touched and any(each.blocking for each in _not_compared(judged))
+
+
+def compare(proof: SuiteRuns) -> Comparison:
+    """All findings of the end of a run, in the order of their table in docs/evidence.md."""
+    judged = ComparisonIndex(proof)
+    nothing = _judge_nothing(judged)
+    if nothing is not None and nothing.flag in {"no_tests", "tests_cannot_run"}:
+        return Comparison((nothing, *_not_compared(judged)), None)
+    excused, flaky, red = _judge_failures(judged)
+    findings = (
+        *judge_base_tests(judged),
+        *_new_tests(judged),
+        *_report_failures(judged, excused, flaky, red),
+        *_harness(judged),
+        *((nothing,) if nothing else ()),
+        *_not_compared(judged),
+    )
+    is_red = bool(red) or (judged.final.is_red and not red_cases(judged.final) and not _is_excused_whole(judged))
+    passed = None if judged.final.ran_nothing and not is_red else not is_red
+    return Comparison(findings, passed)
+
+
+def _judge_failures(judged: ComparisonIndex) -> tuple[list[str], list[str], list[str]]:
     """Names that fail: excused by the base, flaky, and red."""
-    base = judged.base.results.named() if judged.base is not None and judged.base.results is not None else {}
     alone = judged.proof.alone.named() if judged.proof.alone is not None else {}
     own_names = own_tests(judged.changes)
     excused, flaky, red = [], [], []
     for case in red_cases(judged.final):
-        before = base.get(case.name)
+        before = judged.base_cases.get(case.name)
         own = is_own(case, own_names) or case.name in judged.proof.criteria
         again = alone.get(case.name)
         if before is not None and before.is_red and not own and judged.proof.changes:
@@ -52,7 +103,7 @@ def judge_failures(judged: ComparisonIndex) -> tuple[list[str], list[str], list[
     return excused, flaky, red
 
 
-def is_excused_whole(judged: ComparisonIndex) -> bool:
+def _is_excused_whole(judged: ComparisonIndex) -> bool:
     """A failure without a name that the base shows too: the same output, and the same counts above 0."""
     base, final = judged.base, judged.final
     if base is None or not base.is_red or not judged.proof.changes or judged.proof.criteria:
@@ -66,7 +117,7 @@ def _counts(run: SuiteRun) -> tuple[int, ...]:
     return (run.report.passed, run.report.failed, run.report.skipped) if run.report else ()
 
 
-def report_failures(
+def _report_failures(
     judged: ComparisonIndex, excused: Sequence[str], flaky: Sequence[str], red: Sequence[str]
 ) -> Iterator[ProofFinding]:
     if excused:
@@ -76,13 +127,13 @@ def report_failures(
     if red:
         yield finding("tests_red", red, f"{len(red)} failed: {listed(red)}", blocking=True)
     elif judged.final.is_red and not red_cases(judged.final):
-        if is_excused_whole(judged):
+        if _is_excused_whole(judged):
             yield finding("red_before", (), "the test command failed at the base in the same way")
         else:
             yield finding("tests_red", (), "the test command failed and names no test", blocking=True)
 
 
-def judge_nothing(judged: ComparisonIndex) -> ProofFinding | None:
+def _judge_nothing(judged: ComparisonIndex) -> ProofFinding | None:
     """Neither side executed a test, or the final one did not."""
     final, base = judged.final, judged.base
     if final.failed and base is not None and base.failed and judged.proof.changes and _is_as_broken(base, final):
@@ -107,67 +158,6 @@ def _is_as_broken(base: SuiteRun, final: SuiteRun) -> bool:
     return nothing and (same_output or same_files)
 
 
-_CODE = (".py", ".js", ".cjs", ".mjs", ".ts", ".rb")
-_PLACEHOLDER = re.compile(r"%[sdifjoOpc#]|[$#]\{[^}]{0,200}\}|\$[A-Za-z_][\w.]{0,100}")
-
-
-class Comparison(Struct, frozen=True):
-    """
-    :ivar passed: None when there was nothing to judge.
-    :ivar excused: failing tests that failed at the base in the same way.
-    :ivar flaky: failing tests that passed alone, or the other way round.
-    """
-
-    findings: tuple[ProofFinding, ...]
-    passed: bool | None
-    excused: tuple[str, ...] = ()
-    flaky: tuple[str, ...] = ()
-
-
-def needs_base(changes: TestChanges, final: SuiteRun, *, may_land: bool) -> bool:
-    """Whether the tests of the base are run: always where the work may land.
-
-    In a rehearsal only where the result decides how it goes on: existing tests or the harness are touched, nothing
-    was executed, or a failing test, or a failure without a name, is as it was at the base.
-    """
-    if may_land or changes.touches_tests or final.ran_nothing:
-        return True
-    own = own_tests(changes)
-    return final.is_red and (not red_cases(final) or any(not is_own(case, own) for case in red_cases(final)))
-
-
-def misses_untouched_tests(proof: SuiteRuns) -> bool:
-    """Whether tests that nobody touched, or some without a name, were executed at the base and are not by now."""
-    judged = ComparisonIndex(proof)
-    if judged.base is None or proof.final.is_red:
-        return False
-    names = {name for each in judge_base_tests(judged) if each.blocking for name in each.names}
-    cases = judged.base.results.cases if judged.base.results is not None else ()
-    if any(case.name in names and place(case) not in judged.touched for case in cases):
-        return True
-    return not judged.touched and any(each.blocking for each in _not_compared(judged))
-
-
-def compare(proof: SuiteRuns) -> Comparison:
-    """All findings of the end of a run, in the order of their table in docs/evidence.md."""
-    judged = ComparisonIndex(proof)
-    nothing = judge_nothing(judged)
-    if nothing is not None and nothing.flag in {"no_tests", "tests_cannot_run"}:
-        return Comparison((nothing, *_not_compared(judged)), None)
-    excused, flaky, red = judge_failures(judged)
-    findings = (
-        *judge_base_tests(judged),
-        *_new_tests(judged),
-        *report_failures(judged, excused, flaky, red),
-        *_harness(judged),
-        *((nothing,) if nothing else ()),
-        *_not_compared(judged),
-    )
-    is_red = bool(red) or (judged.final.is_red and not red_cases(judged.final) and not is_excused_whole(judged))
-    passed = None if judged.final.ran_nothing and not is_red else not is_red
-    return Comparison(findings, passed, tuple(excused), tuple(flaky))
-
-
 def _new_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """Test files of whose new tests a report that names all has none."""
     if not judged.final.names_all:
@@ -183,7 +173,7 @@ def _new_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
             continue
         if len(missing) < len(tests):
             yield finding("new_tests_not_run", names, f"not in the report: {listed(names)}")
-        elif has_collected_name(path) and _runs_beside(judged, path):
+        elif has_collected_name(path) and _folder_has_run(judged, path):
             fact = f"none of the {len(names)} new tests of {path} ran"
             yield finding("new_tests_not_run", names, fact, blocking=True)
         else:
@@ -208,7 +198,7 @@ def _title_pattern(name: str) -> re.Pattern[str]:
     return re.compile(".{0,500}".join(map(re.escape, parts)), re.DOTALL)
 
 
-def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
+def _folder_has_run(judged: ComparisonIndex, path: str) -> bool:
     """Whether other tests of a new file's folder, or of its file, were run."""
     folder = PurePosixPath(path).parent.as_posix()
     for case in judged.cases.values():
@@ -223,8 +213,8 @@ def _runs_beside(judged: ComparisonIndex, path: str) -> bool:
 
 def _harness(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     """Settings and scripts: a bound that is lowered shows in no test. Code shows when its old version is run."""
-    told = (each.path for each in judged.changes.harness if role_of(each.path, each.after) != "test")
-    names = sorted({path for path in told if not path.endswith(_CODE)})
+    changed = (each.path for each in judged.changes.harness if role_of(each.path, each.after) != "test")
+    names = sorted({path for path in changed if not path.endswith(_CODE)})
     if names:
         yield finding("harness_changed", names, f"decides which tests run, or what passes: {listed(names)}")
 

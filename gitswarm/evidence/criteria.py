@@ -77,8 +77,8 @@ def resolve(name: str, results: CaseResults, near: Collection[str]) -> tuple[Cas
     ]
     if len({_declared(case) for case in found}) <= 1:
         return tuple(found)
-    told = [case for case in found if _agrees(name, case)]
-    found = told or found
+    agreeing = [case for case in found if _agrees(name, case)]
+    found = agreeing or found
     nearest = [case for case in found if place(case) in near]
     return tuple(nearest or found)
 

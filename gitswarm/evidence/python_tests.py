@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.decided import decided_value, is_decided
 from gitswarm.evidence.declarations import DeclaredTest, Mark, TestShape, digest
+from gitswarm.evidence.python_expressions import decided_value, is_decided, parse
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -49,16 +48,6 @@ _SKIPS: dict[str, Mark] = {
 }
 _WORST: tuple[Mark, ...] = ("skip", "xfail", "skipif", "")
 _HELP_DEPTH = 4
-
-
-def parse(text: str) -> ast.Module | None:
-    """The syntax tree; None of what does not parse, or is nested too deeply."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the file's own strings and comparisons
-        try:
-            return ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
 
 
 def read_python(text: str) -> tuple[DeclaredTest, ...] | None:
@@ -100,21 +89,19 @@ class _Module(Struct):
 def _tests(module: _Module, body: Sequence[ast.stmt], prefix: str, mark: Mark) -> Iterator[DeclaredTest]:
     for node in body:
         if isinstance(node, Function) and node.name.startswith("test") and not _is_fixture(node):
-            marks = (mark, *(_mark_of(module, each) for each in node.decorator_list), _skipped_inside(node))
+            marks = (mark, *(_mark_of(module, each) for each in node.decorator_list), _skipped_at_top(node.body))
+            text = _text(node)
             yield DeclaredTest(
                 f"{prefix}{node.name}",
                 node.lineno,
-                _normal_form(node),
+                digest(text),
                 _compares(module, node),
                 min(marks, key=_WORST.index),
-                _shape(node),
+                _shape(node, text),
             )
         elif isinstance(node, ast.ClassDef):
-            marks = (
-                mark,
-                *(_mark_of(module, each) for each in node.decorator_list),
-                *_marks_within(module, node.body),
-            )
+            own = (_mark_of(module, each) for each in node.decorator_list)
+            marks = (mark, *own, *_marks_within(module, node.body))
             yield from _tests(module, node.body, f"{prefix}{node.name}::", min(marks, key=_WORST.index))
         elif isinstance(node, ast.If | ast.Try | ast.With) and not prefix:
             for part in (node.body, getattr(node, "orelse", [])):
@@ -127,22 +114,17 @@ def _is_fixture(node: Function) -> bool:
     return any(_last(each) in {"fixture", "yield_fixture"} for each in node.decorator_list)
 
 
-def _normal_form(node: Function) -> str:
-    return digest("\n".join(_parts(node)))
-
-
-def _parts(node: Function) -> list[str]:
+def _text(node: Function) -> str:
     """Arguments, statements and parameters; without name, docstring, marks and layout."""
-    kept = [each for each in node.decorator_list if _last(each) == "parametrize"]
-    return [ast.dump(node.args), *map(ast.dump, kept), *map(ast.dump, _body(node))]
+    parametrized = [each for each in node.decorator_list if _last(each) == "parametrize"]
+    return "\n".join(map(ast.dump, (node.args, *parametrized, *_body(node))))
 
 
 def _body(node: Function) -> list[ast.stmt]:
     return node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
 
 
-def _shape(node: Function) -> TestShape:
-    text = "\n".join(_parts(node))
+def _shape(node: Function, text: str) -> TestShape:
     reached: list[str] = []
     for statement in _body(node):
         reached.append(digest(ast.dump(statement)))
@@ -150,9 +132,6 @@ def _shape(node: Function) -> TestShape:
             break
     names = tuple(match[1] for match in _IDENTIFIER.finditer(text))
     return TestShape(digest(_IDENTIFIER.sub("_", text)), names, tuple(reached))
-
-
-# marks
 
 
 def _module_mark(module: _Module) -> Mark:
@@ -189,18 +168,11 @@ def _mark_of(module: _Module, decorator: ast.expr) -> Mark:
 def _by_condition(name: str, decorator: ast.expr) -> Mark:
     """`skipif(True)` is a skip, `skipif(False)` nothing."""
     condition = decorator.args[0] if isinstance(decorator, ast.Call) and decorator.args else None
-    decided = is_decided(condition) if condition is not None and not _is_text(condition) else None
+    is_text = isinstance(condition, ast.Constant) and isinstance(condition.value, str)
+    decided = is_decided(condition) if condition is not None and not is_text else None
     if decided is None:
         return "skipif"
     return "skip" if decided is (name != "skipUnless") else ""
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _skipped_inside(node: Function) -> Mark:
-    return _skipped_at_top(node.body)
 
 
 def _skipped_at_top(body: Sequence[ast.stmt]) -> Mark:
@@ -221,9 +193,6 @@ def _skipped_at_top(body: Sequence[ast.stmt]) -> Mark:
             if inner:
                 return inner if is_decided(statement.test) or inner == "xfail" else "skipif"
     return ""
-
-
-# comparisons
 
 
 def _compares(module: _Module, node: Function) -> bool:

@@ -24,8 +24,7 @@ from itertools import chain
 from msgspec import Struct
 
 from gitswarm.evidence.path_roles import role_of
-from gitswarm.evidence.python_tests import parse
-from gitswarm.evidence.survivors import Expectations, literal_text
+from gitswarm.evidence.python_expressions import Expectations, literal_text, parse
 from gitswarm.evidence.test_count import TextChange, is_test_file
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import shorten
@@ -36,6 +35,7 @@ _FACT_COLUMNS = 200
 _EQUAL, _UNEQUAL = frozenset({"__eq__"}), frozenset({"__ne__"})
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 _RECORDING = frozenset({"append", "add", "appendleft", "insert", "update", "setdefault"})
+_ANSWERS = re.compile(r"answer|result|value|expected")
 _UNDER_TEST = re.compile(r"PYTEST_CURRENT_TEST|^_?pytest$|^unittest$")
 _TRIVIAL = frozenset(map(repr, (*range(-10, 11), 0.0, 1.0, "", None, True, False, (), [], {})))
 
@@ -141,24 +141,16 @@ def _found(after: _Code, before: _Code, expected: Expectations) -> Iterator[_Sus
                 yield _Suspicion(statement.lineno, name, "holds exactly what tests ask and expect")
 
 
-# comparisons
-
-
 def _comparisons(node: ast.ClassDef, after: _Code, before: _Code) -> Iterator[_Suspicion]:
     methods: dict[str, tuple[int, list[ast.expr | None], bool]] = {}
     for each in node.body:
         if isinstance(each, Function) and not before.has(each, after):
             results: list[ast.expr | None] = [one.value for one in _own(each) if isinstance(one, ast.Return)]
             methods[each.name] = (each.lineno, results, _uses_other(each.args, each.body))
-        elif (
-            isinstance(each, ast.Assign) and isinstance(each.value, ast.Lambda) and not before.has(each.value, after)
-        ):
+        elif isinstance(each, ast.Assign) and isinstance(value := each.value, ast.Lambda):
             name = each.targets[0].id if isinstance(each.targets[0], ast.Name) else ""
-            methods[name] = (
-                each.lineno,
-                [each.value.body],
-                _uses_other(each.value.args, [ast.Expr(each.value.body)]),
-            )
+            if not before.has(value, after):
+                methods[name] = (each.lineno, [value.body], _uses_other(value.args, [ast.Expr(value.body)]))
     constant = {name: _constant(results) for name, (_, results, _) in methods.items()}
     for name, (line, results, uses) in methods.items():
         always = constant[name]
@@ -171,9 +163,9 @@ def _comparisons(node: ast.ClassDef, after: _Code, before: _Code) -> Iterator[_S
 
 def _constant(results: Sequence[ast.expr | None]) -> bool | None:
     """The one truth that every result has; `NotImplemented` is no result."""
-    told = [each for each in results if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
-    values = [each.value for each in told if isinstance(each, ast.Constant)]
-    same = bool(told) and len(values) == len(told) and len({bool(value) for value in values}) == 1
+    answers = [each for each in results if not (isinstance(each, ast.Name) and each.id == "NotImplemented")]
+    values = [each.value for each in answers if isinstance(each, ast.Constant)]
+    same = bool(answers) and len(values) == len(answers) and len({bool(value) for value in values}) == 1
     return bool(values[0]) if same else None
 
 
@@ -195,9 +187,6 @@ def _own(function: Function) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, Function | ast.Lambda | ast.ClassDef):
             waiting += ast.iter_child_nodes(node)
-
-
-# state
 
 
 def _module_state(tree: ast.Module) -> frozenset[str]:
@@ -234,20 +223,11 @@ def _by_state(function: Function, states: frozenset[str]) -> str:
 
 
 def _is_next(call: ast.Call, states: frozenset[str]) -> bool:
-    return (
-        isinstance(call.func, ast.Name)
-        and call.func.id == "next"
-        and len(call.args) == 1
-        and _is_values(call.args[0], states)
-    )
-
-
-def _is_values(node: ast.expr, states: frozenset[str]) -> bool:
-    return (
-        isinstance(node, ast.Name)
-        and node.id in states
-        and re.search(r"answer|result|value|expected", node.id) is not None
-    )
+    """`next(answers)`."""
+    if not (isinstance(call.func, ast.Name) and call.func.id == "next" and len(call.args) == 1):
+        return False
+    values = call.args[0]
+    return isinstance(values, ast.Name) and values.id in states and _ANSWERS.search(values.id) is not None
 
 
 def _recorded(function: Function, states: frozenset[str]) -> tuple[set[str], set[str]]:
@@ -262,14 +242,11 @@ def _recorded(function: Function, states: frozenset[str]) -> tuple[set[str], set
             counted |= _shared(node.target, shared, function.name)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _RECORDING:
             kept |= _shared(node.func.value, shared, function.name)
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            again = (
-                _shared(target, shared, function.name) & _places(node.value)
-                if isinstance(node, ast.Assign)
-                else set()
-            )
-            counted |= again
-            kept |= _shared(target, shared, function.name) if isinstance(target, ast.Subscript) else set()
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                written = _shared(target, shared, function.name)
+                counted |= written & _places(node.value)
+                kept |= written if isinstance(target, ast.Subscript) else set()
     return counted, kept
 
 
@@ -304,9 +281,6 @@ def _results(node: ast.If | ast.IfExp) -> list[ast.expr | None]:
     if isinstance(node, ast.IfExp):
         return [node.body, node.orelse]
     return [each.value for each in node.body if isinstance(each, ast.Return)]
-
-
-# special cases
 
 
 def _is_trivial(node: ast.expr) -> bool:

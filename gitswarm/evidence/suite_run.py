@@ -44,16 +44,20 @@ class SuiteRun(Struct, frozen=True):
     asked: bool = False
 
     @property
+    def cases(self) -> tuple[CaseResult, ...]:
+        return self.results.cases if self.results is not None else ()
+
+    @property
     def executed(self) -> int:
         return self.report.passed + self.report.failed if self.report else 0
 
     @property
     def ran_nothing(self) -> bool:
         """No test was executed; a file that cannot be loaded is none."""
-        cases = self.results.cases if self.results is not None else ()
-        if self.results is not None and self.results.complete:
-            return not any(case.is_executed and not is_whole_file(case) for case in cases)
-        return self.report is not None and self.executed <= sum(case.is_red and is_whole_file(case) for case in cases)
+        if self.names_all:
+            return not any(case.is_executed and not is_whole_file(case) for case in self.cases)
+        broken = sum(case.is_red and is_whole_file(case) for case in self.cases)
+        return self.report is not None and self.executed <= broken
 
     @property
     def is_red(self) -> bool:
@@ -104,7 +108,7 @@ def _read(changes: tuple[TextChange, ...], reported: frozenset[str], harness: fr
 
 def reported_files(run: SuiteRun | Missing) -> frozenset[str]:
     """Files whose tests were run, whatever they are called; not those that only show examples."""
-    cases = run.results.cases if isinstance(run, SuiteRun) and run.results is not None else ()
+    cases = run.cases if isinstance(run, SuiteRun) else ()
     return frozenset(case.file for case in cases if case.file is not None and not is_doctest(case))
 
 
@@ -122,7 +126,7 @@ def is_doctest(case: CaseResult) -> bool:
 
 
 class ComparisonIndex:
-    """A proof with its lookups. `base` None: there is none."""
+    """A proof with its lookups: results by name, and others. `base` None: there is none."""
 
     def __init__(self, proof: SuiteRuns) -> None:
         self.proof = proof
@@ -130,9 +134,10 @@ class ComparisonIndex:
         self.base = proof.base if isinstance(proof.base, SuiteRun) else None
         old = proof.old_on_new
         self.old = old.named() if isinstance(old, CaseResults) else None
-        self.cases = self.final.results.named() if self.final.results else {}
+        self.cases = {case.name: case for case in self.final.cases}
+        self.base_cases = {case.name: case for case in self.base.cases} if self.base is not None else {}
         self.base_by_key: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
-        for case in self.base.results.cases if self.base is not None and self.base.results is not None else ():
+        for case in self.base_cases.values():
             self.base_by_key[place(case), declared_name(case)].append(case)
         self.by_key: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
         self.titles: dict[str, list[CaseResult]] = defaultdict(list)
@@ -200,7 +205,7 @@ def title_of(case: CaseResult) -> str:
 
 
 def red_cases(run: SuiteRun) -> list[CaseResult]:
-    return [case for case in run.results.cases if case.is_red] if run.results else []
+    return [case for case in run.cases if case.is_red]
 
 
 def own_tests(changes: TestChanges) -> dict[tuple[str, str], bool]:

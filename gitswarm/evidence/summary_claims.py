@@ -142,7 +142,6 @@ def read_claims(handoff: Handoff) -> Claims:
         confidence=handoff.confidence,
         artifacts=handoff.artifacts,
         file_changes=handoff.file_changes,
-        named_files=named_files(summary),
         passes=tuple(passes),
         progress=tuple(progress),
         coverage=tuple(coverage),
@@ -159,14 +158,14 @@ def _admits(clause: str) -> bool:
 
 
 def _passes(clause: str, sentence: str, *, admits: bool) -> Iterator[PassClaim]:
-    said = _NONE_FAILED.sub("", clause)
-    found = next((match for pattern in _PASSES if (match := pattern.search(said))), None)
-    positive = found and not _NEGATED.search(said[: found.end()]) and not _TAKEN_BACK.search(said)
-    none_failed = said != clause and not _NEGATED.search(said)
+    stated = _NONE_FAILED.sub("", clause)
+    found = next((match for pattern in _PASSES if (match := pattern.search(stated))), None)
+    positive = found and not _NEGATED.search(stated[: found.end()]) and not _TAKEN_BACK.search(stated)
+    none_failed = stated != clause and not _NEGATED.search(stated)
     of_tests = (none_failed or _BARE.fullmatch(clause)) and _ABOUT_TESTS.search(sentence)
     if _DOUBTFUL.search(clause) or _EXCEPT.search(clause) or not (positive or of_tests):
         return
-    passed, planned = _numbers(said)
+    passed, planned = _numbers(stated)
     yield PassClaim(_quoted(clause), passed, all_green=planned in {None, passed} and not admits)
 
 
@@ -198,10 +197,10 @@ def _is_progress(clause: str) -> bool:
     found = _PROGRESS.search(clause)
     if found is None or _BY_OTHERS.search(clause):
         return False
-    said, follows = clause[: found.end()], clause[found.end() :]
+    stated, follows = clause[: found.end()], clause[found.end() :]
     if _UNDONE.match(follows) or _ADJECTIVE.match(follows):
         return False
-    return not _NEGATED.search(said) and not _DOUBTFUL.search(said)
+    return not _NEGATED.search(stated) and not _DOUBTFUL.search(stated)
 
 
 def _coverage(clause: str) -> Iterator[CoverageClaim]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from gitswarm.evidence.case_names import go_parts, own_name, path_within
 from gitswarm.evidence.declarations import DeclaredTest
 from gitswarm.evidence.definitions import changed_definitions
-from gitswarm.evidence.python_tests import parse
 from gitswarm.evidence.suite_run import ComparisonIndex, declared_name, finding, is_doctest, is_whole_file, place
 from gitswarm.evidence.test_changes import FollowedTest, changed_lines, is_declared
 from gitswarm.evidence.test_count import TextChange
@@ -20,123 +16,10 @@ from gitswarm.records.case_results import CaseResult
 from gitswarm.records.proof import ProofFinding
 from gitswarm.records.text import listed
 
-_MOST_VALUES = 50_000
-_NO_RESULTS = frozenset({"None", "True", "False"})
-
-
-@dataclass(frozen=True)
-class Expectations:
-    """Pairs of an input and a result that tests name together, as text; read when something is compared with them."""
-
-    texts: Iterable[str]
-
-    @cached_property
-    def pairs(self) -> frozenset[tuple[str, str]]:
-        pairs: set[tuple[str, str]] = set()
-        for text in self.texts:
-            tree = parse(text)
-            for node in ast.walk(tree) if tree is not None else ():
-                if len(pairs) < _MOST_VALUES:
-                    pairs.update(_pairs(node))
-        return frozenset(pairs)
-
-    def has(self, given: ast.expr, result: ast.expr | None) -> bool:
-        wanted = literal_text(result) if result is not None else None
-        if wanted is None or wanted in _NO_RESULTS:
-            return False
-        return (asked := literal_text(given)) is not None and (asked, wanted) in self.pairs
-
-
-def _pairs(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """`assert f(3) == 7`, `self.assertEqual(f(3), 7)`, a row `(3, 7)` of a table."""
-    sides: list[tuple[ast.expr, ast.expr]] = []
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.Is):
-        sides = [(node.left, node.comparators[0]), (node.comparators[0], node.left)]
-    elif isinstance(node, ast.Call) and len(node.args) > 1 and getattr(node.func, "attr", "").startswith("assert"):
-        sides = [(node.args[0], node.args[1]), (node.args[1], node.args[0])]
-    for call, result in sides:
-        if isinstance(call, ast.Call) and (wanted := literal_text(result)) is not None:
-            inputs = [literal_text(each) for each in (*call.args, *(word.value for word in call.keywords))]
-            yield from ((each, wanted) for each in inputs if each is not None)
-            if len(call.args) > 1 and None not in inputs:
-                yield f"({', '.join(each for each in inputs if each is not None)})", wanted
-    if isinstance(node, ast.Tuple) and len(node.elts) > 1:
-        row = [literal_text(each) for each in node.elts]
-        if row[-1] is not None and None not in row:
-            yield from ((each, row[-1]) for each in row[:-1] if each is not None)
-
-
-def literal_text(node: ast.expr) -> str | None:
-    """A literal in one form; None for what is none."""
-    try:
-        return repr(ast.literal_eval(node))
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{2,}")
-
-
-def subject_of(test: FollowedTest, text: str, following: Sequence[int], subjects: frozenset[str]) -> str | None:
-    """The first removed name that a test's own lines contain.
-
-    :param text: of its file before the change.
-    :param following: first lines of the tests of that file.
-    """
-    lines = text.splitlines()
-    end = min((line - 1 for line in following if line > test.before.line), default=len(lines))
-    own = "\n".join(lines[test.before.line - 1 : end])
-    return next((word for word in _IDENTIFIER.findall(own) if word in subjects), None)
-
-
 _WORD = re.compile(r"\w+")
 _BEGINS = re.compile(r"^( *)(?:async )?(?:def|class) (\w+)")
-
-
-def moved_examples(judged: ComparisonIndex, lost: Iterable[CaseResult]) -> list[CaseResult]:
-    """Those of `lost` of which every line stands in the changed files, by the new names of what the product has
-    renamed; as many as doctests are executed that were not there."""
-    candidates = [case for case in lost if is_doctest(case)]
-    known = judged.base.results.named() if judged.base is not None and judged.base.results is not None else {}
-    new = sum(is_doctest(case) and case.is_executed and name not in known for name, case in judged.cases.items())
-    if not candidates or not new:
-        return []
-    changes = judged.proof.changes
-    definitions = changed_definitions(changes)
-    before = _lines((line for each in changes for line in _split(each.before)), definitions.removed)
-    after = _lines((line for each in changes for line in _split(each.after)), definitions.added)
-    moved = []
-    for case in candidates:
-        own = _lines(_shown_by(case, changes), definitions.removed)
-        if own and own <= after - (before - own):
-            moved.append(case)
-    return moved[:new]
-
-
-def _shown_by(case: CaseResult, changes: Sequence[TextChange]) -> Sequence[str]:
-    """The lines of its definition; of its file, where that has none of this name."""
-    text = next((each.before for each in changes if (each.old_path or each.path) == case.file), None)
-    lines = _split(text)
-    name = path_within(case).rpartition(".")[2]
-    begins = [(at, len(found[1]), found[2]) for at, line in enumerate(lines) if (found := _BEGINS.match(line))]
-    for at, depth, defined in begins:
-        if defined == name:
-            end = next((later for later, indent, _ in begins if later > at and indent <= depth), len(lines))
-            return lines[at:end]
-    return lines
-
-
-def _split(text: str | None) -> Sequence[str]:
-    return (text or "").splitlines()
-
-
-def _lines(lines: Iterable[str], names: Collection[str]) -> Counter[str]:
-    """Those that are examples, with one word in place of all these names."""
-    examples = (line.strip() for line in lines if line.lstrip().startswith((">>> ", "... ")))
-    return Counter(_WORD.sub(lambda word: "_" if word[0] in names else word[0], line) for line in examples)
-
-
 _LISTED = 3
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]{2,}")
 
 
 def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
@@ -144,7 +27,7 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
     weakened: list[tuple[CaseResult, str]] = []
     changed: list[CaseResult] = []
     flaky: list[str] = []
-    again = judged.proof.again.results.named() if judged.proof.again and judged.proof.again.results else {}
+    again = {case.name: case for case in judged.proof.again.cases} if judged.proof.again is not None else {}
     for case in _base_tests(judged):
         successors = _successors(judged, case)
         if case.name in again and again[case.name].is_green and _is_only_missing(judged, case, successors):
@@ -156,20 +39,19 @@ def judge_base_tests(judged: ComparisonIndex) -> Iterator[ProofFinding]:
         elif case.is_green and _old_fails(judged, case) and not _is_kept(judged, case):
             changed.append(case)
     if weakened:
-        yield finding(
-            "tests_weakened", [case.name for case, _ in weakened], f"now {_reasons(weakened)}", blocking=True
-        )
+        reasons = listed([f"{why}: {case.name}" for case, why in weakened])
+        yield finding("tests_weakened", [case.name for case, _ in weakened], f"now {reasons}", blocking=True)
     if lost and judged.final.names_all:
         yield from _lost(judged, lost)
     if flaky:
         yield finding("flaky", flaky, f"not executed, and passed in the next run: {listed(flaky)}")
     if changed:
-        yield finding("expectation_changed", [case.name for case in changed], _both_lines(judged, changed))
+        yield finding("expectation_changed", [case.name for case in changed], _changed_lines(judged, changed))
 
 
 def _base_tests(judged: ComparisonIndex) -> Iterator[CaseResult]:
     """What was executed there, and was not expected to fail."""
-    cases = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
+    cases = judged.base_cases.values()
     return (each for each in cases if each.is_executed and each.outcome != "xfailed" and not is_whole_file(each))
 
 
@@ -198,12 +80,10 @@ def _successors(judged: ComparisonIndex, case: CaseResult) -> list[CaseResult]:
         file = new
     test = judged.followed(case)
     if test is not None and test.after is not None:
-        found = [
-            each
-            for each in judged.by_key[_new_place(case, test), _named_as(case, test.after)]
-            if _parameters(each) == _parameters(case)
-        ]
-        if found:
+        where = test.new_path if case.file is not None else place(case)
+        is_python = case.file is not None and case.file.endswith(".py")
+        name = test.after.name if is_python else own_name(test.after.name)
+        if found := [each for each in judged.by_key[where, name] if _parameters(each) == _parameters(case)]:
             return found
     whole = judged.cases.get(file or "")
     return [whole] if whole is not None else _other_parameters(judged, case, test)
@@ -216,14 +96,6 @@ def _other_parameters(judged: ComparisonIndex, case: CaseResult, test: FollowedT
     key = (place(case), declared_name(case))
     before, after = judged.base_by_key[key], judged.by_key[key]
     return after if 0 < sum(each.is_executed for each in before) <= sum(each.is_executed for each in after) else []
-
-
-def _new_place(case: CaseResult, test: FollowedTest) -> str:
-    return test.new_path if case.file is not None else place(case)
-
-
-def _named_as(case: CaseResult, test: DeclaredTest) -> str:
-    return test.name if case.file is not None and case.file.endswith(".py") else own_name(test.name)
 
 
 def _parameters(case: CaseResult) -> str:
@@ -249,11 +121,6 @@ def _weaker(judged: ComparisonIndex, case: CaseResult, successors: Sequence[Case
     return ""
 
 
-def _reasons(weakened: Sequence[tuple[CaseResult, str]]) -> str:
-    shown = ", ".join(f"{why}: {case.name}" for case, why in weakened[:_LISTED])
-    return shown + (f" and {len(weakened) - _LISTED} more" if len(weakened) > _LISTED else "")
-
-
 def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:
     found = judged.old.get(case.name) if judged.old is not None else None
     if found is None and judged.old is not None and case.file is not None:
@@ -264,7 +131,7 @@ def _old_fails(judged: ComparisonIndex, case: CaseResult) -> bool:
 def _lost(judged: ComparisonIndex, lost: Sequence[CaseResult]) -> Iterator[ProofFinding]:
     places = _Places(judged)
     reshaped = [case for case in lost if _is_reshaped(judged, case, places) or _is_as_many(judged, case, places)]
-    reshaped += moved_examples(judged, (case for case in lost if case not in reshaped))
+    reshaped += _moved_examples(judged, (case for case in lost if case not in reshaped))
     apart = {case.name for case in reshaped}
     left = [case for case in lost if case.name not in apart]
     excused = _removed_with_subject(judged, left)
@@ -285,8 +152,7 @@ class _Places:
     """How many tests each place executed, at the base and now."""
 
     def __init__(self, judged: ComparisonIndex) -> None:
-        base = judged.base.results.cases if judged.base is not None and judged.base.results is not None else ()
-        self.before = _executed(base)
+        self.before = _executed(judged.base_cases.values())
         self.after = _executed(judged.cases.values())
         self.files = {each.old_path: each for each in judged.changes.files}
         self.touched_before = sum(self.before[path] for path in self.files)
@@ -341,7 +207,7 @@ def _removed_with_subject(judged: ComparisonIndex, lost: Sequence[CaseResult]) -
         if test is not None:
             file = texts[test.old_path]
             starts = [each.line for each in file.before.tests]
-            subject = subject_of(test, file.change.before or "", starts, subjects)
+            subject = _subject_of(test, file.change.before or "", starts, subjects)
         if subject:
             found[case.name] = subject
     return found
@@ -351,7 +217,7 @@ def _old_path(change: TextChange) -> str:
     return change.old_path or change.path
 
 
-def _both_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
+def _changed_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
     """Of the first changed test: a line that it had and one that it has now, assertions first."""
     for case in changed:
         test = judged.followed(case)
@@ -359,8 +225,8 @@ def _both_lines(judged: ComparisonIndex, changed: Sequence[CaseResult]) -> str:
         if test is None or test.after is None or file is None:
             continue
         before, after = file.change.before or "", file.change.after or ""
-        old = _told(changed_lines(before, after, test.before.line, _end(file.before.tests, test.before)))
-        new = _told(changed_lines(after, before, test.after.line, _end(file.after.tests, test.after)))
+        old = _first_line(changed_lines(before, after, test.before.line, _end(file.before.tests, test.before)))
+        new = _first_line(changed_lines(after, before, test.after.line, _end(file.after.tests, test.after)))
         if old or new:
             return f"{case.name}: was `{old}`, is `{new}`; the old version fails on the new code"
     return f"the base version fails on the new code: {listed([case.name for case in changed])}"
@@ -370,8 +236,63 @@ def _end(tests: Sequence[DeclaredTest], test: DeclaredTest) -> int | None:
     return min((each.line - 1 for each in tests if each.line > test.line), default=None)
 
 
-def _told(lines: Iterator[str]) -> str:
-    found = list(lines)
-    return next((line for line in found if "assert" in line.lower() or "expect" in line), found[0] if found else "")[
-        :100
-    ]
+def _first_line(lines: Iterable[str]) -> str:
+    """An assertion, if there is one."""
+    found = [*lines, ""]
+    return next((line for line in found if "assert" in line.lower() or "expect" in line), found[0])[:100]
+
+
+def _subject_of(test: FollowedTest, text: str, following: Sequence[int], subjects: frozenset[str]) -> str | None:
+    """The first removed name that a test's own lines contain.
+
+    :param text: of its file before the change.
+    :param following: first lines of the tests of that file.
+    """
+    lines = text.splitlines()
+    end = min((line - 1 for line in following if line > test.before.line), default=len(lines))
+    own = "\n".join(lines[test.before.line - 1 : end])
+    return next((word for word in _IDENTIFIER.findall(own) if word in subjects), None)
+
+
+def _moved_examples(judged: ComparisonIndex, lost: Iterable[CaseResult]) -> list[CaseResult]:
+    """Those of `lost` of which every line stands in the changed files, by the new names of what the product has
+    renamed; as many as doctests are executed that were not there."""
+    candidates = [case for case in lost if is_doctest(case)]
+    new = sum(
+        is_doctest(case) and case.is_executed and name not in judged.base_cases for name, case in judged.cases.items()
+    )
+    if not candidates or not new:
+        return []
+    changes = judged.proof.changes
+    definitions = changed_definitions(changes)
+    before = _lines((line for each in changes for line in _split(each.before)), definitions.removed)
+    after = _lines((line for each in changes for line in _split(each.after)), definitions.added)
+    moved = []
+    for case in candidates:
+        own = _lines(_shown_by(case, changes), definitions.removed)
+        if own and own <= after - (before - own):
+            moved.append(case)
+    return moved[:new]
+
+
+def _shown_by(case: CaseResult, changes: Sequence[TextChange]) -> Sequence[str]:
+    """The lines of its definition; of its file, where that has none of this name."""
+    text = next((each.before for each in changes if (each.old_path or each.path) == case.file), None)
+    lines = _split(text)
+    name = path_within(case).rpartition(".")[2]
+    begins = [(at, len(found[1]), found[2]) for at, line in enumerate(lines) if (found := _BEGINS.match(line))]
+    for at, depth, defined in begins:
+        if defined == name:
+            end = next((later for later, indent, _ in begins if later > at and indent <= depth), len(lines))
+            return lines[at:end]
+    return lines
+
+
+def _split(text: str | None) -> Sequence[str]:
+    return (text or "").splitlines()
+
+
+def _lines(lines: Iterable[str], names: Collection[str]) -> Counter[str]:
+    """Those that are examples, with one word in place of all these names."""
+    examples = (line.strip() for line in lines if line.lstrip().startswith((">>> ", "... ")))
+    return Counter(_WORD.sub(lambda word: "_" if word[0] in names else word[0], line) for line in examples)

@@ -20,7 +20,7 @@ from gitswarm.evidence.declarations import DeclaredTest, TestSource
 from gitswarm.evidence.declared_tests import read_tests
 from gitswarm.evidence.definitions import Definitions, changed_definitions
 from gitswarm.evidence.path_roles import decides_about_tests, role_of
-from gitswarm.evidence.python_tests import parse
+from gitswarm.evidence.python_expressions import parse
 from gitswarm.evidence.test_count import TextChange
 from gitswarm.records.proof import ProofFinding, ProofFlag, RemovedTest
 from gitswarm.records.text import shorten

@@ -1,8 +1,6 @@
-"""A test command as far as it can be changed: to ask for a report that names its tests, or to run some of them
-alone.
+"""A test command as far as it can be changed: to ask for a report that names its tests, or to run some of them alone.
 
-A line with operators, substitutions or redirections is a script, `make check` and `npm test` run one: nothing
-is ever
+A line with operators, substitutions or redirections is a script, `make check` and `npm test` run one: nothing is ever
 appended to those.
 
 | command                         | asked for a report by                              | read from  |
@@ -12,16 +10,13 @@ appended to those.
 | `node --test …`                 | arguments: the reporters tap (to stdout) and junit | the folder |
 | `npm test` for `… node --test`  | `NODE_OPTIONS`: the same                           | the folder |
 | `go test …`                     | argument: `-json`                                  | the output |
-| anything that may call          | `GOTESTSUM_JSONFILE`                               | the folder |
-| gotestsum                       |                                                    |            |
+| anything that may use gotestsum | `GOTESTSUM_JSONFILE`                               | the folder |
 | anything that may call nextest  | `NEXTEST_STATUS_LEVEL=all`: it prints every name   | the output |
 | `cargo test …`                  | nothing: it prints every name                      | the output |
 
-pytest expands variables in the path of its report, so one script that calls it in several folders leaves a file
-for
+pytest expands variables in the path of its report, so one script that calls it in several folders leaves a file for
 each. Two calls in one folder leave the second; `read_run` sees that by the output, and says so.
-Arguments are added to one known program only. A command that names a report of its own keeps it, and is not
-asked.
+Arguments are added to one known program only. A command that names a report of its own keeps it, and is not asked.
 """
 
 from __future__ import annotations
@@ -91,6 +86,10 @@ _NPM_SCRIPT = re.compile(
 )
 _NPM_ALIASES = {"t": "test", "tst": "test"}
 
+_MOST_TESTS = 200
+_MOST_CHARS = 60_000  # a program's arguments have their limits; Linux allows 128 KiB for one of them
+_GO_VALUES = frozenset({"-run", "-skip", "-list", "-bench", "-fuzz"})
+
 
 class TestCommand(Struct, frozen=True):
     """`before` are the words up to and with the program (`npx jest`, `go test`), `arguments` those after it."""
@@ -100,6 +99,16 @@ class TestCommand(Struct, frozen=True):
     runner: Runner
     before: tuple[str, ...]
     arguments: tuple[str, ...]
+
+
+class ReportRequest(Struct, frozen=True):
+    """
+    :ivar environment: to be set for the command.
+    :ivar argv: to be started in its place; None: the command as it is.
+    """
+
+    environment: Mapping[str, str]
+    argv: tuple[str, ...] | None = None
 
 
 class _Words(Struct):
@@ -184,11 +193,6 @@ def _node(words: _Words) -> TestCommand | None:
 def _of(runner: Runner, words: _Words, count: int) -> TestCommand:
     words.take(count)
     return TestCommand(runner, tuple(words.taken), tuple(words.rest))
-
-
-_MOST_TESTS = 200
-_MOST_CHARS = 60_000  # a program's arguments have their limits; Linux allows 128 KiB for one of them
-_GO_VALUES = frozenset({"-run", "-skip", "-list", "-bench", "-fuzz"})
 
 
 def select_tests(
@@ -290,16 +294,6 @@ _SELECT: Mapping[Runner, Callable[[TestCommand, Sequence[CaseResult], CaseResult
     "nextest": _nextest,
     "node": _node_titles,
 }
-
-
-class ReportRequest(Struct, frozen=True):
-    """
-    :ivar environment: to be set for the command.
-    :ivar argv: to be started in its place; None: the command as it is.
-    """
-
-    environment: Mapping[str, str]
-    argv: tuple[str, ...] | None = None
 
 
 def request_report(

@@ -83,12 +83,11 @@ class TextChange(Struct, frozen=True):
 
 
 class CaseCount(Struct, frozen=True):
-    """Declared cases of one file. `deleted`: no file stands there any more."""
+    """Declared cases of one file."""
 
     path: str
     before: int
     after: int
-    deleted: bool
 
 
 class CaseCounts(Struct, frozen=True):
@@ -136,7 +135,6 @@ def compare_cases(changes: Iterable[TextChange]) -> CaseCounts:
             path=change.path,
             before=count_cases(change.old_path or change.path, change.before or ""),
             after=count_cases(change.path, change.after or ""),
-            deleted=change.after is None,
         )
         for change in changes
     )

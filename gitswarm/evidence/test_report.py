@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from msgspec import Struct
 
-from gitswarm.evidence.formats import cargo, go, jest, junit, nextest, pytest_text, tap
-from gitswarm.evidence.formats.reading import CountedCases, Plain, plain
+from gitswarm.evidence.formats import cargo, go, jest, junit, pytest_text, tap
+from gitswarm.evidence.formats.test_output import CountedCases, Plain, plain, total_coverage
 from gitswarm.records.case_results import CaseResult, CaseResults
 from gitswarm.records.evidence import TestReport
 
@@ -19,7 +20,7 @@ Reader = Callable[[Plain], CountedCases | None]
 
 _MACHINE: tuple[Reader, ...] = (junit.read, jest.read_json, go.read_json, cargo.read_json)
 _TERMINAL: tuple[Reader, ...] = (
-    nextest.read,
+    cargo.read_nextest,
     pytest_text.read,
     jest.read,
     jest.read_vitest,
@@ -62,26 +63,26 @@ def read_run(
     :param ended_well: the command ended with 0: failures that only its output tells were printed by a test.
     :param roots: the folder of the run, without a slash at its end, as paths of tests may begin with it.
     """
-    spoken = _tally(output)
-    written = [tally for _, content in sorted(files.items()) if (tally := _file(content))]
+    printed = _counted(output)
+    written = [counted for _, content in sorted(files.items()) if (counted := _file(content))]
     if not written:
-        return TestRun(spoken.report(), _relative(spoken.results(), roots)) if spoken else None
+        return TestRun(printed.report(), _relative(printed.results(), roots)) if printed else None
     total = written[0].plus(written[1:])
     report, results = total.report(), total.results()
-    if ended_well and spoken is not None and spoken.failed > total.failed:
-        spoken = None
-    if spoken is not None and spoken.runs > len(written) and _executed(spoken) > _executed(total):
-        report, results = spoken.report(), results.model_copy(update={"complete": False})
-    if spoken is not None and spoken.partial and not ended_well:  # it broke off: the file does not tell
+    if ended_well and printed is not None and printed.failed > total.failed:
+        printed = None
+    if printed is not None and printed.runs > len(written) and _executed(printed) > _executed(total):
+        report, results = printed.report(), results.model_copy(update={"complete": False})
+    if printed is not None and printed.partial and not ended_well:  # it broke off: the file does not tell
         report = report.model_copy(update={"partial": True})
         results = results.model_copy(update={"complete": False})
-    if report.coverage_percent is None and spoken is not None:
-        report = report.model_copy(update={"coverage_percent": spoken.coverage_percent})
+    if report.coverage_percent is None and printed is not None:
+        report = report.model_copy(update={"coverage_percent": printed.coverage_percent})
     return TestRun(report, _relative(results, roots))
 
 
-def _executed(tally: CountedCases) -> int:
-    return tally.passed + tally.failed
+def _executed(counted: CountedCases) -> int:
+    return counted.passed + counted.failed
 
 
 def _relative(results: CaseResults, roots: Collection[str]) -> CaseResults:
@@ -105,13 +106,14 @@ def _file(content: bytes) -> CountedCases | None:
     if len(content) > FILE_BYTES:
         return None
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    return _tally(content.decode(encoding, errors="replace"))
+    return _counted(content.decode(encoding, errors="replace"))
 
 
-def _tally(text: str) -> CountedCases | None:
+def _counted(text: str) -> CountedCases | None:
     prepared = plain(text)
-    for readers in (_MACHINE, _TERMINAL):
-        found = [tally for read in readers if (tally := read(prepared))]
-        if found:
-            return max(found, key=lambda tally: tally.ends_at)
+    if found := [counted for read in _MACHINE if (counted := read(prepared))]:
+        return max(found, key=lambda counted: counted.ends_at)
+    if found := [counted for read in _TERMINAL if (counted := read(prepared))]:
+        outermost = max(found, key=lambda counted: counted.ends_at)
+        return replace(outermost, coverage_percent=total_coverage(prepared.text))
     return None

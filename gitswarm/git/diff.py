@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pygit2
-from msgspec import Struct
 
-Change = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed"]
+from gitswarm.records.envelope import ChangeKind
+from gitswarm.records.evidence import ChangedFile, DiffSummary
 
-_CHANGES: dict[str, Change] = {
+_CHANGES: dict[str, ChangeKind] = {
     "A": "added",
     "M": "modified",
     "D": "deleted",
@@ -20,23 +18,15 @@ _CHANGES: dict[str, Change] = {
 _RENAME_LIMIT = 400  # similarity is O(n²) in the files that came and went
 
 
-class FileDelta(Struct, frozen=True):
-    """One changed path. Line counts are None for binary files, for a file that
-    became a link or the like, and for blobs that are not here."""
-
-    path: str
-    change: Change
-    old_path: str | None
-    insertions: int | None
-    deletions: int | None
-
-
 class Diffs:
     def __init__(self, repository: pygit2.Repository) -> None:
         self._repository = repository
 
-    def between(self, old_tree: str, new_tree: str) -> list[FileDelta]:
-        """What turns one tree into the other, in path order, renames found when there are not too many."""
+    def between(self, old_tree: str, new_tree: str) -> list[ChangedFile]:
+        """What turns one tree into the other, in path order, renames found when there are not too many.
+
+        Line counts are also None for a file that became a link or the like, and for blobs that are not here.
+        """
         if old_tree == new_tree:
             return []
         old, new = self._tree(old_tree), self._tree(new_tree)
@@ -49,6 +39,10 @@ class Diffs:
         found = [self._delta(diff, index, delta) for index, delta in enumerate(diff.deltas)]
         return sorted(found, key=lambda item: item.path)
 
+    def summary(self, old_tree: str, new_tree: str) -> DiffSummary:
+        """Of two trees that have the same `.swarm/runs`."""
+        return DiffSummary.of(tuple(self.between(old_tree, new_tree)))
+
     def _diff(self, old: pygit2.Tree, new: pygit2.Tree) -> pygit2.Diff:
         return old.diff_to_tree(new, flags=pygit2.enums.DiffOption.INCLUDE_TYPECHANGE, context_lines=0)
 
@@ -58,12 +52,18 @@ class Diffs:
             raise KeyError(tree_id)
         return tree
 
-    def _delta(self, diff: pygit2.Diff, index: int, delta: pygit2.DiffDelta) -> FileDelta:
+    def _delta(self, diff: pygit2.Diff, index: int, delta: pygit2.DiffDelta) -> ChangedFile:
         letter = delta.status_char()
         old_path = _text(delta.old_file.raw_path) if letter in ("R", "C") else None
         path = _text(delta.old_file.raw_path if letter == "D" else delta.new_file.raw_path)
-        lines = (None, None) if letter == "T" else self._line_counts(diff, index)
-        return FileDelta(path, _CHANGES.get(letter, "modified"), old_path, *lines)
+        insertions, deletions = (None, None) if letter == "T" else self._line_counts(diff, index)
+        return ChangedFile(
+            path=path,
+            change=_CHANGES.get(letter, "modified"),
+            old_path=old_path,
+            insertions=insertions,
+            deletions=deletions,
+        )
 
     def _line_counts(self, diff: pygit2.Diff, index: int) -> tuple[int | None, int | None]:
         try:

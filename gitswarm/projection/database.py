@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -78,7 +78,7 @@ class Projection:
         self.notes: list[tuple[str, str]] = []
 
     def rebuild(self, path: Path | None = None) -> None:
-        """Makes the file from nothing, beside it first: whatever happens, there is the old one or the new one.
+        """Makes the file from nothing, under another name first: after a crash it is the old one or the new one.
 
         :param path: another place for it.
         :raises UsageError: something else is there.
@@ -91,15 +91,10 @@ class Projection:
 
     def _is_projection(self, path: Path) -> bool:
         try:
-            connection = self._connect(path, read_only=True)
+            with closing(self._connect(path, read_only=True)) as connection:
+                connection.execute("select format from source")
         except self._duckdb.Error:
             return False
-        try:
-            connection.execute("select format from source")
-        except self._duckdb.Error:
-            return False
-        finally:
-            connection.close()
         return True
 
     def refresh(self) -> None:
@@ -117,14 +112,11 @@ class Projection:
         :param runs: only their rows; None: all.
         :param live: also what is in open journals, with `committed` false.
         """
-        connection = self._for_reading()
-        try:
+        with closing(self._for_reading()) as connection:
             self._narrow(connection, runs, live=live)
             connection.execute("set enable_external_access = false")
             connection.execute("set lock_configuration = true")
             yield partial(self._ask, connection)
-        finally:
-            connection.close()
 
     def _ask(self, connection: DuckDBPyConnection, query: str) -> QueryResult:
         try:
@@ -175,7 +167,7 @@ class Projection:
 
     @contextmanager
     def _lock(self, wait_s: float) -> Iterator[None]:
-        """For whoever may write: two of us never do so at once.
+        """For one writer at a time.
 
         :raises _BusyError: another process has it for longer.
         """
@@ -193,26 +185,19 @@ class Projection:
         if known is None:
             self._make(self.path)
         elif known != {run_id: source.refs for run_id, source in now.items()}:
-            connection = self._connect(self.path)
-            try:
+            with closing(self._connect(self.path)) as connection:
                 self._read(connection, now, known)
-            finally:
-                connection.close()
 
     def _known(self) -> dict[str, tuple[tuple[str, str | None], ...]] | None:
         """What the file was made from; None: there is none that this version can use."""
         if not self.path.exists():
             return None
+        query = "select run_id, ref, tip, format from source order by run_id, ref"
         try:
-            connection = self._connect(self.path, read_only=True)
+            with closing(self._connect(self.path, read_only=True)) as connection:
+                rows = connection.execute(query).fetchall()
         except self._duckdb.Error:
-            return None  # not one of DuckDB's, or of a later version of it
-        try:
-            rows = connection.execute("select run_id, ref, tip, format from source order by run_id, ref").fetchall()
-        except self._duckdb.Error:
-            return None
-        finally:
-            connection.close()
+            return None  # not one of DuckDB's, of a later version of it, or another one's
         found: dict[str, tuple[tuple[str, str | None], ...]] = {}
         for run_id, ref, tip, _format in rows:
             found[run_id] = (*found.get(run_id, ()), (ref, tip))
@@ -221,11 +206,8 @@ class Projection:
     def _make(self, path: Path) -> None:
         new = path.with_name(f"{path.name}.new")
         _unlink(new)
-        connection = self._connect(new)
-        try:
+        with closing(self._connect(new)) as connection:
             self._fill(connection)
-        finally:
-            connection.close()
         # A log that belongs to the old file must not be taken for one of the new.
         path.with_name(f"{path.name}.wal").unlink(missing_ok=True)
         new.replace(path)
@@ -248,10 +230,8 @@ class Projection:
             self._load(connection, self._changes(connection, changed, known, read))
         except self._duckdb.Error as error:
             connection.rollback()
-            faults = (first_fault(self._repository, source) for source in read)
-            raise next(
-                (fault for fault in faults if fault), SwarmError(str(error), hint="git swarm verify")
-            ) from error
+            faults = filter(None, (first_fault(self._repository, source) for source in read))
+            raise next(faults, SwarmError(str(error), hint="git swarm verify")) from error
         connection.commit()
 
     def _changes(
@@ -267,10 +247,9 @@ class Projection:
         """
         for run_id, source in changed.items():
             rows: RunRows | None = None
+            commits = _known_commits(connection, run_id) if run_id in known else {}
             try:
-                rows = run_rows(
-                    self._repository, source, _known_commits(connection, run_id) if run_id in known else {}
-                )
+                rows = run_rows(self._repository, source, commits)
             except NotFoundError:
                 pass  # deleted while we were reading
             except SwarmError as error:
@@ -311,9 +290,8 @@ class Projection:
             connection.execute("insert into wanted select unnest(?)", [wanted])
         chosen = "" if wanted is None else " where run_id in (from wanted)"
         for table in TABLES:
-            both = f"select * from {catalog}.main.{table}" + (
-                f" union all select * from open_{table}" if live else ""
-            )
+            of_journals = f" union all select * from open_{table}" if live else ""
+            both = f"select * from {catalog}.main.{table}{of_journals}"
             connection.execute(f"create temp view {table} as select * from ({both}){chosen}")
         for statement in views_sql("temp view"):
             connection.execute(statement)

@@ -66,7 +66,7 @@ class CaseResults(Record):
                 break
             outcome = case.outcome if before is None else min(before.outcome, case.outcome, key=_WORST_FIRST.index)
             file = case.file if before is None else before.file
-            merged[name] = CaseResult(name, outcome, _storable(file) if file is not None else None)
+            merged[name] = CaseResult(name, outcome, storable(file) if file is not None else None)
         return cls(source=source, complete=complete, cases=tuple(merged[name] for name in sorted(merged)))
 
     def named(self) -> dict[str, CaseResult]:
@@ -75,13 +75,13 @@ class CaseResults(Record):
 
 def _bounded(name: str) -> str:
     """A name of more than 500 characters keeps its first 480, and a hash of the whole."""
-    name = _storable(name)
+    name = storable(name)
     if len(name) <= _NAME_CHARS:
         return name
     return f"{name[:_KEPT_CHARS]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def _storable(text: str) -> str:
+def storable(text: str) -> str:
     """Half a surrogate pair becomes a question mark."""
     return text.encode(errors="replace").decode()
 

@@ -18,9 +18,12 @@ YesNo = Annotated[Literal["yes", "no"], BeforeValidator(_yes_no)]
 Confidence = Literal["high", "medium", "low"]
 
 
+ChangeKind = Literal["added", "modified", "deleted", "renamed", "copied", "type_changed"]
+
+
 class FileChange(Record):
     path: str
-    change: Literal["added", "modified", "deleted", "renamed", "copied", "type_changed"]
+    change: ChangeKind
 
 
 class Assumption(Record):

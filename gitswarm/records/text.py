@@ -29,6 +29,11 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_LISTED]) + more
 
 
+def words(text: str) -> tuple[str, ...]:
+    """The names of a table that is written as text."""
+    return tuple(text.split())
+
+
 def columns(text: str) -> int:
     """How wide a terminal shows a text."""
     return len(text) if text.isascii() else sum(map(_columns, text))

@@ -32,14 +32,14 @@ _FUNCTIONS = frozenset(
 )
 
 
+MOST_LOOPS = 4
+"""`all`, `exists`, `map` and `filter` in one expression: nested ones multiply, and nothing can stop them."""
+
+
 class CompiledCondition(Protocol):
     def execute(self, context: dict[str, Any]) -> Any: ...
     def variables(self) -> list[str]: ...
     def functions(self) -> list[str]: ...
-
-
-MOST_LOOPS = 4
-"""`all`, `exists`, `map` and `filter` in one expression: nested ones multiply, and nothing can stop them."""
 
 
 def condition_problem(expression: str) -> str | None:
@@ -65,8 +65,8 @@ def evaluate(expression: str, target: str, context: Context) -> ConditionTrace:
     try:
         value = _compile(expression).execute(_used(expression, context))
     except (LookupError, ArithmeticError, RuntimeError, ValueError, TypeError) as error:
-        said = f"no field {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        return ConditionTrace(expression=expression, target=target, error=said)
+        message = f"no field {error}" if isinstance(error, KeyError) else str(error).splitlines()[0]
+        return ConditionTrace(expression=expression, target=target, error=message)
     plain = value if isinstance(value, bool | int | float | str) or value is None else str(value)
     return ConditionTrace(expression=expression, target=target, value=plain)
 

@@ -24,14 +24,14 @@ from gitswarm.records.routing import (
     WhyNow,
 )
 from gitswarm.routing import navigator
-from gitswarm.routing.forks import continuation_into, once_more, side_by_side
-from gitswarm.routing.graph import graph_transitions, onward
+from gitswarm.routing.forks import continuation_into, into_fork, retried_fork
 from gitswarm.routing.macro import DEPLOY, GATE, RESET
 from gitswarm.routing.navigator import graph_extended, offroad
-from gitswarm.routing.options import Transitions, again, escalate, only, pause, take, with_events
+from gitswarm.routing.options import WAITING, Transitions, again, escalate, only, pause, take, with_events
 from gitswarm.routing.sidequests import TriggeredSidequests, evaluate_triggers, refusal
 from gitswarm.routing.situation import MAX_INJECTIONS, Progress, Rules, Situation
 from gitswarm.routing.stack import detour, inject_flow, into_nodes, is_full
+from gitswarm.routing.transitions import graph_transitions, onward
 from gitswarm.specs.flow import Flow, Linear
 
 DOCTOR = "env-doctor"
@@ -39,8 +39,6 @@ DOCTOR = "env-doctor"
 
 CLARIFIER = "clarifier"
 """The sidequest that a pause becomes when nobody is there to answer."""
-
-_WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
 
 
 def start(flow: Flow, first: str | None = None) -> Choice:
@@ -65,10 +63,7 @@ def start_with_doctor(flow: Flow, rules: Rules, problem: str) -> Choice | None:
     before = first.candidates[0]
     nothing = Situation(flow, "", Result.SUCCEEDED, Status.VERIFIED, {}, (), rules=rules, progress=Progress(steps=0))
     why = WhyNow(trigger=f"preflight: {problem}", relevance_to_charter="no step can do its work without it")
-    option = detour(nothing, quest, before, why, ("preflight",))
-    transitions = Transitions(option, (option, before), option.reason)
-    choice = take(option, transitions, RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, None, before))})
+    return _instead_of(before, detour(nothing, quest, before, why, ("preflight",)), None)
 
 
 def skip(situation: Situation) -> Choice:
@@ -79,8 +74,8 @@ def skip(situation: Situation) -> Choice:
     return only(leaving.model_copy(update={"reason": reason, "source": "kernel"}), RoutingSource.DETERMINISTIC)
 
 
-def go_on(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
-    """Takes a way on because a person resumed the run: what it waited for, or the step that failed, once more."""
+def continue_at(way: Continuation, stack: tuple[Frame, ...], reason: str) -> Choice:
+    """Continues because a person resumed the run: where it waited, or with the failed step again."""
     candidate = Candidate(
         candidate_id=way.candidate_id,
         action=way.decision,
@@ -128,37 +123,37 @@ def decide(situation: Situation) -> Choice:
         return reset
     if not _goes_back(situation, transitions.default):
         situation = replace(situation, progress=replace(situation.progress, stall=None))
-    called = _called(situation, transitions)
+    triggered = _triggered(situation, transitions)
     transitions = _with_stall(situation, transitions)
-    options = _all_options(situation, transitions, called)
-    default = _default(situation, transitions, called)
+    options = _all_options(situation, transitions, triggered)
+    default = _default(situation, transitions, triggered)
     whole = replace(
         transitions,
         options=options,
-        is_obvious=transitions.is_obvious and not called.dropped,
-        conditions=(*transitions.conditions, *called.conditions),
-        dropped=(*transitions.dropped, *called.dropped),
+        is_obvious=transitions.is_obvious and not triggered.dropped,
+        conditions=(*transitions.conditions, *triggered.conditions),
+        dropped=(*transitions.dropped, *triggered.dropped),
     )
-    chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(called.detours))
+    chosen = _choose(situation, whole, default, is_open=transitions.is_open or bool(triggered.detours))
     choice, stall = chosen.choice, situation.progress.stall
     explanation = choice.explanation.model_copy(update={"stall": stall, "navigator": chosen.asked})
     left = offroad(choice, situation.step_id, transitions.default, chosen.confidence)
-    told = (*choice.events, *called.events, *chosen.rejected, *left)
-    return choice.model_copy(update={"explanation": explanation, "events": told})
+    events = (*choice.events, *triggered.events, *chosen.rejected, *left)
+    return choice.model_copy(update={"explanation": explanation, "events": events})
 
 
 def _unproven(situation: Situation) -> Choice | None:
-    """Before the graph is asked: the step once more, with its finding as the reason; then a person. None: neither, as
+    """Before the graph is asked: the step again, with its finding as the reason; then a person. None: neither, as
     nobody watches the run, and the concern stays open."""
     unproven = situation.unproven
     if unproven is None or situation.result is Result.FAILED or situation.status is Status.BLOCKED:
         return None
-    fork = once_more(situation, unproven.steps)
+    fork = retried_fork(situation, unproven.steps)
     if situation.is_branch and fork is None:
         return None
     if unproven.may_repeat:
         taken = again(situation.step_id, unproven.reason, situation.stack)
-        taken = side_by_side(situation, fork, unproven.reason) if fork is not None else taken
+        taken = into_fork(situation, fork, unproven.reason) if fork is not None else taken
     elif situation.rules.human is HumanPolicy.SUPERVISED:
         way = continuation_into(fork, situation.flow.id, unproven.reason) if fork is not None else None
         taken = pause(unproven.reason, situation.stack, "evidence.opened", resume_at=way)
@@ -179,21 +174,24 @@ def _onto_new_ground(situation: Situation, before: Candidate) -> Choice | None:
     if what is None:
         return None
     why = WhyNow(trigger=what, relevance_to_charter="it could not land, and what follows would rest on it")
-    option = inject_flow(situation, flow, before, why, priority=90)
-    transitions = Transitions(option, (option, before), option.reason)
-    choice = take(option, transitions, RoutingSource.DETERMINISTIC)
-    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, situation.step_id, before))})
+    return _instead_of(before, inject_flow(situation, flow, before, why, priority=90), situation.step_id)
+
+
+def _instead_of(before: Candidate, option: Candidate, from_step: str | None) -> Choice:
+    """What the rules take in the place of what the graph would take by itself."""
+    choice = take(option, Transitions(option, (option, before), option.reason), RoutingSource.DETERMINISTIC)
+    return choice.model_copy(update={"events": (*choice.events, *offroad(choice, from_step, before))})
 
 
 def _goes_back(situation: Situation, option: Candidate) -> bool:
-    """Whether the loop goes round once more: one that is left has not stalled, whatever it was like."""
+    """Whether another pass of the loop follows. A loop that is left has not stalled."""
     flow, target = situation.flow, option.target
     if situation.is_aside or option.flow is not None or target is None or not flow.has_step(target):
         return False
     return flow.index(target) <= flow.index(situation.step_id)
 
 
-def _called(situation: Situation, transitions: Transitions) -> TriggeredSidequests:
+def _triggered(situation: Situation, transitions: Transitions) -> TriggeredSidequests:
     """Branches of a fork are no place to leave it from: what they call for waits until they have come together."""
     return TriggeredSidequests() if situation.is_branch else evaluate_triggers(situation, transitions.default)
 
@@ -208,13 +206,13 @@ def _with_stall(situation: Situation, transitions: Transitions) -> Transitions:
 
 
 def _all_options(
-    situation: Situation, transitions: Transitions, called: TriggeredSidequests
+    situation: Situation, transitions: Transitions, triggered: TriggeredSidequests
 ) -> tuple[Candidate, ...]:
-    """The graph's transitions, the detours that the evidence calls for, and what a navigator may want beside them."""
-    options = [*transitions.options, *called.detours]
+    """The graph's transitions, the triggered detours, and what a navigator may want besides."""
+    options = [*transitions.options, *triggered.detours]
     mode = situation.rules.mode
     if mode is RoutingMode.AUTHORITATIVE or (
-        mode is RoutingMode.ASSIST and situation.ask is not None and (transitions.is_open or called.detours)
+        mode is RoutingMode.ASSIST and situation.ask is not None and (transitions.is_open or triggered.detours)
     ):
         options += _free_options(situation, transitions, {option.candidate_id for option in options})
     known: dict[str, Candidate] = {}
@@ -269,13 +267,13 @@ def _skip(situation: Situation, before: Candidate) -> Candidate | None:
     )
 
 
-def _default(situation: Situation, transitions: Transitions, called: TriggeredSidequests) -> Candidate:
+def _default(situation: Situation, transitions: Transitions, triggered: TriggeredSidequests) -> Candidate:
     """What is taken when nobody answers."""
-    waiting = transitions.default.action in _WAITING
+    waiting = transitions.default.action in WAITING
     if waiting and situation.rules.human is HumanPolicy.AUTOPILOT:
         return _clarifying(situation, transitions.default) or transitions.default
-    if called.detours and not waiting:
-        return called.detours[0]
+    if triggered.detours and not waiting:
+        return triggered.detours[0]
     return transitions.default
 
 
@@ -300,7 +298,7 @@ class _Chosen(Struct, frozen=True):
 def _choose(situation: Situation, transitions: Transitions, default: Candidate, *, is_open: bool) -> _Chosen:
     """The navigator, the agent's wish, else the default; signals that may not count are reported."""
     rules = situation.rules
-    transitions = replace(transitions, options=_with(default, transitions.options))
+    transitions = replace(transitions, options=_including(default, transitions.options))
     rejected: tuple[Event, ...] = ()
     asked = None
     proposal = None
@@ -313,17 +311,17 @@ def _choose(situation: Situation, transitions: Transitions, default: Candidate, 
             return _Chosen(choice, asked, rejected, verdict.confidence)
         rejected = (_rejection("navigator", verdict),)
     if may_ask and is_open:
-        wish = _wish(situation, transitions)
-        if wish is not None and wish.option is not None:
-            choice = _chosen(wish, transitions, default, RoutingSource.ENVELOPE_FALLBACK)
-            return _Chosen(choice, asked, rejected, wish.confidence)
-        if wish is not None:
-            rejected = (*rejected, _rejection("envelope", wish))
+        agent = _agent_choice(situation, transitions)
+        if agent is not None and agent.option is not None:
+            choice = _chosen(agent, transitions, default, RoutingSource.ENVELOPE_FALLBACK)
+            return _Chosen(choice, asked, rejected, agent.confidence)
+        if agent is not None:
+            rejected = (*rejected, _rejection("envelope", agent))
     choice = _by_default(transitions if asked is None else replace(transitions, is_obvious=False), default)
     return _Chosen(choice.model_copy(update={"proposal": proposal}), asked, rejected)
 
 
-def _with(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+def _including(default: Candidate, options: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
     return options if any(option.candidate_id == default.candidate_id for option in options) else (default, *options)
 
 
@@ -348,7 +346,7 @@ def _chosen(
         source = RoutingSource.NAVIGATOR_DETOUR
     own = option.action is Action.PAUSE and verdict.proposal is not None
     reason = option.reason if own else signal.reasoning or option.reason
-    whole = replace(transitions, options=_with(option, transitions.options))
+    whole = replace(transitions, options=_including(option, transitions.options))
     choice = take(option, whole, source, reason, default=default)
     justified = signal.skip_justification if option.action is Action.SKIP else None
     events = choice.events
@@ -365,13 +363,13 @@ def _chosen(
     )
 
 
-def _wish(situation: Situation, transitions: Transitions) -> navigator.NavigatorAnswer | None:
-    """Where the agent itself would go on, as its envelope says."""
+def _agent_choice(situation: Situation, transitions: Transitions) -> navigator.NavigatorAnswer | None:
+    """Where the agent itself would continue, as its envelope says."""
     envelope = situation.context.get("envelope")
-    said = envelope.get("routing") if isinstance(envelope, dict) else None
-    if said is None:
+    signal = envelope.get("routing") if isinstance(envelope, dict) else None
+    if signal is None:
         return None
-    return navigator.judge(RoutingSignal.model_validate(said), situation, transitions)
+    return navigator.judge(RoutingSignal.model_validate(signal), situation, transitions)
 
 
 def _rejection(who: str, verdict: navigator.NavigatorAnswer) -> Event:

@@ -1,8 +1,8 @@
-"""Steps that are executed at the same time, and how they come together: pure rules, by what became of each."""
+"""Parallel steps, and how their branches are joined: pure rules, by the outcome of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import reduce
 
 from gitswarm.records.outcome import Result, Status, worse
@@ -10,7 +10,6 @@ from gitswarm.records.routing import Action, Candidate, Continuation, ForkState,
 from gitswarm.routing.options import Transitions, advance, end, escalate, pause
 from gitswarm.routing.situation import ForkBranch, Situation
 from gitswarm.routing.stack import on_failure
-from gitswarm.specs import flow as specs
 from gitswarm.specs.flow import Flow, Fork, Join
 
 _CAPPING = ("all_complete", "all_verified")
@@ -19,7 +18,7 @@ NOT_EXECUTED = "not executed"
 
 
 def is_verified(branch: ForkBranch) -> bool:
-    """Whether a branch is verified, or waived: who skips it by hand decides that the run goes on without it."""
+    """Whether a branch is verified, or waived: a person who skips it decides that the run continues without it."""
     return branch.waived or (branch.result is Result.SUCCEEDED and branch.status is Status.VERIFIED)
 
 
@@ -28,14 +27,14 @@ def is_complete(branch: ForkBranch) -> bool:
     return branch.result is not Result.FAILED and branch.status is not Status.BLOCKED
 
 
-def wins(branch: ForkBranch) -> bool:
+def satisfies_first(branch: ForkBranch) -> bool:
     """Whether a branch meets `first_complete`: it did its work. One that was skipped did none."""
     return branch.result is Result.SUCCEEDED and is_complete(branch)
 
 
-def is_over(fork: Fork, join: Join, branches: Mapping[str, ForkBranch]) -> bool:
+def is_decided(fork: Fork, join: Join, branches: Mapping[str, ForkBranch]) -> bool:
     """Whether branches that are still executed are to be ended: one has won, or its failure takes the rest along."""
-    if join.join_strategy == "first_complete" and any(wins(branch) for branch in branches.values()):
+    if join.join_strategy == "first_complete" and any(satisfies_first(branch) for branch in branches.values()):
         return True
     return fork.on_failure == "cancel" and any(branch.result is Result.FAILED for branch in branches.values())
 
@@ -50,34 +49,29 @@ def judge(join: Join, branches: Mapping[str, ForkBranch]) -> JoinOutcome:
         strategy=join.join_strategy,
         is_met=met,
         reason=f"{join.join_strategy}: {reason}",
-        worst=worst_of(known.values()),
-        statuses={name: said(known.get(name)) for name in join.join_from},
+        worst=reduce(worse, map(_standing, known.values()), Status.VERIFIED),
+        statuses={name: branch_outcome(known.get(name)) for name in join.join_from},
     )
 
 
-def lacking(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
+def unmet(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The branches that keep the strategy from being met: missing, failed, or not good enough."""
     strategy = join.join_strategy
-    good = {"all_complete": is_complete, "first_complete": wins}.get(strategy, is_verified)
+    good = {"all_complete": is_complete, "first_complete": satisfies_first}.get(strategy, is_verified)
     return tuple(name for name in join.join_from if name not in branches or not good(branches[name]))
 
 
 def cap_of(join: Join, outcome: JoinOutcome) -> Status | None:
     """The best status that the join itself can have; None: any.
 
-    A join that a person lets go on in spite of a BLOCKED or failed branch is PARTIAL at best.
+    A join that a person lets continue in spite of a BLOCKED or failed branch is PARTIAL at best.
     """
     if join.join_strategy not in _CAPPING or outcome.worst is Status.VERIFIED:
         return None
     return Status.PARTIAL if outcome.worst is Status.BLOCKED else outcome.worst
 
 
-def worst_of(branches: Iterable[ForkBranch]) -> Status:
-    """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED."""
-    return reduce(worse, map(_standing, branches), Status.VERIFIED)
-
-
-def said(branch: ForkBranch | None) -> str:
+def branch_outcome(branch: ForkBranch | None) -> str:
     """How a branch ended, in one word for people."""
     if branch is None:
         return NOT_EXECUTED
@@ -85,6 +79,7 @@ def said(branch: ForkBranch | None) -> str:
 
 
 def _standing(branch: ForkBranch) -> Status:
+    """A failed branch counts as BLOCKED, a skipped one as UNVERIFIED at best."""
     if branch.result is Result.FAILED:
         return Status.BLOCKED
     return worse(branch.status, Status.UNVERIFIED) if branch.result is Result.SKIPPED else branch.status
@@ -97,20 +92,20 @@ def _strategy(join: Join, branches: Mapping[str, ForkBranch]) -> tuple[bool, str
         complete = sum(is_complete(branch) for branch in branches.values())
         return complete == total, f"{complete} of {total} complete"
     if join.join_strategy == "first_complete":
-        winner = next((name for name, branch in branches.items() if wins(branch)), None)
+        winner = next((name for name, branch in branches.items() if satisfies_first(branch)), None)
         return winner is not None, f"{winner} was first" if winner else f"none of {total} complete"
     needed = {"all_verified": total, "any_verified": 1}.get(join.join_strategy, join.join_quorum or total)
     of_needed = f", {needed} needed" if needed != total else ""
     return verified >= needed, f"{verified} of {total} VERIFIED{of_needed}"
 
 
-def at_fork(situation: Situation, routing: specs.Fork) -> Transitions:
+def at_fork(situation: Situation, routing: Fork) -> Transitions:
     """After the step before a fork: all targets at once, on the commit where this is recorded."""
     join = situation.flow.join_of(situation.step_id)
     if join is None:
         raise ValueError(f"no join names the targets of {situation.step_id}")
     targets = routing.fork_targets
-    option = side_by_side(situation, ForkState(targets=targets, pending=targets, join=join.id), "in parallel")
+    option = into_fork(situation, ForkState(targets=targets, pending=targets, join=join.id), "in parallel")
     return Transitions(option, (option,), option.reason, is_obvious=True)
 
 
@@ -124,43 +119,43 @@ def after_branch(situation: Situation) -> Transitions:
     rest = _rest(situation, fork, there)
     if rest:
         going_on = fork.model_copy(update={"pending": rest})
-        option = side_by_side(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
+        option = into_fork(situation, going_on, f"{len(there)} of {len(fork.targets)} are through")
         return Transitions(option, (option,), option.reason, is_obvious=True)
-    return _together(situation, fork, judge(join, there), lacking(join, there))
+    return _joined(situation, fork, judge(join, there), unmet(join, there))
 
 
 def _rest(situation: Situation, fork: ForkState, there: Mapping[str, ForkBranch]) -> tuple[str, ...]:
     """The targets that are still to come."""
     rest = tuple(target for target in fork.pending if target not in there)
-    if is_over(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
+    if is_decided(fork_of(situation.flow, fork), join_at(situation.flow, fork.join), there):
         return tuple(target for target in rest if target in situation.progress.finished)
     return rest
 
 
-def once_more(situation: Situation, steps: tuple[str, ...]) -> ForkState | None:
+def retried_fork(situation: Situation, steps: tuple[str, ...]) -> ForkState | None:
     """The fork with these targets to be executed again, where it started. None: some are still to come, or one has
     failed or is BLOCKED, which comes first."""
     fork = situation.progress.fork
     there = standing_branches(fork, situation.progress.branches) if fork is not None else {}
     if fork is None or _rest(situation, fork, there) or not all(map(is_complete, there.values())):
         return None
-    return _taken_back(fork, situation.progress.branches, steps)
+    return _voided(fork, situation.progress.branches, steps)
 
 
-def _taken_back(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> ForkState:
+def _voided(fork: ForkState, branches: Mapping[str, ForkBranch], steps: tuple[str, ...]) -> ForkState:
     commits = (branches[name].commit for name in steps if name in branches)
     return fork.model_copy(update={"pending": steps, "void": tuple(dict.fromkeys((*fork.void, *commits)))})
 
 
-def fork_of(flow: Flow, fork: ForkState) -> specs.Fork:
+def fork_of(flow: Flow, fork: ForkState) -> Fork:
     """What the flow says about a fork that was decided."""
-    found = (step.routing for step in flow.steps if isinstance(step.routing, specs.Fork))
+    found = (step.routing for step in flow.steps if isinstance(step.routing, Fork))
     return next(routing for routing in found if routing.fork_targets == fork.targets)
 
 
-def join_at(flow: Flow, step: str) -> specs.Join:
+def join_at(flow: Flow, step: str) -> Join:
     routing = flow.step(step).routing
-    if not isinstance(routing, specs.Join):
+    if not isinstance(routing, Join):
         raise TypeError(f"{step} joins nothing")
     return routing
 
@@ -170,34 +165,33 @@ def standing_branches(fork: ForkState, branches: Mapping[str, ForkBranch]) -> di
     return {name: branch for name, branch in branches.items() if branch.commit not in fork.void}
 
 
-def _together(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
-    joining = advance(situation, fork.join, outcome.reason)
+def _joined(situation: Situation, fork: ForkState, outcome: JoinOutcome, unmet: tuple[str, ...]) -> Transitions:
     if outcome.is_met:
-        option = _with_join(joining, outcome)
+        option = advance(situation, fork.join, outcome.reason).model_copy(update={"join": outcome})
         return Transitions(option, (option,), outcome.reason, is_obvious=True)
     branches = situation.progress.branches
-    again = _taken_back(fork, branches, unmet)
+    voided = _voided(fork, branches, unmet)
     what = ", ".join(f"{name} {outcome.statuses[name]}" for name in unmet)
-    way = continuation_into(again, situation.flow.id, f"again: {', '.join(unmet)}")
+    way = continuation_into(voided, situation.flow.id, f"again: {', '.join(unmet)}")
     there = standing_branches(fork, branches)
     if any(branch.result is Result.FAILED for branch in there.values()):
         reason = f"{outcome.reason} ({what})"
-        ending = _on_failure(situation, again) or end(reason, priority=100, failed=True, resume_at=way)
+        ending = _on_failure(situation, voided) or end(reason, priority=100, failed=True, resume_at=way)
         return Transitions(ending, (ending,), reason)
     reason = f"{outcome.reason} ({what}): waiting for your decision"
     waiting = pause(reason, situation.stack, "progress.branches", resume_at=way)
-    regardless = _with_join(advance(situation, fork.join, "continue regardless"), outcome)
+    regardless = advance(situation, fork.join, "continue regardless").model_copy(update={"join": outcome})
     handed_over = escalate("hand the run to a person", situation.stack).model_copy(update={"resume_at": way})
     return Transitions(waiting, (waiting, handed_over, regardless), reason, is_open=True)
 
 
-def _on_failure(situation: Situation, again: ForkState) -> Candidate | None:
-    """The flow to run then, if there is one; it knows into what the run goes on when it is resumed."""
+def _on_failure(situation: Situation, voided: ForkState) -> Candidate | None:
+    """The flow to run then, if there is one; it knows where the run continues when it is resumed."""
     option = on_failure(situation)
     if option is None:
         return None
     *outer, frame = option.stack
-    back = frame.back.model_copy(update={"fork": again})
+    back = frame.back.model_copy(update={"fork": voided})
     return option.model_copy(update={"stack": (*outer, frame.model_copy(update={"back": back}))})
 
 
@@ -213,11 +207,7 @@ def continuation_into(fork: ForkState, flow: str, reason: str) -> Continuation:
     )
 
 
-def _with_join(option: Candidate, outcome: JoinOutcome) -> Candidate:
-    return option.model_copy(update={"join": outcome})
-
-
-def side_by_side(situation: Situation, fork: ForkState, reason: str) -> Candidate:
+def into_fork(situation: Situation, fork: ForkState, reason: str) -> Candidate:
     return Candidate(
         candidate_id=_candidate_id(fork),
         action=Action.FORK,

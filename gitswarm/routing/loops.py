@@ -18,6 +18,9 @@ from gitswarm.records.receipt import ReceiptRouting
 from gitswarm.records.routing import LoopState, StallState
 from gitswarm.specs.flow import Branch, Flow, Join, Microloop
 
+WINDOW = 3
+"""Equal passes in a row, the first included, that make a stall."""
+
 
 class ExecutedStep(Protocol):
     """One execution in the order of the run."""
@@ -53,9 +56,11 @@ def loop_state(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> Loo
     return LoopState(iteration=_passes(flow, body, step_id, history, most), max_iterations=most)
 
 
-def way_state(flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]) -> LoopState | None:
+def jump_state(
+    flow: Flow, step_id: str, target: str, limit: int, history: Sequence[ExecutedStep]
+) -> LoopState | None:
     """Where one way back of a branch stands; None for a way that leads on."""
-    body = flow.way_back(step_id, target)
+    body = flow.steps_back_to(step_id, target)
     if not body:
         return None
     return LoopState(iteration=_passes(flow, body, step_id, history, limit), max_iterations=limit)
@@ -92,7 +97,7 @@ class LoopVerdict(Struct, frozen=True):
 def judge_microloop(
     routing: Microloop, state: LoopState, envelope: Mapping[str, JsonValue], receipt: Mapping[str, JsonValue]
 ) -> LoopVerdict:
-    """The three exits of seed 000: success value, no further help, maximum. Else once more."""
+    """The three exits of seed 000: success value, no further help, maximum. Else another pass."""
     field = routing.loop_condition_field
     value = envelope.get(field) if envelope.get(field) is not None else receipt.get(field)
     if value in routing.loop_success_values:
@@ -131,14 +136,10 @@ def repeats_of(flow: Flow, step_id: str, history: Sequence[ExecutedStep]) -> int
         if isinstance(each.routing, Microloop) and flow.index(each.routing.loop_target) <= here
     )
     join = flow.join_of(step_id)
-    beside = join.routing.join_from if join is not None and isinstance(join.routing, Join) else ()
-    behind = flow.behind(flow.steps[max(closing, default=here)].id) - {*beside}
+    siblings = join.routing.join_from if join is not None and isinstance(join.routing, Join) else ()
+    behind = flow.behind(flow.steps[max(closing, default=here)].id) - {*siblings}
     since = takewhile(lambda executed: executed.step not in behind, reversed(history))
     return sum(1 for executed in since if executed.step == step_id and executed.repeat)
-
-
-WINDOW = 3
-"""Equal passes in a row, the first included, that make a stall."""
 
 
 class Pass(Struct, frozen=True):

@@ -18,8 +18,6 @@ ALL = ("signal", "plan", "build", "review", GATE, DEPLOY, "wisdom")
 """What `start all` executes."""
 MAX_FLOWS = 20
 """Flows that a run enters at most, bounces included."""
-
-
 _BOUNCES = {GateVerdict.BOUNCE_BUILD: ("build", 2), GateVerdict.BOUNCE_PLAN: ("plan", 1)}
 
 
@@ -94,8 +92,8 @@ def _enter(situation: Situation, target: str, reason: str) -> Candidate:
     if target == DEPLOY:
         verdict = situation.progress.verdict
         if verdict is None or not verdict.merges:
-            said = verdict or "nothing that can be read"
-            return pause(f"not deployed: the gate says {said}", (), "gate/merge_decision.json")
+            shown = verdict or "nothing that can be read"
+            return pause(f"not deployed: the gate says {shown}", (), "gate/merge_decision.json")
         if situation.rules.human is HumanPolicy.SUPERVISED:
             return pause(f"the gate says {verdict}: deploy needs your approval", (), resume_at=way)
     return Candidate(

@@ -25,12 +25,11 @@ from gitswarm.records.routing import (
     RoutingMode,
     RoutingSignal,
     RoutingSource,
-    WhyNow,
 )
 from gitswarm.routing.options import Transitions, continuation_of, pause
 from gitswarm.routing.situation import MAX_INJECTIONS, Situation
 from gitswarm.routing.stack import inject_nodes, is_full
-from gitswarm.specs.fragments import invoked_rule, offroad_problem, told_charter
+from gitswarm.specs.fragments import charter_text, invoked_rule, offroad_problem
 from gitswarm.specs.graph import edges
 
 _CONTEXT_CHARS = 8_000
@@ -42,6 +41,9 @@ _HOW_TO_ANSWER = (
 _NEEDS_WHY_NOW = frozenset({Action.DETOUR, Action.INJECT_FLOW, Action.INJECT_NODES})
 OFF_THE_GRAPH = _NEEDS_WHY_NOW | {Action.SKIP}
 """What leaves the flow's own graph."""
+
+_BY_RULES = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC, RoutingSource.ESCALATE})
+"""Nobody was asked, or nobody's answer counted."""
 
 _NOTHING = RouteAnswer()
 
@@ -66,7 +68,7 @@ class NavigatorAnswer(Struct, frozen=True):
 def ask(situation: Situation, transitions: Transitions) -> NavigatorAnswer | None:
     """Asks the navigator; None when it has nothing to say.
 
-    Whatever comes back that cannot be used is a verdict with a problem, never an error: the run goes on without it.
+    Whatever comes back that cannot be used is a verdict with a problem, never an error: the run continues without it.
     """
     if situation.ask is None:
         return None
@@ -141,21 +143,25 @@ def _judge_nodes(
     problem = _nodes_problem(nodes, situation, transitions)
     if problem is not None:
         return NavigatorAnswer(None, signal, problem)
-    proposal = _proposal(signal, nodes, situation, signal.why_now) if signal.extend_graph else None
+    proposal = Proposal(
+        id=f"{situation.step_id}-{situation.progress.iteration}",
+        flow_key=situation.flow.id,
+        after_step=situation.step_id,
+        nodes=nodes,
+        why_now=signal.why_now,
+        reasoning=signal.reasoning,
+    )
     if situation.rules.mode is RoutingMode.AUTHORITATIVE:
-        return NavigatorAnswer(
-            inject_nodes(situation, nodes, transitions.default, signal.why_now), signal, proposal=proposal
-        )
-    proposal = proposal or _proposal(signal, nodes, situation, signal.why_now)
+        option = inject_nodes(situation, nodes, transitions.default, signal.why_now)
+        return NavigatorAnswer(option, signal, proposal=proposal if signal.extend_graph else None)
     if situation.rules.human is HumanPolicy.AUTOPILOT:
         return NavigatorAnswer(None, signal, "proposed, not executed: nobody is there to approve", proposal)
-    way: Continuation = continuation_of(transitions.default, situation)
     names = ", ".join(node.id for node in nodes)
     waiting = pause(
         f"the navigator proposes {names}: `resume --approve` executes it, `resume` continues without it",
         transitions.default.stack,
         f"routing/proposals/{proposal.id}.json",
-        resume_at=way,
+        resume_at=continuation_of(transitions.default, situation),
     )
     return NavigatorAnswer(waiting, signal, proposal=proposal)
 
@@ -168,22 +174,8 @@ def _nodes_problem(nodes: tuple[Node, ...], situation: Situation, transitions: T
         return "two new nodes have the same id"
     if situation.progress.injections >= MAX_INJECTIONS:
         return f"this run has injected {MAX_INJECTIONS} times: no more"
-    return (
-        f"{len(transitions.default.stack)} interruptions are open: no more"
-        if is_full(transitions.default.stack)
-        else None
-    )
-
-
-def _proposal(signal: RoutingSignal, nodes: tuple[Node, ...], situation: Situation, why: WhyNow) -> Proposal:
-    return Proposal(
-        id=f"{situation.step_id}-{situation.progress.iteration}",
-        flow_key=situation.flow.id,
-        after_step=situation.step_id,
-        nodes=nodes,
-        why_now=why,
-        reasoning=signal.reasoning,
-    )
+    stack = transitions.default.stack
+    return f"{len(stack)} interruptions are open: no more" if is_full(stack) else None
 
 
 def asked(verdict: NavigatorAnswer) -> NavigatorUse:
@@ -220,7 +212,7 @@ def prompt(situation: Situation, transitions: Transitions) -> str:
     called = f"Stations that may be called on (`inject_nodes`): {', '.join(flow.cross_cutting)}."
     parts = [
         f"# Where does the run go on after {flow.id}/{situation.step_id}?",
-        f"## Goal of the flow\n\n{told_charter(charter, _CONTEXT_CHARS)}" if charter else "",
+        f"## Goal of the flow\n\n{charter_text(charter, _CONTEXT_CHARS)}" if charter else "",
         f"## The flow\n\n{graph}",
         f"## Candidates\n\n{listed}\n\n{_HOW_TO_ANSWER}",
         called if flow.cross_cutting else "",
@@ -242,10 +234,6 @@ def _cost(option: Candidate, situation: Situation) -> str:
 def _json(situation: Situation, name: str) -> str:
     text = json.dumps(situation.context.get(name), indent=1, ensure_ascii=False)
     return text if len(text) <= _CONTEXT_CHARS else f"{text[:_CONTEXT_CHARS]}\n[… {len(text)} characters in all]"
-
-
-_BY_RULES = frozenset({RoutingSource.FAST_PATH, RoutingSource.DETERMINISTIC, RoutingSource.ESCALATE})
-"""Nobody was asked, or nobody's answer counted."""
 
 
 def graph_extended(proposal: Proposal) -> Event:

@@ -20,6 +20,9 @@ from gitswarm.records.routing import (
 )
 from gitswarm.routing.situation import Situation
 
+WAITING = frozenset({Action.PAUSE, Action.ESCALATE})
+_CEL = {"None": "null", "False": "false"}
+
 
 class Transitions(Struct, frozen=True):
     """What the flow's own graph offers after a step. `default`: the way that it takes by itself.
@@ -92,27 +95,28 @@ def advance(situation: Situation, target: str, reason: str) -> Candidate:
     )
 
 
-def retry(flow: str, step: str) -> Continuation:
-    """The way to a step that is to be executed again."""
+def continuation(action: Action, flow: str, step: str | None, reason: str, *, failed: bool = False) -> Continuation:
+    """With the id of the candidate that leads there."""
+    candidate_id = f"{action}:{step}" if step else action.value
     return Continuation(
-        decision=Action.REPEAT,
-        flow=flow,
-        step=step,
-        candidate_id=f"repeat:{step}",
-        reason=f"{step} once more",
+        decision=action, flow=flow, step=step, candidate_id=candidate_id, reason=reason, failed=failed
     )
 
 
+def retry(flow: str, step: str) -> Continuation:
+    """To a step that is to be executed again."""
+    return continuation(Action.REPEAT, flow, step, f"{step} once more")
+
+
 def continuation_of(option: Candidate, situation: Situation) -> Continuation:
-    """Where the run goes on when an interruption before this option is over.
+    """Where the run continues after an interruption before this option.
 
     A step that failed or is blocked is executed again then: what kept it was what the interruption was for.
     """
     if option.resume_at is not None:
         return option.resume_at
-    stopped = option.action in (Action.PAUSE, Action.ESCALATE)
     failed = option.action is Action.TERMINATE and situation.result is Result.FAILED
-    if stopped or failed:
+    if option.action in WAITING or failed:
         option = again(situation.step_id, f"{situation.step_id} once more", option.stack)
     return Continuation(
         decision=option.action,
@@ -172,7 +176,7 @@ def take(
         candidates=candidates,
         loop_state=transitions.loop,
         explanation=Explanation(conditions=transitions.conditions, eliminated=(*others, *transitions.dropped)),
-        stack=taken.stack if taken.target is not None or taken.action in _WAITING else (),
+        stack=taken.stack if taken.target is not None or taken.action in WAITING else (),
         resume_at=taken.resume_at,
         why_now=taken.why_now,
         fork=taken.fork,
@@ -182,22 +186,16 @@ def take(
     )
 
 
-_WAITING = (Action.PAUSE, Action.ESCALATE)
-
-
 def _why_not(option: Candidate, taken: Candidate, transitions: Transitions, why: str) -> str:
     trace = next((trace for trace in transitions.conditions if option.candidate_id == f"branch:{trace.target}"), None)
     if trace is not None and trace.error is not None:
         return f"cannot be evaluated: {trace.error}"
     if trace is not None and trace.value is not True:
-        return f"{trace.expression} is {_cel(trace.value)}"
+        value = str(trace.value)
+        return f"{trace.expression} is {_CEL.get(value, value)}"
     if option.candidate_id == transitions.default.candidate_id:
         return f"the flow's default, but {taken.candidate_id} was taken: {why}"
     return f"not taken: {why}"
-
-
-def _cel(value: object) -> str:
-    return {"None": "null", "False": "false"}.get(str(value), str(value))
 
 
 def only(taken: Candidate, source: RoutingSource) -> Choice:

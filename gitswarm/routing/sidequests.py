@@ -11,6 +11,7 @@ from gitswarm.records.event import Event
 from gitswarm.records.globs import gitignore
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Candidate, ConditionTrace, Elimination, Frame, StallState, WhyNow
+from gitswarm.records.text import listed
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.situation import Situation
 from gitswarm.routing.stack import detour, is_full, overflow
@@ -106,8 +107,7 @@ def _paths(trigger: PathTrigger, situation: Situation) -> _Found:
     hits = [path for path in situation.changed if spec.match_file(path)]
     if not hits:
         return _Found()
-    more = f" and {len(hits) - 3} more" if len(hits) > 3 else ""
-    return _Found(f"changed {', '.join(hits[:3])}{more}", tuple(f"evidence.diff:{path}" for path in hits[:10]))
+    return _Found(f"changed {listed(hits)}", tuple(f"evidence.diff:{path}" for path in hits[:10]))
 
 
 def _stall(trigger: StallTrigger, stall: StallState | None) -> _Found:

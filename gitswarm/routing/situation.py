@@ -44,8 +44,8 @@ class Rules(Struct, frozen=True):
 
 
 class ForkBranch(Struct, frozen=True):
-    """A target of a fork that has been executed. `commit`: its own, made beside its siblings; or, where it has none,
-    that on the branch. `waived`: a person skipped it; that is their word for it."""
+    """A target of a fork that has been executed. `commit`: its own, off the branch like its siblings'; or, where it
+    has none, that on the branch. `waived`: a person skipped it."""
 
     result: Result
     status: Status
@@ -57,12 +57,11 @@ class Progress(Struct, frozen=True):
     """How far the run is.
 
     `steps`: committed executions so far; `executions`: those of the step that just ended, `iteration`: what the last
-    of them is named after; `uses`: how often each sidequest was taken; `injections`: how often a flow or nodes were
-    injected;
-    `journey`: the flows in the order they were entered; `verdict`: what the newest Gate said. `clarified`: the
-    clarifier was taken because of this step, and nothing else was executed since. `fork`: what the step
-    was a branch of, as decided when it began; `branches`: the newest execution of each target on the same commit;
-    `finished`: targets whose execution is committed beside the branch, and not on it yet.
+    of them is named after; `uses`: how often each sidequest was taken; `injections`: of flows and nodes; `journey`:
+    the flows in the order they were entered; `verdict`: what the newest Gate said. `clarified`: the clarifier was
+    taken because of this step, and nothing else was executed since. `fork`: what the step was a branch of, as decided
+    when it began; `branches`: the newest execution of each target on the same commit; `finished`: targets whose
+    execution has a commit of its own, and none on the branch yet.
     """
 
     steps: int = 1
@@ -123,7 +122,7 @@ class Situation(Struct, frozen=True):
 
     @property
     def is_branch(self) -> bool:
-        """Whether the step was executed beside others, as a target of a fork."""
+        """Whether the step was executed in parallel, as a target of a fork."""
         return self.progress.fork is not None
 
     @property

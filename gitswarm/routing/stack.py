@@ -14,6 +14,7 @@ from gitswarm.routing.macro import after_flow
 from gitswarm.routing.options import (
     Transitions,
     advance,
+    continuation,
     continuation_of,
     end,
     pause,
@@ -185,13 +186,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
         return _bounced(situation, flow, target, reason)
     if mode == "advance" and inside and frame.step and flow.has_step(frame.step) and frame.back.fork is None:
         following = flow.following(frame.step)
-        way = Continuation(
-            decision=Action.ADVANCE if following else Action.TERMINATE,
-            flow=flow.id,
-            step=following,
-            candidate_id=f"advance:{following}" if following else "terminate",
-            reason=reason,
-        )
+        way = continuation(Action.ADVANCE if following else Action.TERMINATE, flow.id, following, reason)
     else:
         way = frame.back
         reason = reason if mode == "resume" else f"{reason} leads nowhere from here: continuing as before"
@@ -200,9 +195,7 @@ def _back(situation: Situation, frame: Frame, mode: str, target: str | None, rea
 
 def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Candidate:
     """To a step of the flow's own graph: out of every sidequest that lies around this one too."""
-    way = Continuation(
-        decision=Action.ADVANCE, flow=flow.id, step=target, candidate_id=f"advance:{target}", reason=reason
-    )
+    way = continuation(Action.ADVANCE, flow.id, target, reason)
     entered = [index for index, frame in enumerate(situation.stack, start=1) if frame.kind == "flow"]
     kept = situation.stack[: max(entered, default=0)]
     option = resumed(way, situation, kept, reason)
@@ -212,7 +205,7 @@ def _bounced(situation: Situation, flow: Flow, target: str, reason: str) -> Cand
 
 
 def _on(way: Continuation, situation: Situation, stack: tuple[Frame, ...], reason: str) -> Candidate:
-    """Where a flow goes on; at its end, wherever that leads."""
+    """Where a flow continues; at its end, what follows it."""
     if way.decision is Action.TERMINATE and not way.failed:
         flow = situation.rules.flows.get(way.flow, situation.flow)
         return _over(flow, situation, stack, reason)
@@ -227,24 +220,12 @@ def flow_is_over(situation: Situation) -> Candidate:
 def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: str, *, done: str = "") -> Candidate:
     untested = situation.untested(flow)
     if untested is not None:
-        way = Continuation(
-            decision=Action.ADVANCE,
-            flow=flow.id,
-            step=untested,
-            candidate_id=f"advance:{untested}",
-            reason="the code changed after its tests",
-        )
+        way = continuation(Action.ADVANCE, flow.id, untested, "the code changed after its tests")
         return resumed(way, situation, stack, way.reason)
     following = _follow_up(flow.on_complete, situation, stack)
     if following is not None and done != following.id:
         why = WhyNow(trigger=f"{flow.id} is complete", relevance_to_charter=f"on_complete of {flow.id}")
-        ended = Continuation(
-            decision=Action.TERMINATE,
-            flow=flow.id,
-            step=None,
-            candidate_id="terminate",
-            reason="the flow is complete",
-        )
+        ended = continuation(Action.TERMINATE, flow.id, None, "the flow is complete")
         return inject_flow(situation, following, resumed(ended, situation, stack, reason), why, priority=80)
     if stack and stack[-1].kind == "flow":
         frame = stack[-1]
@@ -259,7 +240,7 @@ def _over(flow: Flow, situation: Situation, stack: tuple[Frame, ...], reason: st
 
 
 def _retry(frame: Frame) -> Continuation:
-    """Where a run goes on that ended because of what the frame interrupted."""
+    """Where a run continues that ended because of what the frame interrupted."""
     way, fork = retry(frame.flow, frame.step or ""), frame.back.fork
     into = {"decision": Action.FORK, "step": fork.pending[0], "fork": fork} if fork else {}
     return way.model_copy(update=into)
@@ -272,14 +253,7 @@ def on_failure(situation: Situation) -> Candidate | None:
         return None
     why = WhyNow(trigger=f"{situation.step_id} failed", relevance_to_charter=f"on_failure of {situation.flow.id}")
     ended = end(f"{situation.step_id} failed", priority=100, failed=True)
-    back = Continuation(
-        decision=Action.TERMINATE,
-        flow=situation.flow.id,
-        step=None,
-        candidate_id="terminate",
-        reason=ended.reason,
-        failed=True,
-    )
+    back = continuation(Action.TERMINATE, situation.flow.id, None, ended.reason, failed=True)
     failed = ended.model_copy(update={"stack": situation.stack, "resume_at": back})
     return inject_flow(situation, following, failed, why, priority=100)
 

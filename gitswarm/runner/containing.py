@@ -18,7 +18,7 @@ from gitswarm.runner.session import Session
 from gitswarm.safety.network.gateway import Gateway, Upstream
 from gitswarm.safety.sandbox.bubblewrap import Bubblewrap
 from gitswarm.safety.sandbox.machine import Mount, covered, is_python, shown, virtual_environment, writable
-from gitswarm.safety.sandbox.repository_view import Ground, identity_config
+from gitswarm.safety.sandbox.repository_view import RepositoryView, identity_config
 from gitswarm.safety.sandbox.seatbelt import Seatbelt
 from gitswarm.safety.sandbox.trial import INSTALL, Sandbox, find_sandbox
 from gitswarm.worktree.shadow import Shadow
@@ -74,8 +74,8 @@ def contained(session: Session, shadow: Shadow, name: str, provider: Sequence[st
     if wall is None:
         return session.sandbox.containment
     own = _copies(session, name)
-    ground = Ground(shadow.path, session.repository.common_dir, shadow.git_dir, own)
-    mounts = [*ground.lay_out(session.repository.git), *_shared(session), *_interpreters(shadow.path)]
+    view = RepositoryView(shadow.path, session.repository.common_dir, shadow.git_dir, own)
+    mounts = [*view.mounts(session.repository.git), *_shared(session), *_interpreters(shadow.path)]
     home = _home(session.around.env)
     if home is not None:
         (own / "gitconfig").write_text(identity_config(*_IDENTITY), encoding="utf-8")

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.safety.footprint import Change, Entry, FileState, Footprint, change, effective, put, state_of
 from gitswarm.safety.guard import (
     CHAINED,
     HOOK,
-    Undone,
+    Uninstalled,
     dispatch_folder,
     is_guard,
     is_ours_in,
@@ -23,6 +21,16 @@ from gitswarm.safety.guard import (
     plan_guard,
     remove_if_empty,
     undo_changes,
+)
+from gitswarm.safety.install_manifest import (
+    Change,
+    Entry,
+    FileState,
+    InstallManifest,
+    change,
+    effective,
+    put,
+    state_of,
 )
 from gitswarm.worktree.push_block import INIT_RECORD, block_pushes, unblock_pushes
 from gitswarm.worktree.shadow import is_ours
@@ -55,13 +63,13 @@ def initialise(repository: Repository, wishes: Wishes) -> Initialised:
     :raises SwarmError: somebody else is writing to one of the files.
     """
     with Locks(repository.common_dir).repository():
-        record = read_footprint(repository)
+        record = read_manifest(repository)
         planned = effective(_plan(repository, wishes))
         own = [one for one in planned if one.path.is_relative_to(repository.swarm_dir)]
         changes = [one for one in planned if one not in own]
         if changes or not _record_path(repository).exists():
             earlier = (*_put_aside(record.changes, changes), *_still_ours(record.changes, changes))
-            whole = Footprint(changes=(*earlier, *changes))
+            whole = InstallManifest(changes=(*earlier, *changes))
             put(_record_path(repository), FileState.of(whole.to_json()))
         # The hooks first: from the moment on that they are pointed to, they have to be there.
         for one in (*own, *changes):
@@ -96,14 +104,14 @@ def missing_parts(repository: Repository) -> list[Path]:
     return others or list(dict.fromkeys(path.parent for path in paths))
 
 
-def read_footprint(repository: Repository) -> Footprint:
+def read_manifest(repository: Repository) -> InstallManifest:
     """What `init` changed so far.
 
     :raises GarbledError: the record cannot be read.
     """
     path = _record_path(repository)
     try:
-        return Footprint.from_json(path.read_bytes()) if path.exists() else Footprint()
+        return InstallManifest.from_json(path.read_bytes()) if path.exists() else InstallManifest()
     except ValueError as error:
         raise GarbledError(f"{path} is not what git-swarm wrote", hint=f"less {path}") from error
 
@@ -192,7 +200,7 @@ def _close_worktrees(repository: Repository) -> tuple[list[Path], list[str]]:
     return blocked, list(dict.fromkeys(still_open))
 
 
-def undo_init(repository: Repository) -> Undone | None:
+def undo_init(repository: Repository) -> Uninstalled | None:
     """Takes everything away again that `init` put in place; None: it was never done.
 
     Repeating it after a crash goes on where it was.
@@ -200,7 +208,7 @@ def undo_init(repository: Repository) -> Undone | None:
     if not _record_path(repository).exists():
         return None
     with Locks(repository.common_dir).repository():
-        changes = read_footprint(repository).changes
+        changes = read_manifest(repository).changes
         for linked in repository.linked_worktrees():
             unblock_pushes(repository, linked.git_dir)
         kept: list[tuple[Path, str]] = []
@@ -213,7 +221,8 @@ def undo_init(repository: Repository) -> Undone | None:
         _sweep_worktrees(repository)
         kept += _sweep_hooks(repository)
         _record_path(repository).unlink()
-        return replace(undone, left=(*undone.left, *kept))
+        undone.left += kept
+        return undone
 
 
 def _others_need_extension(repository: Repository) -> bool:

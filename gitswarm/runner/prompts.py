@@ -25,7 +25,7 @@ from gitswarm.specs.flow import Flow, ShellCommand, Step
 from gitswarm.specs.fragments import template_id
 from gitswarm.specs.graph import worst_executions
 from gitswarm.specs.library import Library
-from gitswarm.specs.model_policy import ModelPolicy, ModelWish, choose_model
+from gitswarm.specs.model_policy import ModelPolicy, ModelRequest, choose_model
 from gitswarm.specs.yaml_source import did_you_mean
 
 _MARK = re.compile(r"unknown fragment '([^']+)'|unknown variable '\{\{([^}]+)\}\}'")
@@ -52,8 +52,8 @@ def compile_blank(
             f"{flow.id}/{step_id} is a command: no model is asked", hint=f"git swarm flows show {flow.id}"
         )
     station = library.station(step.station).station
-    wish = ModelWish(economy=economy)
-    model = choose_model(library.policy(), engine, f"{flow.id}/{step.id}", station, wish)
+    wanted = ModelRequest(economy=economy)
+    model = choose_model(library.policy(), engine, f"{flow.id}/{step.id}", station, wanted)
     role = Role(flow, step, station, library.template(template_id(flow, step)), model)
     return compile_prompt(role, library.fragments, _nothing_yet())
 
@@ -103,7 +103,7 @@ class StepForecast(Struct, frozen=True):
 def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepForecast]:
     """Every step of a flow as if each loop ran to its maximum and each session used all of its turns."""
     settings = spec.settings
-    wish = ModelWish(settings.model, settings.economy)
+    wanted = ModelRequest(settings.model, settings.economy)
     executions = worst_executions(flow, with_criteria="plan" in specs.flows)
     for step in flow.steps:
         if step.station is None:
@@ -116,7 +116,7 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
             continue
         station = specs.stations[step.station]
         choice = choice_of(settings, flow.id, step)
-        model = choose_model(specs.policy, choice.engine, f"{flow.id}/{step.id}", station, wish)
+        model = choose_model(specs.policy, choice.engine, f"{flow.id}/{step.id}", station, wanted)
         role = Role(flow, step, station, specs.templates[template_id(flow, step)], model)
         budget = Budget.of(settings.context, specs.policy.facts(model.model).window)
         told = pack_instructions(specs.instructions, budget.recent)

@@ -31,8 +31,8 @@ from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Action, NavigatorUse, RoutingSignal
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.specs import read_frozen
-from gitswarm.specs.promises import declared_artifacts, promised_artifacts
 from gitswarm.specs.script import LeftFile, Script, ScriptEntry
+from gitswarm.specs.station import declared_artifacts, promised_artifacts
 
 _LINK, _EXECUTABLE = 0o120000, 0o100755
 _RUN_BASE = "RUN_BASE/"

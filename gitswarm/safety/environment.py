@@ -8,89 +8,30 @@ from functools import cache
 
 from gitswarm.git.object_reader import Person
 from gitswarm.records.globs import is_named
+from gitswarm.records.text import words
 
-_PASSED_ON = (
-    *(
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "PWD",
-        "TERM",
-        "COLORTERM",
-        "COLUMNS",
-        "LINES",
-        "DISPLAY",
-        "HOSTNAME",
-    ),
-    *("LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "TMP", "TEMP", "XDG_*", "CI", "DEBUG", "NO_COLOR", "FORCE_COLOR"),
-    *("*_proxy", "*_PROXY", "SSL_CERT_*", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *(
-        "CC",
-        "CXX",
-        "LD",
-        "AR",
-        "AS",
-        "*FLAGS",
-        "*_PATH",
-        "MAKE*",
-        "CMAKE_*",
-        "PKG_CONFIG*",
-        "LD_*",
-        "DYLD_*",
-        "NIX_*",
-    ),
-    *(
-        "PYTHON*",
-        "VIRTUAL_ENV*",
-        "CONDA_*",
-        "PYENV_*",
-        "PIP_*",
-        "UV_*",
-        "POETRY_*",
-        "PDM_*",
-        "HATCH_*",
-        "TOX_*",
-        "NOX_*",
-    ),
-    *("PYTEST_*", "COVERAGE_*", "HYPOTHESIS_*", "DJANGO_*", "FLASK_*", "JUPYTER_*", "OMP_*", "MPL*", "CUDA_*"),
-    *(
-        "NODE_*",
-        "NPM_CONFIG_*",
-        "npm_config_*",
-        "NVM_*",
-        "PNPM_*",
-        "YARN_*",
-        "BUN_*",
-        "DENO_*",
-        "COREPACK_*",
-        "JEST_*",
-    ),
-    *("GO*", "CGO_*", "CARGO_*", "RUST*", "JAVA_*", "JDK_*", "MAVEN_*", "M2_*", "GRADLE_*", "SDKMAN_*", "KOTLIN_*"),
-    *("RUBY*", "GEM_*", "BUNDLE_*", "RBENV_*", "RAILS_*", "RACK_*", "PHP_*", "COMPOSER_*", "DOTNET_*", "NUGET_*"),
-    *("PERL*", "LUA_*", "MIX_*", "HEX_*", "ERL_*", "GHC*", "STACK_*", "CABAL_*", "OPAM*", "ASDF_*", "MISE_*"),
-    *("SWARM_*", "RUN_ID", "RUN_BASE", "SOURCE_DATE_EPOCH", "WSL*", "SYSTEMROOT", "__CF*"),
-)
+_PASSED_ON = words("""
+    PATH HOME USER LOGNAME SHELL PWD TERM COLORTERM COLUMNS LINES DISPLAY HOSTNAME
+    LANG LANGUAGE LC_* TZ TMPDIR TMP TEMP XDG_* CI DEBUG NO_COLOR FORCE_COLOR
+    *_proxy *_PROXY SSL_CERT_* REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS
+    CC CXX LD AR AS *FLAGS *_PATH MAKE* CMAKE_* PKG_CONFIG* LD_* DYLD_* NIX_*
+    PYTHON* VIRTUAL_ENV* CONDA_* PYENV_* PIP_* UV_* POETRY_* PDM_* HATCH_* TOX_* NOX_*
+    PYTEST_* COVERAGE_* HYPOTHESIS_* DJANGO_* FLASK_* JUPYTER_* OMP_* MPL* CUDA_*
+    NODE_* NPM_CONFIG_* npm_config_* NVM_* PNPM_* YARN_* BUN_* DENO_* COREPACK_* JEST_*
+    GO* CGO_* CARGO_* RUST* JAVA_* JDK_* MAVEN_* M2_* GRADLE_* SDKMAN_* KOTLIN_*
+    RUBY* GEM_* BUNDLE_* RBENV_* RAILS_* RACK_* PHP_* COMPOSER_* DOTNET_* NUGET_*
+    PERL* LUA_* MIX_* HEX_* ERL_* GHC* STACK_* CABAL_* OPAM* ASDF_* MISE_*
+    SWARM_* RUN_ID RUN_BASE SOURCE_DATE_EPOCH WSL* SYSTEMROOT __CF*
+""")
 _CREDENTIAL = re.compile(
     r"(^|_)(API_?KEY|APIKEY|KEY|TOKEN|SECRETS?|PASS|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)(_|$)|_KEY_ID$",
     re.IGNORECASE,
 )
 
-_OF_FORGES = frozenset(
-    {
-        *(
-            "SSH_AUTH_SOCK",
-            "SSH_AGENT_PID",
-            "GH_TOKEN",
-            "GITHUB_TOKEN",
-            "GH_ENTERPRISE_TOKEN",
-            "GITHUB_ENTERPRISE_TOKEN",
-        ),
-        *("GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "BITBUCKET_TOKEN", "CI_JOB_TOKEN"),
-    }
-)
-
+_OF_FORGES = words("""
+    SSH_AUTH_SOCK SSH_AGENT_PID GH_TOKEN GITHUB_TOKEN GH_ENTERPRISE_TOKEN GITHUB_ENTERPRISE_TOKEN
+    GITLAB_TOKEN GITLAB_ACCESS_TOKEN BITBUCKET_TOKEN CI_JOB_TOKEN
+""")
 _SETTINGS = (
     ("credential.helper", ""),  # empty: forgets every helper that was configured so far
     ("core.hooksPath", "/dev/null"),

@@ -1,4 +1,4 @@
-"""Where the push guard goes, beside a repository's own hooks; and how each change around it is taken back."""
+"""Where the push guard goes, among a repository's own hooks; and how each change around it is undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gitswarm.git.as_user import UsersGit
 from gitswarm.git.object_reader import EMPTY_TREE
 from gitswarm.git.repository import Repository
 from gitswarm.resources import bundled
-from gitswarm.safety.footprint import EXECUTABLE, Change, FileState, change, put, state_of
+from gitswarm.safety.install_manifest import EXECUTABLE, Change, FileState, change, put, state_of
 
 HOOK = "pre-push"
 CHAINED = "swarm-chained"
@@ -28,6 +28,12 @@ HOOKS = (
 """Hooks that may be there without changing what git does."""
 ONLY_IF_PRESENT = ("reference-transaction", "post-index-change", "push-to-checkout", "proc-receive")
 """Hooks that cost time on every move of a ref, or replace what git would do: never there without need."""
+
+TakeOut = Callable[[FileState, Change], FileState]
+"""A configuration file without the entries that a change added, and again with those that it removed."""
+
+_MAYBE_OURS = (CHAINED, ".swarm")
+"""Folders that were made for our files, if nothing else is in them."""
 
 
 def may_hold_runs(users: UsersGit, name: str, url: str) -> bool:
@@ -46,15 +52,14 @@ def dispatch_folder(repository: Repository) -> Path:
 
 def hooks_path(repository: Repository, git_dir: Path) -> Path | None:
     """The `core.hooksPath` that a worktree would have without us, as configured; None: there is none."""
-    listed = repository.git_in(git_dir, None).run("config", "--show-scope", "-z", "--type=path", *_GET_HOOKS_PATH)
+    listed = repository.git_in(git_dir, None).run(
+        "config", "--show-scope", "-z", "--type=path", "--get-all", "core.hooksPath"
+    )
     words = [os.fsdecode(word) for word in listed.stdout.split(b"\0")]
     ours = str(dispatch_folder(repository))
     pairs = zip(words[::2], words[1::2], strict=False)
     found = [value for scope, value in pairs if scope != "command" and value != ours]
     return Path(found[-1]) if found else None
-
-
-_GET_HOOKS_PATH = ("--get-all", "core.hooksPath")
 
 
 def needs_dispatch(repository: Repository) -> bool:
@@ -68,21 +73,21 @@ def plan_guard(repository: Repository) -> list[Change]:
     """The files that put the guard in place, in the order in which they are written."""
     if needs_dispatch(repository):
         return list(_dispatched(repository))
-    return list(_beside(repository.common_dir / "hooks"))
-
-
-def is_guard(state: FileState | None) -> bool:
-    return state is not None and not state.is_link and _GUARD_ID in state.bytes[:200]
+    return list(_in_hooks(repository.common_dir / "hooks"))
 
 
 def is_ours_in(path: Path) -> bool:
     """Whether the file is one of those that we put into our own folder of hooks."""
     state = state_of(path)
-    return is_guard(state) or is_dispatch(state)
+    return is_guard(state) or _says(state, _DISPATCH_ID)
 
 
-def is_dispatch(state: FileState | None) -> bool:
-    return state is not None and not state.is_link and _DISPATCH_ID in state.bytes[:200]
+def is_guard(state: FileState | None) -> bool:
+    return _says(state, _GUARD_ID)
+
+
+def _says(state: FileState | None, marker: bytes) -> bool:
+    return state is not None and not state.is_link and marker in state.bytes[:200]
 
 
 def is_installed_hook(content: bytes) -> bool:
@@ -94,7 +99,7 @@ def _guard() -> FileState:
     return FileState.of((bundled("hooks") / HOOK).read_bytes(), EXECUTABLE)
 
 
-def _beside(folder: Path) -> Iterator[Change]:
+def _in_hooks(folder: Path) -> Iterator[Change]:
     """The guard as `pre-push`. What is there goes to a folder where it has its name and finds its siblings."""
     there = state_of(folder / HOOK)
     if there is not None and not is_guard(there):
@@ -128,36 +133,24 @@ def _present(repository: Repository) -> Iterator[str]:
     return (name for name in ONLY_IF_PRESENT if (folder / name).exists())
 
 
-TakeOut = Callable[[FileState, Change], FileState]
-"""A configuration file without the entries that a change added, and again with those that it removed."""
-
-_MAYBE_OURS = (CHAINED, ".swarm")
-"""Folders that were made for our files, if nothing else is in them."""
-
-
-class Undone(Struct, frozen=True):
+class Uninstalled(Struct):
     """`restored`: files that are again what they were; `ours_removed`: files that somebody changed since, and that
     lost only our lines; `left`: files that stay, each with the reason.
     """
 
-    restored: Sequence[Path] = ()
-    ours_removed: Sequence[Path] = ()
-    left: Sequence[tuple[Path, str]] = ()
-
-
-class _Progress(Struct):
     restored: list[Path] = field(default_factory=list)
     ours_removed: list[Path] = field(default_factory=list)
     left: list[tuple[Path, str]] = field(default_factory=list)
 
 
-def undo_changes(changes: Sequence[Change], take_out: TakeOut) -> Undone:
-    """Takes changes back, the newest first. Repeating it changes nothing more."""
-    progress = _Progress()
+def undo_changes(changes: Sequence[Change], take_out: TakeOut) -> Uninstalled:
+    """Undoes changes, the newest first. Repeating it changes nothing more."""
+    done = Uninstalled()
     known = {one.path for one in changes}
     for one in reversed(changes):
-        _undo(one, take_out, progress, known)
-    return Undone(tuple(dict.fromkeys(progress.restored)), progress.ours_removed, progress.left)
+        _undo(one, take_out, done, known)
+    done.restored = list(dict.fromkeys(done.restored))
+    return done
 
 
 def remove_if_empty(folder: Path) -> None:
@@ -165,50 +158,50 @@ def remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _undo(one: Change, take_out: TakeOut, progress: _Progress, known: Collection[Path]) -> None:
+def _undo(one: Change, take_out: TakeOut, done: Uninstalled, known: Collection[Path]) -> None:
     now = state_of(one.path)
     if now == one.before:
         return
     if now == one.after:
-        if _is_needed(one, progress):
-            progress.left.append((one.path, "the hook that was there before: the one in its place is not ours"))
+        if _is_needed(one, done):
+            done.left.append((one.path, "the hook that was there before: the one in its place is not ours"))
             return
         put(one.path, one.before)
         if one.path.parent.name in _MAYBE_OURS:
             remove_if_empty(one.path.parent)
         if one.path.parent.name != CHAINED:
-            progress.restored.append(one.path)
+            done.restored.append(one.path)
     elif one.is_configuration or one.after is None:
-        _take_out(one, now, take_out, progress)
-    elif one.path.name == HOOK and _take_back_renamed(one, known):
-        progress.ours_removed.append(one.path)
+        _take_out(one, now, take_out, done)
+    elif one.path.name == HOOK and _restore_renamed(one, known):
+        done.ours_removed.append(one.path)
     elif now is not None:
-        progress.left.append((one.path, "somebody changed it since"))
+        done.left.append((one.path, "somebody changed it since"))
 
 
-def _take_out(one: Change, now: FileState | None, take_out: TakeOut, progress: _Progress) -> None:
+def _take_out(one: Change, now: FileState | None, take_out: TakeOut, done: Uninstalled) -> None:
     if now is None:
         return
     rest = take_out(now, one)
     put(one.path, rest if rest.bytes or one.before else None)
     if rest != now:
-        progress.ours_removed.append(one.path)
+        done.ours_removed.append(one.path)
 
 
-def _is_needed(one: Change, progress: _Progress) -> bool:
+def _is_needed(one: Change, done: Uninstalled) -> bool:
     """Whether this is the user's former hook, and could not be put back."""
     return one.path.parent.name == CHAINED and any(
-        path == one.path.parent.parent / one.path.name for path, _reason in progress.left
+        path == one.path.parent.parent / one.path.name for path, _reason in done.left
     )
 
 
-def _take_back_renamed(one: Change, known: Collection[Path]) -> bool:
-    """A tool put our hook aside under another name and calls it from there: then that is where the user's belongs.
+def _restore_renamed(one: Change, known: Collection[Path]) -> bool:
+    """A tool renamed our hook and calls it under that name: then that is where the user's belongs.
 
     :param known: files that have a change of their own.
     """
-    beside = (path for path in one.path.parent.glob(f"{HOOK}.*") if path not in known)
-    renamed = [path for path in beside if is_guard(state_of(path))]
+    others = (path for path in one.path.parent.glob(f"{HOOK}.*") if path not in known)
+    renamed = [path for path in others if is_guard(state_of(path))]
     for path in renamed:
         put(path, one.before)
     return bool(renamed)

@@ -1,4 +1,4 @@
-"""What a fresh session is told of the run so far: handoffs and pointers to files, within a budget."""
+"""What a fresh session gets of the run so far: handoffs and pointers to files, within a budget."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ _CHARS: Mapping[Profile, tuple[int, int, int]] = {
 }
 _SHARES = (0.25, 0.075, 0.025)
 """Of the model's window, at most: everything, the newest step, every older step."""
+
+_BREAKS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What may end a line or turn the direction of text, and is not escaped by JSON itself."""
+
+_SMALLEST = 500
+"""Characters: less of a file than that says nothing."""
+
+_WHOLE = 1_000_000_000
+
+TRUNCATED = "[… cut: "
 
 
 class Priority(IntEnum):
@@ -82,7 +92,7 @@ class EarlierStep(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
-    def told(self, limit: int) -> str:
+    def text(self, limit: int) -> str:
         lines = [f"- {self.name} ({self.agent}): {self.status}: {self.summary.strip()}"]
         lines += [f"  - {note}" for note in self.notes]
         lines += [f"  - file: {name}" for name in self.files]
@@ -90,7 +100,7 @@ class EarlierStep(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """The part of the prompt about earlier steps, and what became of the budget."""
+    """The part of the prompt about earlier steps, and how much of the budget it took."""
 
     text: str
     use: ContextUse
@@ -107,7 +117,7 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     taken: dict[int, str] = {}
     left = budget.total
     for index in order:
-        text = earlier[index].told(budget.recent if index == newest else budget.older)
+        text = earlier[index].text(budget.recent if index == newest else budget.older)
         if len(text) > left:
             continue
         taken[index] = text
@@ -117,7 +127,7 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     if dropped:
         counts = ", ".join(f"{count} {name}" for name, count in sorted(dropped.items()))
         names = ", ".join(
-            sized(step.name, step.told(_WHOLE)) for index, step in enumerate(earlier) if index not in taken
+            sized(step.name, step.text(_WHOLE)) for index, step in enumerate(earlier) if index not in taken
         )
         lines.append(f"[CONTEXT_TRUNCATED] {len(taken)} of {len(earlier)} earlier steps; left out: {counts}: {names}")
     text = "\n".join(lines)
@@ -133,7 +143,7 @@ def pack_history(earlier: Sequence[EarlierStep], budget: Budget, profile: Profil
     return History(text, use)
 
 
-def pack_instructions(said: Instructions, limit: int) -> str:
+def pack_instructions(instructions: Instructions, limit: int) -> str:
     """What the project says to agents, in at most about `limit` characters: the first files whole, the one that is
     too long without its middle, and of those that found no room their names.
 
@@ -142,7 +152,7 @@ def pack_instructions(said: Instructions, limit: int) -> str:
     parts: list[str] = []
     left_out: list[str] = []
     left = limit
-    for file in said.files:
+    for file in instructions.files:
         text = cut(file.text, left)
         if not text or (left < len(file.text) and left < _SMALLEST):
             left_out.append(sized(file.path, file.text))
@@ -151,8 +161,8 @@ def pack_instructions(said: Instructions, limit: int) -> str:
         same = f" (the same as {', '.join(file.also)})" if file.also else ""
         parts.append(f"### {file.path}{same}\n\n{text}")
     if left_out:
-        told = f"{len(parts)} of {len(said.files)} files; left out: {', '.join(left_out)}"
-        parts.append(f"[CONTEXT_TRUNCATED] {told}")
+        counts = f"{len(parts)} of {len(instructions.files)} files"
+        parts.append(f"[CONTEXT_TRUNCATED] {counts}; left out: {', '.join(left_out)}")
     return "\n\n".join(parts)
 
 
@@ -162,7 +172,8 @@ def pack_trail(trail: ScentTrail, limit: int) -> str:
     lines: list[str] = []
     left = limit
     for each in trail.lessons:
-        line = _BREAKS.sub(_escape, json.dumps(each.model_dump(mode="json"), ensure_ascii=False))
+        plain = json.dumps(each.model_dump(mode="json"), ensure_ascii=False)
+        line = _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
         if len(line) + 3 > left:
             continue
         left -= len(line) + 3
@@ -172,26 +183,9 @@ def pack_trail(trail: ScentTrail, limit: int) -> str:
     return "\n".join(lines)
 
 
-_BREAKS = re.compile(r"[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""What may end a line or turn the direction of text, and is not escaped by JSON itself."""
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-_SMALLEST = 500
-"""Characters: less of a file than that says nothing."""
-
-
 def sized(name: str, text: str) -> str:
     """What is left out, in a note about it."""
     return f"{name} ({len(text):,} characters)"
-
-
-_WHOLE = 1_000_000_000
-
-TRUNCATED = "[… cut: "
 
 
 def cut(text: str, limit: int) -> str:

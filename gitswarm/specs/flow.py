@@ -180,10 +180,10 @@ class Step(Record):
 
     @model_validator(mode="after")
     def _one_executor(self) -> Step:
-        for engine, key, said in (("command", "command", self.command), ("kernel", "operation", self.operation)):
-            if self.engine == engine and said is None:
+        for engine, key, value in (("command", "command", self.command), ("kernel", "operation", self.operation)):
+            if self.engine == engine and value is None:
                 raise ValueError(f"step '{self.id}' has engine '{engine}' but no '{key}'")
-            if self.engine != engine and said is not None:
+            if self.engine != engine and value is not None:
                 article = "an" if key == "operation" else "a"
                 raise ValueError(f"step '{self.id}' has {article} '{key}' but not 'engine: {engine}'")
         if self.engine is not None and self.station is not None:
@@ -284,7 +284,7 @@ class Flow(Record):
     def is_closing(self, step_id: str) -> bool:
         return any(step.id == step_id for step in self.closing_tests)
 
-    def mended_at(self, step_id: str) -> str | None:
+    def fixed_at(self, step_id: str) -> str | None:
         """Where red tests of a closing step send the run: to where the newest test step of the same command would."""
         command = self.step(step_id).command
         branches = [each.routing for each in self.steps if each.is_test and each.command == command]
@@ -308,10 +308,10 @@ class Flow(Record):
         elif isinstance(routing, Branch):
             targets = [condition.next for condition in routing.when]
             targets += [routing.default] if routing.default else []
-        bodies = [self.way_back(step_id, target) for target in targets]
+        bodies = [self.steps_back_to(step_id, target) for target in targets]
         return max(bodies, key=len, default=frozenset())
 
-    def way_back(self, step_id: str, target: str) -> frozenset[str]:
+    def steps_back_to(self, step_id: str, target: str) -> frozenset[str]:
         """Steps that are executed again when `step_id` jumps to `target`; empty when that lies ahead."""
         start, here = self.index(target), self.index(step_id)
         return frozenset(step.id for step in self.steps[start : here + 1])

@@ -17,28 +17,21 @@ _MARK = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _FRAGMENT = "fragment:"
 
 
-class Expanded(Struct, frozen=True):
-    """Text without marks; `used` are the fragments in it, in the order of their first use."""
-
-    text: str
-    used: tuple[str, ...]
-
-
 class Fragments(Struct, frozen=True):
     """Texts by path without suffix: `common/evidence`."""
 
     texts: Mapping[str, str]
 
-    def expand(self, text: str, variables: Mapping[str, str], where: str) -> Expanded:
+    def expand(self, text: str, variables: Mapping[str, str], where: str, used: dict[str, None] | None = None) -> str:
         """Replaces `{{fragment:path}}` by that fragment, nested ones too, and `{{name}}` by its variable.
 
         What a variable holds is not looked at again: nobody's data can pull a fragment in.
 
         :param where: what the text belongs to, for errors.
+        :param used: gets the fragments in it, in the order of their first use.
         :raises SpecError: an unknown fragment or variable, or a fragment that contains itself.
         """
-        used: dict[str, None] = {}
-        return Expanded(self._expand(text, variables, (where,), used), tuple(used))
+        return self._expand(text, variables, (where,), {} if used is None else used)
 
     def _expand(self, text: str, variables: Mapping[str, str], around: tuple[str, ...], used: dict[str, None]) -> str:
         def replacement(mark: re.Match[str]) -> str:
@@ -106,7 +99,7 @@ def loop_variables(flow: Flow, step: Step) -> Mapping[str, str]:
     return {"loop.author": step.id, "loop.critic": ", ".join(c.id for c in critics)} if critics else {}
 
 
-def told_charter(charter: Charter, limit: int, expand: Callable[[str], str] = str.strip) -> str:
+def charter_text(charter: Charter, limit: int, expand: Callable[[str], str] = str.strip) -> str:
     """The goal, and of the rest what fits: the most binding first; what found no room is named with its size.
 
     :param limit: characters of everything but the goal.

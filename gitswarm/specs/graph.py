@@ -10,7 +10,7 @@ from msgspec import Struct
 from gitswarm.specs.flow import Branch, Flow, Fork, Join, Microloop, Step
 
 END = "end"
-BESIDE = "at the same time"
+PARALLEL = "at the same time"
 """Label of the ways from a fork to its targets."""
 
 _MERMAID_END = "over"  # `end` is a word of Mermaid
@@ -38,18 +38,18 @@ def edges(flow: Flow) -> Iterator[Edge]:
             ways = [(when.next, when.if_, when.max_iterations) for when in routing.when]
             ways.append((routing.default or onward, "else", None))
             for target, label, own_limit in ways:
-                back = target != END and bool(flow.way_back(step.id, target))
+                back = target != END and bool(flow.steps_back_to(step.id, target))
                 yield Edge(step.id, target, label, (own_limit or routing.max_iterations) if back else None)
             if onward not in (target for target, _label, _limit in ways):
                 yield Edge(step.id, onward, "at the maximum")
         elif isinstance(routing, Fork):
-            yield from (Edge(step.id, target, BESIDE) for target in routing.fork_targets)
+            yield from (Edge(step.id, target, PARALLEL) for target in routing.fork_targets)
         else:
             yield Edge(step.id, onward, _joining(flow, step))
 
 
 def _joining(flow: Flow, step: Step) -> str:
-    """Under which condition a join goes on that the step leads to beside others."""
+    """The condition of the join that a parallel step leads to."""
     join = flow.join_of(step.id)
     routing = join.routing if join is not None else None
     if not isinstance(routing, Join):
@@ -67,8 +67,8 @@ def mermaid(flow: Flow) -> str:
     lines.append(f"  {_MERMAID_END}((end))")
     for edge in edges(flow):
         arrow = "-->" if edge.limit is None else "-.->"
-        said = edge.label + ("" if edge.limit is None else f", at most {edge.limit}")
-        label = "|" + '"' + said.replace('"', "'") + '"' + "|" if said else ""
+        text = edge.label + ("" if edge.limit is None else f", at most {edge.limit}")
+        label = "|" + '"' + text.replace('"', "'") + '"' + "|" if text else ""
         target = _MERMAID_END if edge.target == END else edge.target
         lines.append(f"  {edge.source} {arrow}{label} {target}")
     return "\n".join(lines)
@@ -92,4 +92,4 @@ def _ways_back(flow: Flow, step: Step, *, with_criteria: bool) -> Iterator[tuple
         limits = {routing.default: routing.max_iterations} if routing.default else {}
         possible = (when for when in routing.when if with_criteria or "evidence.ac" not in when.if_)
         limits |= {when.next: when.max_iterations or routing.max_iterations for when in possible}
-        yield from ((flow.way_back(step.id, target), limit) for target, limit in limits.items())
+        yield from ((flow.steps_back_to(step.id, target), limit) for target, limit in limits.items())

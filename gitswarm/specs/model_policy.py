@@ -53,14 +53,16 @@ class ModelPolicy(Record):
         """Models that an engine may be asked for, each with its tiers and own choices (`steps.…`, `stations.…`)."""
         tiers = self.engines.get(engine, {})
         own = [("steps", self.steps), ("stations", self.stations)]
-        chosen = [(f"{name}.{key}", said) for name, table in own for key, said in table.items() if said not in tiers]
+        chosen = [
+            (f"{name}.{key}", value) for name, table in own for key, value in table.items() if value not in tiers
+        ]
         found: dict[str, tuple[str, ...]] = {}
         for name, model in [*tiers.items(), *chosen]:
             found[model] = (*found.get(model, ()), name)
         return found
 
 
-class ModelWish(Struct, frozen=True):
+class ModelRequest(Struct, frozen=True):
     """What was asked for when the run was started. `model` decides everything; `economy` the tier."""
 
     model: str | None = None
@@ -74,37 +76,39 @@ class ModelChoice(Struct, frozen=True):
     rule: str
 
 
-def choose_model(policy: ModelPolicy, engine: str, step: str, station: Station, wish: ModelWish) -> ModelChoice:
+def choose_model(policy: ModelPolicy, engine: str, step: str, station: Station, request: ModelRequest) -> ModelChoice:
     """
     :param step: `flow/step`.
     """
-    if wish.model is not None:
-        return ModelChoice(wish.model, "--model")
+    if request.model is not None:
+        return ModelChoice(request.model, "--model")
     tiers = policy.engines.get(engine, {})
     for name, table, key in (("steps", policy.steps, step), ("stations", policy.stations, station.id)):
         if key in table:
-            return _named(policy, tiers, table[key], f"{name}.{key}", wish)
+            return _named(policy, tiers, table[key], f"{name}.{key}", request)
     if station.tier is not None:
-        return _of_tier(policy, tiers, station.tier, f"station {station.id}", wish)
-    return _of_tier(policy, tiers, policy.categories.get(station.category, "primary"), station.category, wish)
+        return _of_tier(policy, tiers, station.tier, f"station {station.id}", request)
+    return _of_tier(policy, tiers, policy.categories.get(station.category, "primary"), station.category, request)
 
 
-def navigator_model(policy: ModelPolicy, engine: str, wish: ModelWish) -> str:
-    """Of whoever is asked where a run goes on: of the economy tier."""
-    if wish.model is not None:
-        return wish.model
-    return _of_tier(policy, policy.engines.get(engine, {}), policy.economy, "navigator", wish).model
+def navigator_model(policy: ModelPolicy, engine: str, request: ModelRequest) -> str:
+    """The navigator's model: of the economy tier."""
+    if request.model is not None:
+        return request.model
+    return _of_tier(policy, policy.engines.get(engine, {}), policy.economy, "navigator", request).model
 
 
-def _named(policy: ModelPolicy, tiers: dict[Tier, str], said: str, rule: str, wish: ModelWish) -> ModelChoice:
+def _named(policy: ModelPolicy, tiers: dict[Tier, str], value: str, rule: str, request: ModelRequest) -> ModelChoice:
     """An own choice: one of the engine's tiers, else the id of a model, which --economy does not replace."""
-    tier = next((tier for tier in tiers if tier == said), None)
-    return ModelChoice(said, rule) if tier is None else _of_tier(policy, tiers, tier, rule, wish)
+    tier = next((tier for tier in tiers if tier == value), None)
+    return ModelChoice(value, rule) if tier is None else _of_tier(policy, tiers, tier, rule, request)
 
 
-def _of_tier(policy: ModelPolicy, tiers: dict[Tier, str], tier: Tier, rule: str, wish: ModelWish) -> ModelChoice:
-    taken: Tier = policy.economy if wish.economy else tier
+def _of_tier(
+    policy: ModelPolicy, tiers: dict[Tier, str], tier: Tier, rule: str, request: ModelRequest
+) -> ModelChoice:
+    taken: Tier = policy.economy if request.economy else tier
     model = tiers.get(taken)
     if model is None:
         return ModelChoice("default", f"{rule}: no model for tier {taken}")
-    return ModelChoice(model, f"{rule}: {tier}" + (f", --economy: {taken}" if wish.economy else ""))
+    return ModelChoice(model, f"{rule}: {tier}" + (f", --economy: {taken}" if request.economy else ""))

@@ -111,8 +111,8 @@ class ScriptEntry(Record):
 
     def over(self, default: ScriptEntry) -> ScriptEntry:
         """This entry, with what it does not say taken from `default`."""
-        said = {name: getattr(self, name) for name in self.model_fields_set}
-        return default.model_copy(update=said)
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return default.model_copy(update=given)
 
 
 def _as_list(value: object) -> object:

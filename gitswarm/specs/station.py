@@ -1,14 +1,15 @@
-"""A station: the role that executes steps."""
+"""A station: the role that executes steps, what it may write in RUN_BASE, and what it promises to leave there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Struct
 from pydantic import BeforeValidator, Field
 
 from gitswarm.records.base import Record
-from gitswarm.specs.flow import SDLC_FLOWS, Identifier
+from gitswarm.specs.flow import SDLC_FLOWS, Flow, Identifier, Step
 
 _GLOB = frozenset("*?[")
 
@@ -82,9 +83,9 @@ CommandName = Literal["test", "lint", "smoke"]
 CommandCheck = Literal["ran", "green"]
 
 
-def _all_ran(said: object) -> object:
+def _all_ran(value: object) -> object:
     """Names alone: it is enough that they ran."""
-    return dict.fromkeys(said, "ran") if isinstance(said, list | tuple) else said
+    return dict.fromkeys(value, "ran") if isinstance(value, list | tuple) else value
 
 
 class Verification(Record):
@@ -124,3 +125,29 @@ class Station(Record):
         return self.category not in _READING or any(
             isinstance(parse_artifact(name, self.id), CodePattern) for name in self.io.outputs
         )
+
+
+def declared_artifacts(flow: Flow, step: Step | None, station: Station | None) -> tuple[str, ...]:
+    """Files in RUN_BASE that a step or its station may write, relative to RUN_BASE.
+
+    :param step: None: one that the flow does not have, of a sidequest or injected.
+    """
+    owed = station.verification.artifacts if station else ()
+    names = (*(step.teaching.outputs if step else ()), *(station.io.outputs if station else ()), *owed)
+    return _in_run_base(flow, names)
+
+
+def promised_artifacts(flow: Flow, station: Station | None) -> tuple[str, ...]:
+    """Files in RUN_BASE that have to exist and say something when the step is over, relative to RUN_BASE."""
+    return _in_run_base(flow, station.verification.artifacts if station else ())
+
+
+def writes_code(flow: Flow, step: Step, station: Station | None) -> bool:
+    """Whether a step may change the project's code; commands may."""
+    outputs = (parse_artifact(name, flow.id) for name in step.teaching.outputs)
+    return station is None or station.writes_code or any(isinstance(item, CodePattern) for item in outputs)
+
+
+def _in_run_base(flow: Flow, names: Iterable[str]) -> tuple[str, ...]:
+    named = (parse_artifact(name, flow.id) for name in dict.fromkeys(names))
+    return tuple(dict.fromkeys(artifact.path for artifact in named if isinstance(artifact, RunArtifact)))

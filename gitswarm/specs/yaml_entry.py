@@ -66,7 +66,7 @@ def without_entry(text: str, path: Sequence[str]) -> str:
 
 def _deepest(text: str, path: Sequence[str]) -> tuple[yaml.Node | None, _Entry | None, list[str]]:
     """How far a path leads: the mapping that it ends in, its entry there, and what is missing of the path. Where an
-    entry has no mapping to go on in, that value stands for the mapping."""
+    entry has no mapping below it, that value stands for the mapping."""
     mapping: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
     found: _Entry | None = None
     for index, part in enumerate(path):

@@ -27,6 +27,21 @@ _HALF_LETTER = re.compile("[\ud800-\udfff]")
 Location = tuple[int | str, ...]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
+_EXPECTED = {
+    "int_parsing": "not a whole number",
+    "int_type": "not a whole number",
+    "int_from_float": "not a whole number",
+    "float_parsing": "no number",
+    "float_type": "no number",
+    "bool_parsing": "neither true nor false",
+    "bool_type": "neither true nor false",
+    "string_type": "no text",
+}
+"""By pydantic's name of an error."""
+
+_LISTED = 12
+"""Names that are shown of those that are known."""
+
 
 class _Loader(Composer, CParser, SafeConstructor, Resolver):
     """libyaml scans and parses, Python composes: libyaml's own composer crashes on what is nested too deeply."""
@@ -55,7 +70,7 @@ class YamlSource(Struct, frozen=True):
         return f"{self.name}:{self.line_of(location)}: {what}"
 
 
-@lru_cache(maxsize=512)  # a run asks for the bundled files at its start and, as they were frozen, once more
+@lru_cache(maxsize=512)  # a run asks for the bundled files at its start and, as they were frozen, again
 def parse_yaml(name: str, text: str) -> YamlSource:
     """The document of a text. Its data is shared: nobody may change it.
 
@@ -149,12 +164,12 @@ def validate(source: YamlSource, model: type[ModelT]) -> ModelT:
     :raises SpecError: with one line per problem, each with file, line, key and the nearest known name.
     """
     if not isinstance(source.data, dict):
-        raise SpecError([f"{source.name}:1: expected a mapping with {_known_keys(model)}"])
+        raise SpecError([f"{source.name}:1: expected a mapping with {', '.join(model.model_fields)}"])
     try:
         return model.model_validate(source.data)
     except ValidationError as error:
         found = [_Problem.of(source, model, item) for item in error.errors()]
-        raise SpecError([problem.told(source) for problem in _telling(found)]) from error
+        raise SpecError([problem.text(source) for problem in _essential(found)]) from error
 
 
 class _Problem(Struct, frozen=True):
@@ -172,7 +187,7 @@ class _Problem(Struct, frozen=True):
         known = tuple(_fields_at(model, raw[:-1])) if item["type"] == "extra_forbidden" else ()
         return cls(item["type"], _in_file(source, raw, missing=item["type"] == "missing"), message, known)
 
-    def told(self, source: YamlSource) -> str:
+    def text(self, source: YamlSource) -> str:
         key = ".".join(str(part) for part in self.location)
         if self.kind == "extra_forbidden":
             near = did_you_mean(str(self.location[-1]), list(self.known))
@@ -182,7 +197,7 @@ class _Problem(Struct, frozen=True):
         return source.problem(self.location, f"{key}: {self.message}" if key else self.message)
 
 
-def _telling(found: list[_Problem]) -> list[_Problem]:
+def _essential(found: list[_Problem]) -> list[_Problem]:
     """Without what only follows from another problem: a list that seems empty because its items are wrong, the
     other form that a value might have had, a key that is missing because it is misspelt."""
     misspelt = {
@@ -217,19 +232,6 @@ def _in_file(source: YamlSource, raw: Location, *, missing: bool) -> Location:
     return tuple(kept)
 
 
-_EXPECTED = {
-    "int_parsing": "not a whole number",
-    "int_type": "not a whole number",
-    "int_from_float": "not a whole number",
-    "float_parsing": "no number",
-    "float_type": "no number",
-    "bool_parsing": "neither true nor false",
-    "bool_type": "neither true nor false",
-    "string_type": "no text",
-}
-"""By pydantic's name of an error."""
-
-
 def plain_message(item: Any) -> str:
     """What is wrong by one of pydantic's errors, in the words of YAML."""
     if item["type"] in ("tuple_type", "list_type", "set_type", "frozen_set_type"):
@@ -247,10 +249,6 @@ def plain_message(item: Any) -> str:
     return str(item["msg"]).removeprefix("Value error, ")
 
 
-_LISTED = 12
-"""Names that are told of those that are known."""
-
-
 def nearest(word: str, known: list[str]) -> str | None:
     """The one of `known` that was probably meant."""
     return next(iter(difflib.get_close_matches(word, known, n=1)), None)
@@ -263,10 +261,6 @@ def did_you_mean(word: str, known: list[str]) -> str:
         return f" (did you mean '{near}'?)"
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
     return f" (known: {', '.join(sorted(known)[:_LISTED])}{more})" if known else ""
-
-
-def _known_keys(model: type[BaseModel]) -> str:
-    return ", ".join(model.model_fields)
 
 
 def _fields_at(model: type[BaseModel], raw: Location) -> list[str]:

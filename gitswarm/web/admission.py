@@ -113,11 +113,11 @@ class Admission:
 
 def _is_own(request: Request, origin: str) -> bool:
     """Whether it comes from this page, or was typed. SameSite is not enough: another port is the same site."""
-    said, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    origin_header, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if request.method not in _READS:
-        return said == origin if said is not None else site == "same-origin"
-    is_link = request.headers.get("sec-fetch-mode") == "navigate" and said is None
-    return said in (None, origin) and (is_link or site in (None, "same-origin", "none"))
+        return origin_header == origin if origin_header is not None else site == "same-origin"
+    is_link = request.headers.get("sec-fetch-mode") == "navigate" and origin_header is None
+    return origin_header in (None, origin) and (is_link or site in (None, "same-origin", "none"))
 
 
 def _refusal(status: HTTPStatus, text: str) -> Response:

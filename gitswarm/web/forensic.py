@@ -1,4 +1,4 @@
-"""What an agent says about a step beside what git and the tests show, topic by topic."""
+"""What an agent says about a step against what git and the tests show, topic by topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Topic(Struct, frozen=True):
     """`is_mismatch`: the two do not agree; `why`: what git-swarm says about it."""
 
     name: str
-    said: tuple[str, ...]
+    claimed: tuple[str, ...]
     shown: tuple[str, ...]
     is_mismatch: bool = False
     why: tuple[str, ...] = ()
@@ -20,32 +20,32 @@ class Topic(Struct, frozen=True):
 
 def topics(envelope: JsonValue, evidence: JsonValue) -> list[Topic]:
     """Of a step's two files, as stored."""
-    said = envelope if isinstance(envelope, dict) else {}
+    claims = envelope if isinstance(envelope, dict) else {}
     shown = evidence if isinstance(evidence, dict) else {}
-    found = [_status(said), _files(said, shown), _tests(shown), *_findings(shown)]
+    found = [_status(claims), _files(claims, shown), _tests(shown), *_findings(shown)]
     found += [
-        Topic(name.replace("_", " "), _texts(said.get(name)), ())
+        Topic(name.replace("_", " "), _texts(claims.get(name)), ())
         for name in ("artifacts", "concerns", "blockers", "assumptions", "decisions", "observations")
     ]
     found += [_criteria(shown), _concerns(shown)]
     for name in ("tampered", "quarantined", "put_back", "artifact_problems", "secrets"):
         found.append(Topic(name.replace("_", " "), (), _texts(shown.get(name)), is_mismatch=True))
-    return [topic for topic in found if topic.said or topic.shown]
+    return [topic for topic in found if topic.claimed or topic.shown]
 
 
-def _status(said: Mapping[str, JsonValue]) -> Topic:
-    holds = str(said.get("status") or "")
-    claimed = str(said.get("claimed_status") or holds)
-    reason = said.get("status_reason")
+def _status(claims: Mapping[str, JsonValue]) -> Topic:
+    holds = str(claims.get("status") or "")
+    claimed = str(claims.get("claimed_status") or holds)
+    reason = claims.get("status_reason")
     why = (str(reason),) if reason else ()
     return Topic("status", (claimed,) if claimed else (), (holds,) if holds else (), claimed != holds, why)
 
 
-def _files(said: Mapping[str, JsonValue], shown: Mapping[str, JsonValue]) -> Topic:
+def _files(claims: Mapping[str, JsonValue], shown: Mapping[str, JsonValue]) -> Topic:
     """An agent that names no file says nothing about them."""
     diff = shown.get("diff")
     changed = {_path(each): each for each in _dicts(diff.get("files") if isinstance(diff, dict) else None)}
-    claimed = {_path(each): str(each.get("change")) for each in _dicts(said.get("file_changes"))}
+    claimed = {_path(each): str(each.get("change")) for each in _dicts(claims.get("file_changes"))}
     missing = set(claimed) ^ set(changed) if claimed else set()
     lines = tuple(f"{each.get('change')} {path} {_counts(each)}" for path, each in sorted(changed.items()))
     return Topic(

@@ -30,98 +30,13 @@ from gitswarm.ledger.finding import find_run, find_step
 from gitswarm.ledger.steps import StepRecord
 from gitswarm.web.admission import Admission, Keys
 from gitswarm.web.cut_diff import file_diffs, git_diff, whole_file
+from gitswarm.web.rendering import templates
 from gitswarm.web.run_list import Filter, run_list
 from gitswarm.web.run_page import TABS, first_shown, run_page, step_detail
 from gitswarm.web.site import CommandAnswer, Site, word
 from gitswarm.web.stream import Cursor, list_messages, list_stamp, run_messages
-from gitswarm.web.templating import templates
 
 Form = Mapping[str, str]
-
-
-def _pause(site: Site, run: str, form: Form) -> CommandAnswer:
-    return site.carry_out("pause", run, *_flag(form, "now"))
-
-
-def _stop(site: Site, run: str, form: Form) -> CommandAnswer:
-    return site.carry_out("stop", run, *_flag(form, "now"))
-
-
-def _verify(site: Site, run: str, _form: Form) -> CommandAnswer:
-    return site.carry_out("verify", run)
-
-
-def _approve(site: Site, run: str, form: Form) -> CommandAnswer:
-    return site.carry_out("approve", run, *_option(form, "message"), *_accepted(form))
-
-
-def _reject(site: Site, run: str, form: Form) -> CommandAnswer:
-    return site.carry_out("approve", run, "--reject", *_option(form, "message"))
-
-
-def _land(site: Site, run: str, form: Form) -> CommandAnswer:
-    words = (
-        *_option(form, "message"),
-        *_option(form, "strategy"),
-        *_flag(form, "trust-hooks"),
-        *_flag(form, "dry-run"),
-    )
-    return site.carry_out("land", run, *words)
-
-
-def _resume(site: Site, run: str, form: Form) -> CommandAnswer:
-    """Also the answer to a question."""
-    words = (*_option(form, "message"), *_option(form, "max-cost"), *_accepted(form))
-    return site.execute(run, "resume", run, *words, *_flag(form, "approve"), *_flag(form, "adopt"))
-
-
-def _rollback(site: Site, run: str, form: Form) -> CommandAnswer:
-    if form.get("undo"):
-        return site.carry_out("rollback", "--undo", f"--run={run}")
-    return site.carry_out("rollback", word(form.get("step", ""), "step"), f"--run={run}", *_flag(form, "dry-run"))
-
-
-def _fork(site: Site, run: str, form: Form) -> CommandAnswer:
-    step = word(form.get("step", ""), "step")
-    return site.execute(run, "fork", step, f"--run={run}", *_option(form, "engine"))
-
-
-ACTIONS: Mapping[str, Callable[[Site, str, Form], CommandAnswer]] = {
-    "pause": _pause,
-    "stop": _stop,
-    "verify": _verify,
-    "approve": _approve,
-    "reject": _reject,
-    "land": _land,
-    "resume": _resume,
-    "rollback": _rollback,
-    "fork": _fork,
-}
-
-
-def start_run(site: Site, form: Form) -> CommandAnswer:
-    """A run in the background."""
-    flows = [word(each, "flow") for each in form.get("flow", "").split()]
-    options = [each for name in ("message", "engine", "mode", "max-cost") for each in _option(form, name)]
-    said = site.carry_out("start", *flows, "--detach", *options, *_flag(form, "economy"))
-    run = said.text.partition(" ")[0] if said.is_done else None
-    return CommandAnswer(said.line, said.is_done, said.text, run)
-
-
-def _option(form: Form, name: str) -> list[str]:
-    text = form.get(name, "").strip()
-    return [f"--{name}={text}"] if text else []
-
-
-def _flag(form: Form, name: str) -> list[str]:
-    return [f"--{name}"] if form.get(name) else []
-
-
-def _accepted(form: Form) -> list[str]:
-    """Concerns that may stay, each with a field for the reason."""
-    named = ((name.removeprefix("accept:"), why.strip()) for name, why in form.items() if name.startswith("accept:"))
-    return [f"--accept={concern}={why}" for concern, why in named if why]
-
 
 _HERE = Path(__file__).parent
 _STATUS: Mapping[type[Exception], HTTPStatus] = {
@@ -143,6 +58,68 @@ TWINS: Mapping[str, tuple[str, ...]] = {
     "/flows.json": ("flows", "list"),
 }
 """Address → the command whose `--json` it is, byte by byte."""
+
+
+def _rollback(site: Site, run: str, form: Form) -> CommandAnswer:
+    if form.get("undo"):
+        return site.carry_out("rollback", "--undo", f"--run={run}")
+    return site.carry_out("rollback", word(form.get("step", ""), "step"), f"--run={run}", *_flags(form, "dry-run"))
+
+
+def _fork(site: Site, run: str, form: Form) -> CommandAnswer:
+    step = word(form.get("step", ""), "step")
+    return site.execute(run, "fork", step, f"--run={run}", *_options(form, "engine"))
+
+
+def _resume(site: Site, run: str, form: Form) -> CommandAnswer:
+    """Also the answer to a question."""
+    words = (*_options(form, "message", "max-cost"), *_accepted(form), *_flags(form, "approve", "adopt"))
+    return site.execute(run, "resume", run, *words)
+
+
+def _land(site: Site, run: str, form: Form) -> CommandAnswer:
+    words = (*_options(form, "message", "strategy"), *_flags(form, "trust-hooks", "dry-run"))
+    return site.carry_out("land", run, *words)
+
+
+def _approve(site: Site, run: str, form: Form) -> CommandAnswer:
+    return site.carry_out("approve", run, *_options(form, "message"), *_accepted(form))
+
+
+ACTIONS: Mapping[str, Callable[[Site, str, Form], CommandAnswer]] = {
+    "pause": lambda site, run, form: site.carry_out("pause", run, *_flags(form, "now")),
+    "stop": lambda site, run, form: site.carry_out("stop", run, *_flags(form, "now")),
+    "verify": lambda site, run, _form: site.carry_out("verify", run),
+    "approve": _approve,
+    "reject": lambda site, run, form: site.carry_out("approve", run, "--reject", *_options(form, "message")),
+    "land": _land,
+    "resume": _resume,
+    "rollback": _rollback,
+    "fork": _fork,
+}
+
+
+def start_run(site: Site, form: Form) -> CommandAnswer:
+    """A run in the background."""
+    flows = [word(each, "flow") for each in form.get("flow", "").split()]
+    options = _options(form, "message", "engine", "mode", "max-cost")
+    answer = site.carry_out("start", *flows, "--detach", *options, *_flags(form, "economy"))
+    run = answer.text.partition(" ")[0] if answer.is_done else None
+    return CommandAnswer(answer.line, answer.is_done, answer.text, run)
+
+
+def _options(form: Form, *names: str) -> list[str]:
+    return [f"--{name}={text}" for name in names if (text := form.get(name, "").strip())]
+
+
+def _flags(form: Form, *names: str) -> list[str]:
+    return [f"--{name}" for name in names if form.get(name)]
+
+
+def _accepted(form: Form) -> list[str]:
+    """Concerns that may stay, each with a field for the reason."""
+    named = ((name.removeprefix("accept:"), why.strip()) for name, why in form.items() if name.startswith("accept:"))
+    return [f"--accept={concern}={why}" for concern, why in named if why]
 
 
 def application(site: Site, keys: Keys, is_over: Callable[[], bool]) -> Starlette:
@@ -308,11 +285,11 @@ class Pages(Struct, frozen=True):
         status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND
         return self._page("error.html", status, message="there is no such page", hint="git swarm web")
 
-    def _answered(self, request: Request, said: CommandAnswer) -> Response:
+    def _answered(self, request: Request, answer: CommandAnswer) -> Response:
         """What a command said: with htmx only that, else as a page."""
-        status = HTTPStatus.OK if said.is_done else HTTPStatus.CONFLICT
+        status = HTTPStatus.OK if answer.is_done else HTTPStatus.CONFLICT
         alone = request.headers.get("hx-request") is not None
-        return self._page("answer.html" if alone else "answered.html", status, said=said)
+        return self._page("answer.html" if alone else "answered.html", status, answer=answer)
 
     def _page(self, template: str, status: int = HTTPStatus.OK, **about: object) -> Response:
         return HTMLResponse(self.templates.get_template(template).render(**about), status)

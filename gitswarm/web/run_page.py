@@ -36,13 +36,20 @@ from gitswarm.ledger.work import CountedFile, changed_files
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import Decision
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.graph import BESIDE, END, edges
+from gitswarm.specs.graph import END, PARALLEL, edges
 from gitswarm.web.cut_diff import CutDiff, file_diffs, git_diff
 from gitswarm.web.forensic import Topic, topics
 from gitswarm.web.stream import Cursor, LiveLine, live_lines
 
 Place = tuple[str, str]
 """A flow and a step of it."""
+
+TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
+_MOST_LIVE = 200
+_MOST_SAID = 400
+"""Lines of a transcript; the others are behind a link."""
+_MAX_CHARS = 20_000
+"""Of one of them."""
 
 
 class GraphNode(Struct, frozen=True):
@@ -106,7 +113,7 @@ def run_graph(opened: Opened, flow: str, active: Sequence[Place], coming: Place 
         GraphEdge(
             each.source,
             each.target,
-            "" if each.label == BESIDE else each.label,
+            "" if each.label == PARALLEL else each.label,
             back=each.limit is not None,
             aside=False,
         )
@@ -138,14 +145,6 @@ def _detours(steps: Sequence[StepRecord], agents: dict[str, str], then: Sequence
     for source, target in ways:
         if (source not in agents or target not in agents) and source != target:
             yield GraphEdge(source, target, "", back=False, aside=True)
-
-
-TABS = ("evidence", "diff", "transcript", "receipt", "prompt", "routing")
-_MOST_LIVE = 200
-_MOST_SAID = 400
-"""Lines of a transcript; the others are behind a link."""
-_MAX_CHARS = 20_000
-"""Of one of them."""
 
 
 class Row(Struct, frozen=True):

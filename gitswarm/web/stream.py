@@ -92,14 +92,14 @@ def live_lines(events: Iterable[LoggedEvent]) -> list[LiveLine]:
 def _live_line(event: LoggedEvent) -> LiveLine | None:
     """None: it says nothing that a person follows."""
     name = place(event.flow_key, event.step_id, event.iteration)
-    said = line_of(event)
-    if said is None:
+    line = line_of(event)
+    if line is None:
         return None
-    if said.get("type") == "retry":
-        kind, body = "retry", retry_in_words(said)
+    if line.get("type") == "retry":
+        kind, body = "retry", retry_in_words(line)
     else:
-        kind = " ".join(str(each) for each in (said.get("role") or said.get("type"), said.get("tool")) if each)
-        body = _text(said.get("content") or said.get("output") or said.get("input"))
+        kind = " ".join(str(each) for each in (line.get("role") or line.get("type"), line.get("tool")) if each)
+        body = _text(line.get("content") or line.get("output") or line.get("input"))
     return LiveLine(f"line-{name}-{event.seq}", name, event.ts[11:19], kind, harmless(body[:_MOST_SHOWN]))
 
 
@@ -109,9 +109,9 @@ def _text(body: JsonValue) -> str:
     return body if isinstance(body, str) else json.dumps(body, ensure_ascii=False) if body is not None else ""
 
 
-def message(event: str, cursor: str, said: JsonValue) -> str:
+def message(event: str, cursor: str, data: JsonValue) -> str:
     """One server-sent event; JSON has no line ends in it."""
-    return f"event: {event}\nid: {cursor}\ndata: {json.dumps(said, ensure_ascii=False)}\n\n"
+    return f"event: {event}\nid: {cursor}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
 async def run_messages(

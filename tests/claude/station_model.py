@@ -17,8 +17,7 @@ from pydantic import JsonValue
 
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import Library
-from gitswarm.specs.promises import promised_artifacts
-from gitswarm.specs.station import RunArtifact, Station, parse_artifact
+from gitswarm.specs.station import RunArtifact, Station, parse_artifact, promised_artifacts
 from tests.claude.artifacts import Files, Known, artifact
 from tests.loopback.api import Asked, Reply, Text, Use, say, use
 

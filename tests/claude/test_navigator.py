@@ -35,7 +35,7 @@ from gitswarm.routing.driver import decide
 from gitswarm.routing.situation import Situation
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.library import load_library
-from gitswarm.specs.model_policy import ModelWish, navigator_model
+from gitswarm.specs.model_policy import ModelRequest, navigator_model
 from gitswarm.specs.sidequest import Sidequest
 from tests.claude.runs import having
 from tests.claude.stage import KEY
@@ -307,5 +307,5 @@ def test_without_the_extra_nobody_is_asked_and_one_line_says_so(
 
 def test_a_navigator_is_of_the_economy_tier_unless_a_model_is_named() -> None:
     policy = load_library(bundled("flows"), {}).policy()
-    wishes = (ModelWish(), ModelWish("claude-opus-5-5"))
+    wishes = (ModelRequest(), ModelRequest("claude-opus-5-5"))
     assert [navigator_model(policy, "claude-step", wish) for wish in wishes] == [MODEL, "claude-opus-5-5"]

@@ -14,7 +14,7 @@ from gitswarm.routing.macro import ALL
 from gitswarm.specs.compile import TRAIL
 from gitswarm.specs.flow import SDLC_FLOWS, Flow
 from gitswarm.specs.library import Library, load_library
-from gitswarm.specs.promises import declared_artifacts
+from gitswarm.specs.station import declared_artifacts
 from tests.claude.artifacts import Known
 from tests.claude.runs import asked, having, reaching
 from tests.claude.stage import TRANSPORTS, by

@@ -33,7 +33,7 @@ from gitswarm.cli.reports.model import (
     Unproven,
 )
 from gitswarm.cli.reports.page import page_of
-from gitswarm.web.templating import templates
+from gitswarm.web.rendering import templates
 from tests.cli.test_reading import Shelf, make_shelf
 from tests.conftest import Project
 from tests.corpus.ask import Corpus

@@ -65,9 +65,9 @@ def test_changed_files_are_compared() -> None:
         ]
     )
     assert counts.files == (
-        CaseCount("tests/test_a.py", 2, 0, deleted=True),
-        CaseCount("tests/test_new.py", 2, 3, deleted=False),
-        CaseCount("tests/test_c.py", 0, 2, deleted=False),
+        CaseCount("tests/test_a.py", 2, 0),
+        CaseCount("tests/test_new.py", 2, 3),
+        CaseCount("tests/test_c.py", 0, 2),
     )
     assert (counts.before, counts.after, counts.emptied) == (4, 5, ("tests/test_a.py",))
 

@@ -53,7 +53,7 @@ def diff(*paths: str, deleted: tuple[str, ...] = (), renamed: tuple[tuple[str, s
 
 
 def cases(*files: tuple[str, int, int]) -> CaseCounts:
-    return CaseCounts(tuple(CaseCount(path, before, after, deleted=after == 0) for path, before, after in files))
+    return CaseCounts(tuple(CaseCount(path, before, after) for path, before, after in files))
 
 
 CODE = diff("src/shop.py", "tests/test_shop.py")
@@ -231,7 +231,7 @@ DISHONEST: dict[str, tuple[Handoff, Facts, tuple[Flag, ...], Recommendation]] = 
     ),
     "an emptied test file": (
         Handoff(summary=DONE),
-        Facts(CODE, cases=CaseCounts((CaseCount("tests/test_a.py", 3, 0, deleted=False),))),
+        Facts(CODE, cases=CaseCounts((CaseCount("tests/test_a.py", 3, 0),))),
         ("tests_deleted",),
         "REJECT",
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gitswarm.projection.questions import LISTS, SHARES
+from gitswarm.projection.schema import LISTS, SHARES
 from tests.conftest import Project
 from tests.documents import ROOT
 from tests.projects import ask, new_project

@@ -17,7 +17,7 @@ from gitswarm.records.base import pretty_json
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Choice, ConditionTrace, LoopState, RoutingSource
 from gitswarm.resources import bundled
-from gitswarm.routing.driver import decide, go_on, start
+from gitswarm.routing.driver import continue_at, decide, start
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.options import retry
 from gitswarm.routing.situation import Situation
@@ -241,7 +241,7 @@ def test_the_way_into_a_flow_is_its_first_step() -> None:
 
 
 def test_a_resumed_step_is_repeated() -> None:
-    assert gist(go_on(retry("flow", "write"), (), "resumed after the run failed")) == (
+    assert gist(continue_at(retry("flow", "write"), (), "resumed after the run failed")) == (
         "repeat:write",
         "write",
         "deterministic",

@@ -8,7 +8,7 @@ from itertools import product
 from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Choice, ForkState, HumanPolicy
 from gitswarm.routing.driver import decide, skip
-from gitswarm.routing.forks import cap_of, is_over, judge, lacking
+from gitswarm.routing.forks import cap_of, is_decided, judge, unmet
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
 from gitswarm.specs import flow as specs
@@ -93,7 +93,7 @@ def test_the_outcome_says_how_each_branch_ended_and_why() -> None:
     ],
 )
 def test_what_is_not_good_enough_is_executed_again(strategy: str, letters: str, expected: tuple[str, ...]) -> None:
-    assert lacking(join(strategy), pair(letters)) == expected
+    assert unmet(join(strategy), pair(letters)) == expected
 
 
 @table(
@@ -112,7 +112,7 @@ def test_the_others_are_ended_when_nothing_depends_on_them(
     strategy: str, policy: str, letters: str, *, over: bool
 ) -> None:
     fork = specs.Fork.model_validate({"kind": "fork", "fork_targets": ["left", "right"], "on_failure": policy})
-    assert is_over(fork, join(strategy), pair(letters)) is over
+    assert is_decided(fork, join(strategy), pair(letters)) is over
 
 
 @table(

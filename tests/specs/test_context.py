@@ -46,7 +46,7 @@ def test_the_less_important_go_first_and_of_those_the_older() -> None:
         step("new", SPEC),
         step("last", INFRA),
     ]
-    size = len(step("critic").told(1000)) + 2
+    size = len(step("critic").text(1000)) + 2
     packed = pack_history(earlier, Budget(3 * size, 300, 100), "lean")
     lines = packed.text.splitlines()
     assert [line.split()[1] for line in lines[:-1]] == ["critic", "new", "last"]
@@ -72,7 +72,7 @@ def test_a_long_entry_loses_its_middle_and_says_so() -> None:
 
 
 def test_files_are_pointed_to_and_notes_told() -> None:
-    told = EarlierStep("a", "critic", "UNVERIFIED", "No.", CRITIC, ("concern: x",), ("build/c.md",)).told(1000)
+    told = EarlierStep("a", "critic", "UNVERIFIED", "No.", CRITIC, ("concern: x",), ("build/c.md",)).text(1000)
     assert told == "- a (critic): UNVERIFIED: No.\n  - concern: x\n  - file: build/c.md"
 
 

@@ -20,8 +20,7 @@ from gitswarm.runner.specs import checked_flow
 from gitswarm.runner.step.acceptance import SCHEMAS
 from gitswarm.specs.flow import SDLC_FLOWS, Branch, Operation, Step
 from gitswarm.specs.library import load_library
-from gitswarm.specs.promises import declared_artifacts, promised_artifacts
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import Station, declared_artifacts, promised_artifacts
 from tests.specs.test_library import problems_of, steps
 from tests.tables import table
 

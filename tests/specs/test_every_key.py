@@ -19,13 +19,13 @@ from gitswarm.records.routing import Frame, HumanPolicy, RoutingMode, StallState
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.resources import bundled
 from gitswarm.routing.driver import decide
-from gitswarm.routing.forks import is_over, judge
-from gitswarm.routing.graph import graph_transitions
+from gitswarm.routing.forks import is_decided, judge
 from gitswarm.routing.loops import UncommittedExecution
 from gitswarm.routing.navigator import prompt
 from gitswarm.routing.options import Transitions
 from gitswarm.routing.sidequests import evaluate_triggers
 from gitswarm.routing.situation import ForkBranch, Progress, Rules, Situation
+from gitswarm.routing.transitions import graph_transitions
 from gitswarm.runner.prompts import compile_blank, forecast, plan_json
 from gitswarm.runner.session import FrozenSpecs
 from gitswarm.runner.specs import freeze
@@ -321,7 +321,7 @@ def cancelled(seen: World) -> object:
     fork, join = seen.flow.step("split").routing, seen.flow.step("gather").routing
     assert isinstance(fork, Fork)
     assert isinstance(join, Join)
-    return is_over(fork, join, {"left": ForkBranch(Result.FAILED, Status.UNVERIFIED)})
+    return is_decided(fork, join, {"left": ForkBranch(Result.FAILED, Status.UNVERIFIED)})
 
 
 WHY = {"trigger": "a doubt", "relevance_to_charter": "the goal needs it"}

@@ -18,7 +18,7 @@ from gitswarm.specs.compile import Briefing, Criterion, Critique, PromptPlan, Ro
 from gitswarm.specs.context import Budget, EarlierStep, Priority, pack_history
 from gitswarm.specs.fragments import Fragments, critics_of, template_id
 from gitswarm.specs.library import Library, load_library
-from gitswarm.specs.model_policy import ModelWish, choose_model
+from gitswarm.specs.model_policy import ModelRequest, choose_model
 from tests.golden import check_golden
 from tests.tables import table
 
@@ -42,13 +42,13 @@ ALL_STEPS = tuple(session_steps())
 
 
 @cache
-def role_of(name: str, wish: ModelWish | None = None) -> Role:
+def role_of(name: str, wish: ModelRequest | None = None) -> Role:
     found = library()
     flow_id, _slash, step_id = name.partition("/")
     flow = checked_flow(found, flow_id)
     step = flow.step(step_id)
     station = found.station(step.station or "").station
-    model = choose_model(found.policy(), "claude-step", name, station, wish or ModelWish())
+    model = choose_model(found.policy(), "claude-step", name, station, wish or ModelRequest())
     return Role(flow, step, station, found.template(template_id(flow, step)), model)
 
 
@@ -68,7 +68,7 @@ def briefing() -> Briefing:
         critique=Critique("build/critique_code", "UNVERIFIED", "Half.", ("CC-1: no error",), {"c.md": "CC-1 at x:1"}),
         sent_back=EarlierStep("build/run_tests", "command", "UNVERIFIED", "3 tests failed", Priority.HIGH),
         criteria=(Criterion("AC-001-1", "It shouts.", "open", "REQ-001", ("test_loud",)),),
-        told=("Use capital letters.", ""),
+        messages=("Use capital letters.", ""),
         names={"run-20260101-000000-abcdef": "{{run.id}}"},
     )
 
@@ -179,8 +179,9 @@ def test_a_fragment_that_contains_itself_is_refused() -> None:
 
 
 def test_what_a_variable_holds_is_not_expanded() -> None:
-    expanded = Fragments({"a": "secret"}).expand("{{task}}", {"task": "{{fragment:a}}"}, "here")
-    assert (expanded.text, expanded.used) == ("{{fragment:a}}", ())
+    used: dict[str, None] = {}
+    expanded = Fragments({"a": "secret"}).expand("{{task}}", {"task": "{{fragment:a}}"}, "here", used)
+    assert (expanded, used) == ("{{fragment:a}}", {})
 
 
 # --- one input changes: exactly the hashes that it should ------------------------------------------------------
@@ -271,7 +272,7 @@ TOLD_CHANGES = {
     "no critique": replace(TOLD, critique=None),
     "why it works again": replace(TOLD, sent_back=None),
     "state of a criterion": replace(TOLD, criteria=(replace(TOLD.criteria[0], state="done"),)),
-    "an answer": replace(TOLD, told=("Use small letters.",)),
+    "an answer": replace(TOLD, messages=("Use small letters.",)),
     "history": replace(TOLD, history=pack_history((), Budget.of("balanced", 200_000), "balanced")),
 }
 
@@ -282,7 +283,7 @@ def test_one_change_in_what_happened_moves_the_hash(change: str) -> None:
 
 
 def test_another_model_moves_the_hash() -> None:
-    role = role_of(IMPLEMENT, ModelWish(economy=True))
+    role = role_of(IMPLEMENT, ModelRequest(economy=True))
     plan = compile_prompt(role, library().fragments, briefing())
     assert plan.model.rule == "implementation: primary, --economy: economy"
     assert plan.prompt.hash != compiled(IMPLEMENT).prompt.hash

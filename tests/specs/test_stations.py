@@ -15,8 +15,14 @@ from gitswarm.routing.macro import ALL
 from gitswarm.specs.compile import TRAIL
 from gitswarm.specs.flow import Flow, Microloop, Step
 from gitswarm.specs.library import load_library
-from gitswarm.specs.promises import declared_artifacts, promised_artifacts
-from gitswarm.specs.station import CodePattern, RunArtifact, Station, parse_artifact
+from gitswarm.specs.station import (
+    CodePattern,
+    RunArtifact,
+    Station,
+    declared_artifacts,
+    parse_artifact,
+    promised_artifacts,
+)
 from tests.tables import table
 
 LIBRARY = load_library(bundled("flows"), {})

@@ -19,8 +19,8 @@ from gitswarm.git.object_reader import Person
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.ledger.finding import events_path
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.verify.reader import Mismatch, Report, link_name
-from gitswarm.ledger.verify.run import verify_run
+from gitswarm.ledger.verify.commit_reader import Mismatch, Report, link_name
+from gitswarm.ledger.verify.verifier import verify_run
 from tests.conftest import Project
 from tests.forking import trailers
 

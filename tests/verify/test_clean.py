@@ -15,7 +15,7 @@ from gitswarm.git.repository import open_repository
 from gitswarm.ledger import layout
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.layout import RunLayout
-from gitswarm.ledger.verify.run import verify_run
+from gitswarm.ledger.verify.verifier import verify_run
 from tests.conftest import Project
 from tests.forking import AUDITS, WRITERS, with_flow
 from tests.projects import ask, only_run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitswarm.ledger.verify.reader import Report
+from gitswarm.ledger.verify.commit_reader import Report
 from tests.verify.forging import Run, line
 
 WRITE, CRITIQUE, DONE = "small/write@1", "small/critique@1", "small/done@1"

@@ -1,16 +1,15 @@
 """`cargo test`: libtest's text, and its JSON lines, which nextest writes too (`--message-format libtest-json`).
+And the terminal output of cargo-nextest.
 
-No Python library reads either. The doc tests and test binaries of a workspace are added up.
+No Python library reads any of them. The doc tests and test binaries of a workspace are added up.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, count, milliseconds, number, objects
+from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, count, milliseconds, number, objects
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
 
@@ -20,7 +19,7 @@ _RESULT = re.compile(
 )
 _RUNNING = re.compile(r"\nrunning [0-9]{1,9} tests?(?=\n)")
 _NAMES = re.compile(r"\nfailures:\n((?:    [^ \n][^\n]{0,1000}\n){1,1000})")
-_SAID = re.compile(r"\n---- ([^\n]{1,1000}?) stdout ----\n((?:[^\n]{0,1000}\n){1,6})")
+_STDOUT = re.compile(r"\n---- ([^\n]{1,1000}?) stdout ----\n((?:[^\n]{0,1000}\n){1,6})")
 _NOT_COMPILED = re.compile(r"\nerror: could not compile `([^`\n]{1,200})`([^\n]{0,200})")
 _COMPILER_ERROR = re.compile(r"\nerror(?:\[E[0-9]{4}\])?: (?!could not compile|aborting)[^\n]{1,300}")
 _DIED = re.compile(
@@ -44,6 +43,22 @@ _OUTCOMES: dict[str, CaseOutcome] = {
     "timeout": "failed",
 }
 
+_NEXTEST_SUMMARY = re.compile(
+    r"\n *Summary \[ *([0-9]{1,9}(?:\.[0-9]{1,6})?)s\] ([0-9]{1,9})(?:/([0-9]{1,9}))? tests? run: ([^\n]{1,300})"
+)
+_NEXTEST_COUNT = re.compile(r"(?:^|, )([0-9]{1,9}) ([a-z]+(?: [a-z]+){0,2})")
+_NEXTEST_LINE = re.compile(
+    r"\n *(?:TRY [0-9]{1,4} )?"
+    r"(?P<status>PASS|SKIP|LEAK|FLAKY|FAIL|TIMEOUT|ABORT|XFAIL|SIG[A-Z0-9]{1,10}|[A-Z]+-(?P<ended>FAIL))"
+    r"(?: [0-9]{1,4}/[0-9]{1,4})?(?: \+ LEAK)? \[ *[>0-9.s]{0,20}\]"
+    r" (?:\( *[0-9]{1,9}/[0-9]{1,9}\) )?(?P<name>[^\n]{1,1000})"
+)
+_BRACKETS = re.compile(r" \([^()]{0,100}\)")
+_NEXTEST_OUTCOMES: dict[str, CaseOutcome] = {
+    **dict.fromkeys(("PASS", "LEAK", "FLAKY"), "passed"),
+    "SKIP": "skipped",
+}
+
 
 def read(plain: Plain) -> CountedCases | None:
     text = plain.text
@@ -52,15 +67,22 @@ def read(plain: Plain) -> CountedCases | None:
     broken = list(_NOT_COMPILED.finditer(text))
     if not results and not broken and not (running and _DIED.search(text)):
         return None
-    parts = [_ran(match) for match in results]
+    parts = [
+        CountedCases(
+            "cargo",
+            passed=number(match[1]),
+            failed=number(match[2]),
+            skipped=number(match[3]),
+            duration_ms=milliseconds(match[4]),
+        )
+        for match in results
+    ]
     if len(running) > len(results) and not plain.cut:
         parts.append(_died(text))
     parts.append(_not_compiled(text, broken))
     ends_at = max(match.end() for match in (*results, *broken)) if results or broken else len(text)
-    tally = CountedCases(
-        "cargo", failures=_failures(text), cases=_cases(text), coverage_percent=total_coverage(text), ends_at=ends_at
-    )
-    return replace(tally, partial=plain.cut).plus(parts)
+    counted = CountedCases("cargo", failures=_failures(text), cases=_cases(text), partial=plain.cut, ends_at=ends_at)
+    return counted.plus(parts)
 
 
 def read_json(plain: Plain) -> CountedCases | None:
@@ -92,15 +114,38 @@ def read_json(plain: Plain) -> CountedCases | None:
     ).plus(suites)
 
 
-def _ran(result: re.Match[str]) -> CountedCases:
-    passed, failed, ignored = (number(digits) for digits in result.groups()[:3])
-    return CountedCases("cargo", passed=passed, failed=failed, skipped=ignored, duration_ms=milliseconds(result[4]))
+def read_nextest(plain: Plain) -> CountedCases | None:
+    summaries = list(_NEXTEST_SUMMARY.finditer(plain.text))
+    if not summaries:
+        return None
+    last = summaries[-1]
+    counted = {word: number(digits) for digits, word in _NEXTEST_COUNT.findall(_BRACKETS.sub("", last[4]))}
+    run, planned, passed = number(last[2]), number(last[3]), counted.get("passed", 0)
+    cases: dict[str, CaseOutcome] = {}  # `shop::tests sums::right`: the binary and the test; the last try counts
+    failures: dict[Failure, None] = {}
+    for match in _NEXTEST_LINE.finditer(plain.text):
+        name, status = match["name"].strip(), match["ended"] or match["status"]
+        cases[name] = _NEXTEST_OUTCOMES.get(status, "failed")
+        if cases[name] == "failed":
+            failures[Failure(name, status)] = None
+    failed = max(run - passed, 0)
+    return CountedCases(
+        "nextest",
+        passed=passed,
+        failed=failed,
+        skipped=counted.get("skipped", 0),
+        failures=tuple(failures)[:failed],
+        cases=tuple(CaseResult(name, outcome) for name, outcome in cases.items()),
+        duration_ms=milliseconds(last[1]),
+        partial=planned > run,
+        ends_at=last.end(),
+    )
 
 
 def _failures(text: str) -> tuple[Failure, ...]:
-    said = {match[1]: _message(match[2]) for match in _SAID.finditer(text)}
+    messages = {match[1]: _message(match[2]) for match in _STDOUT.finditer(text)}
     names = (line.strip() for match in _NAMES.finditer(text) for line in match[1].splitlines())
-    return tuple(Failure(name, said.get(name, "")) for name in names)
+    return tuple(Failure(name, messages.get(name, "")) for name in names)
 
 
 def _cases(text: str) -> tuple[CaseResult, ...]:
@@ -149,9 +194,5 @@ def _suite_event(event: Mapping[str, object]) -> CountedCases:
 
 
 def _failed_event(event: Mapping[str, object]) -> Failure:
-    said = event.get("message") or event.get("stdout") or ""
-    return Failure(str(event.get("name", "")), _message("\n".join(_first_lines(str(said)))))
-
-
-def _first_lines(text: str) -> Iterator[str]:
-    yield from text[:2_000].splitlines()[:6]
+    output = str(event.get("message") or event.get("stdout") or "")
+    return Failure(str(event.get("name", "")), _message("\n".join(output[:2_000].splitlines()[:6])))

@@ -12,36 +12,35 @@ from dataclasses import replace
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, milliseconds, objects
+from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, milliseconds, objects, total_coverage
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _LINE = re.compile(
     r"\n(?: *--- (?P<result>PASS|FAIL|SKIP): (?P<test>[^ \n]{1,500}) \([0-9.]{1,20}s\)"
-    r"(?P<said>(?:\n[ \t]+[^- \t\n][^\n]{0,500}|\npanic: [^\n]{0,500}){0,3})"
+    r"(?P<output>(?:\n[ \t]+[^- \t\n][^\n]{0,500}|\npanic: [^\n]{0,500}){0,3})"
     r"|(?P<status>ok  |FAIL|\?   )\t(?P<package>[^\s\[]{1,500})(?:\s+(?P<time>[0-9]{1,9}(?:\.[0-9]{1,6})?)s)?"
     r"(?P<note>[^\n]{0,200}))"
 )
-_SAID_VERBOSE = re.compile(r"\n=== RUN   ([^ \n]{1,500})((?:\n {4}[^- \n][^\n]{0,500}){1,3})")
+_VERBOSE_OUTPUT = re.compile(r"\n=== RUN   ([^ \n]{1,500})((?:\n {4}[^- \n][^\n]{0,500}){1,3})")
 _PANIC = re.compile(r"\npanic: ([^\n]{1,300})")
 _BUILD_ERROR = re.compile(r"\n[^\s:]{1,300}\.go:[0-9]{1,9}:[0-9]{1,9}: ([^\n]{1,300})")
 _NO_TESTS = ("[no test files]", "[no tests to run]")
 _ACTIONS = {"pass": "PASS", "fail": "FAIL", "skip": "SKIP"}
 _OUTCOMES: dict[str, CaseOutcome] = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
-_SAID_CHARS = 500
+_OUTPUT_CHARS = 500
 
 
 class _Package(Struct):
-    """Test → PASS, FAIL or SKIP, and what tests said."""
+    """Test → PASS, FAIL or SKIP, and what tests printed."""
 
     results: dict[str, str] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
+    output: dict[str, str] = field(default_factory=dict)
 
-    def tally(self, name: str, *, failed: bool, why: str) -> CountedCases:
+    def counted(self, name: str, *, failed: bool, why: str) -> CountedCases:
         broken = {test for test, result in self.results.items() if result == "FAIL"}
         above_all, above_broken = _parents(self.results), _parents(broken)
         counted = [test for test in self.results if test not in above_all or test in broken - above_broken]
-        failures = [Failure(f"{name}.{test}", self.said.get(test, "")) for test in counted if test in broken]
+        failures = [Failure(f"{name}.{test}", self.output.get(test, "")) for test in counted if test in broken]
         cases = [CaseResult(f"{name}.{test}", _OUTCOMES[self.results[test]]) for test in counted]
         if failed and not failures:
             failures.append(Failure(name, why))
@@ -59,16 +58,16 @@ class _Package(Struct):
 def read(plain: Plain) -> CountedCases | None:
     text = plain.text
     reasons = _Reasons.of(text)
-    package, ends_at, ended = _Package(said=_said_verbose(text)), 0, []
+    verbose = {match[1]: match[2].strip() for match in _VERBOSE_OUTPUT.finditer(text)}
+    package, ends_at, ended = _Package(output=verbose), 0, []
     for match in _LINE.finditer(text):
         if match["result"]:
             package.results[match["test"]] = match["result"]
-            package.said[match["test"]] = match["said"].strip() or package.said.get(match["test"], "")
+            package.output[match["test"]] = match["output"].strip() or package.output.get(match["test"], "")
             continue
         ended.append(_ended(match, package, reasons))
-        package, ends_at = _Package(said=package.said), match.end()
-    tally = CountedCases("go", partial=plain.cut, coverage_percent=total_coverage(text), ends_at=ends_at)
-    return tally.plus(ended) if ends_at else None
+        package, ends_at = _Package(output=package.output), match.end()
+    return CountedCases("go", partial=plain.cut, ends_at=ends_at).plus(ended) if ends_at else None
 
 
 def read_json(plain: Plain) -> CountedCases | None:
@@ -76,14 +75,14 @@ def read_json(plain: Plain) -> CountedCases | None:
     packages: dict[str, _Package] = {}
     ended, ends_at = [], 0
     for event, end in objects(plain.whole, '"Action"'):
-        name = str(event.get("Package", event.get("ImportPath", "")))[:_SAID_CHARS]
+        name = str(event.get("Package", event.get("ImportPath", "")))[:_OUTPUT_CHARS]
         package, ends_at = packages.setdefault(name, _Package()), end
         if event.get("Test"):
             _note(package, event)
         elif event.get("Action") in {"pass", "fail"}:
             failed = event["Action"] == "fail"
-            tally = package.tally(name, failed=failed, why=package.said.get("", ""))
-            ended.append(replace(tally, duration_ms=milliseconds(event.get("Elapsed"))))
+            counted = package.counted(name, failed=failed, why=package.output.get("", ""))
+            ended.append(replace(counted, duration_ms=milliseconds(event.get("Elapsed"))))
             packages[name] = _Package()
         elif event.get("Action") in {"output", "build-output"}:
             _note(package, event)
@@ -91,9 +90,11 @@ def read_json(plain: Plain) -> CountedCases | None:
         return None
     for name, package in packages.items():
         if package.results:
-            ended.append(replace(package.tally(name, failed=True, why="the test run did not finish"), partial=True))
-    tally = CountedCases("go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at)
-    return tally.plus([*ended, _not_built(plain.text)])
+            ended.append(replace(package.counted(name, failed=True, why="the test run did not finish"), partial=True))
+    counted = CountedCases(
+        "go", partial=plain.whole_cut, coverage_percent=total_coverage(plain.text), ends_at=ends_at
+    )
+    return counted.plus([*ended, _not_built(plain.text)])
 
 
 def _parents(tests: Mapping[str, str] | set[str]) -> set[str]:
@@ -121,14 +122,14 @@ class _Reasons(Struct, frozen=True):
 def _ended(match: re.Match[str], package: _Package, reasons: _Reasons) -> CountedCases:
     """What the line that ends a package says, with the results of its tests before it."""
     failed = match["status"] == "FAIL"
-    tally = package.tally(match["package"], failed=failed, why=reasons.why(match["note"]))
-    tally = replace(tally, duration_ms=milliseconds(match["time"]))
+    counted = package.counted(match["package"], failed=failed, why=reasons.why(match["note"]))
+    counted = replace(counted, duration_ms=milliseconds(match["time"]))
     silent = (
         match["status"] == "ok  " and not package.results and not any(note in match["note"] for note in _NO_TESTS)
     )
     if silent:
-        return replace(tally, passed=1, partial=True)
-    return replace(tally, partial=failed and not reasons.verbose)
+        return replace(counted, passed=1, partial=True)
+    return replace(counted, partial=failed and not reasons.verbose)
 
 
 def _not_built(text: str) -> CountedCases:
@@ -139,17 +140,13 @@ def _not_built(text: str) -> CountedCases:
     return CountedCases("go", failed=len(failures), failures=failures, cases=cases)
 
 
-def _said_verbose(text: str) -> dict[str, str]:
-    return {match[1]: match[2].strip() for match in _SAID_VERBOSE.finditer(text)}
-
-
 def _note(package: _Package, event: Mapping[str, object]) -> None:
-    test = str(event.get("Test", ""))[:_SAID_CHARS]
+    test = str(event.get("Test", ""))[:_OUTPUT_CHARS]
     action = event.get("Action")
     if isinstance(action, str) and action in _ACTIONS:
         package.results[test] = _ACTIONS[action]
     elif isinstance(output := event.get("Output"), str):
-        said = output.strip()
-        if said and not said.startswith(("=== ", "--- ", "FAIL", "ok", "PASS", "?", "#")):
-            before = package.said.get(test, "")
-            package.said[test] = f"{before}\n{said}"[:_SAID_CHARS] if len(before) < _SAID_CHARS else before
+        line, before = output.strip(), package.output.get(test, "")
+        is_of_go = line.startswith(("=== ", "--- ", "FAIL", "ok", "PASS", "?", "#"))
+        if line and not is_of_go and len(before) < _OUTPUT_CHARS:
+            package.output[test] = f"{before}\n{line}"[:_OUTPUT_CHARS]

@@ -6,10 +6,20 @@ A file that could not be loaded counts as one failed test. Skipped, pending and 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, document, milliseconds, number, objects
+from msgspec import Struct
+
+from gitswarm.evidence.formats.test_output import (
+    CountedCases,
+    Failure,
+    Plain,
+    document,
+    milliseconds,
+    number,
+    objects,
+)
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 from gitswarm.records.evidence import ReportSource
 
@@ -17,63 +27,57 @@ _TITLES = 50
 _KINDS = {"passed": "passed", "failed": "failed", "skipped": "skipped", "todo": "skipped", "pending": "skipped"}
 _ITEM = re.compile(r"([0-9]{1,9}) (passed|failed|skipped|todo|pending)\b")
 
-_JEST_TESTS = re.compile(r"\nTests: {1,20}([^\n]{0,200}?)[0-9]{1,9} total(?=\n)")
-_JEST_NONE = re.compile(r"\nNo tests found, exiting with code [0-9]")
 _JEST_FAILURE = re.compile(r"\n(?:FAIL ([^\n]{1,500})|  ● ([^\n]{1,1000})\n\n?([^\n]{0,500}\n[^\n]{0,500}))")
-_JEST_TIME = re.compile(r"\nTime: {1,20}([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|m)\b")
 _UNLOADED = "Test suite failed to run"
-
-_VITEST_TESTS = re.compile(r"\n {2,20}Tests  ([^\n]{1,200})")
-_VITEST_NONE = re.compile(r"\nNo test files found, exiting with code [0-9]")
 _VITEST_FAILURE = re.compile(r"\n FAIL  ([^\n]{1,1000})\n([^\n]{0,500})")
 _VITEST_SUITES = re.compile(r"\n⎯{1,200} Failed Suites ([0-9]{1,9}) ⎯")
 _VITEST_ERRORS = re.compile(r"\n {2,20}Errors  ([0-9]{1,9}) error")
-_VITEST_TIME = re.compile(r"\n {2,20}Duration  ([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)\b")
+
+
+class _Tool(Struct, frozen=True):
+    """What the text of a run ends with: the line of its `tests`, of `none` where there were none, of its `time`."""
+
+    source: ReportSource
+    tests: re.Pattern[str]
+    none: re.Pattern[str]
+    time: re.Pattern[str]
+
+    def summary(self, text: str) -> re.Match[str] | None:
+        """Of several runs in one output the last counts."""
+        found = list(self.tests.finditer(text))
+        return found[-1] if found else self.none.search(text)
+
+
+_JEST = _Tool(
+    "jest",
+    tests=re.compile(r"\nTests: {1,20}([^\n]{0,200}?)[0-9]{1,9} total(?=\n)"),
+    none=re.compile(r"\nNo tests found, exiting with code [0-9]"),
+    time=re.compile(r"\nTime: {1,20}([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|m)\b"),
+)
+_VITEST = _Tool(
+    "vitest",
+    tests=re.compile(r"\n {2,20}Tests  ([^\n]{1,200})"),
+    none=re.compile(r"\nNo test files found, exiting with code [0-9]"),
+    time=re.compile(r"\n {2,20}Duration  ([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)\b"),
+)
 
 
 def read(plain: Plain) -> CountedCases | None:
-    """Text of jest. Of several runs in one output the last counts."""
-    text = plain.text
-    summaries = list(_JEST_TESTS.finditer(text))
-    end = summaries[-1] if summaries else _JEST_NONE.search(text)
-    if end is None:
-        return None
-    counted = _counted(end[0])
-    failures, unloaded = _jest_failures(text)
-    time = _JEST_TIME.search(text, end.start())
-    return CountedCases(
-        "jest",
-        passed=counted["passed"],
-        failed=counted["failed"] + unloaded,
-        skipped=counted["skipped"],
-        failures=failures[: counted["failed"] + unloaded],
-        duration_ms=milliseconds(time[1], time[2]) if time else None,
-        coverage_percent=total_coverage(text),
-        ends_at=end.end(),
-    )
+    """Text of jest."""
+    summary = _JEST.summary(plain.text)
+    return _counted(_JEST, plain.text, summary, *_jest_failures(plain.text)) if summary else None
 
 
 def read_vitest(plain: Plain) -> CountedCases | None:
-    """Text of vitest. Of several runs in one output the last counts."""
+    """Text of vitest."""
     text = plain.text
-    summaries = list(_VITEST_TESTS.finditer(text))
-    end = summaries[-1] if summaries else _VITEST_NONE.search(text)
-    if end is None:
+    summary = _VITEST.summary(text)
+    if summary is None:
         return None
-    counted = _counted(end[0])
-    stray = sum(number(found[1]) for found in (_VITEST_SUITES.search(text), _VITEST_ERRORS.search(text)) if found)
+    unnamed = sum(number(found[1]) for found in (_VITEST_SUITES.search(text), _VITEST_ERRORS.search(text)) if found)
     named = {match[1].strip(): match[2] for match in _VITEST_FAILURE.finditer(text)}
-    time = _VITEST_TIME.search(text, end.start())
-    return CountedCases(
-        "vitest",
-        passed=counted["passed"],
-        failed=counted["failed"] + stray,
-        skipped=counted["skipped"],
-        failures=tuple(Failure(_file(name), why) for name, why in named.items())[: counted["failed"] + stray],
-        duration_ms=milliseconds(time[1], time[2]) if time else None,
-        coverage_percent=total_coverage(text),
-        ends_at=end.end(),
-    )
+    failures = tuple(Failure(_file(name), why) for name, why in named.items())
+    return _counted(_VITEST, text, summary, failures, unnamed)
 
 
 def read_json(plain: Plain) -> CountedCases | None:
@@ -92,11 +96,26 @@ def read_json(plain: Plain) -> CountedCases | None:
     )
 
 
-def _counted(summary: str) -> dict[str, int]:
-    counted = dict.fromkeys(("passed", "failed", "skipped"), 0)
-    for digits, word in _ITEM.findall(summary):
+def _counted(
+    tool: _Tool, text: str, summary: re.Match[str], failures: tuple[Failure, ...], more_failed: int
+) -> CountedCases:
+    """
+    :param more_failed: what the summary does not count as failed tests.
+    """
+    counted: Counter[str] = Counter()
+    for digits, word in _ITEM.findall(summary[0]):
         counted[_KINDS[word]] += number(digits)
-    return counted
+    failed = counted["failed"] + more_failed
+    took = tool.time.search(text, summary.end())
+    return CountedCases(
+        tool.source,
+        passed=counted["passed"],
+        failed=failed,
+        skipped=counted["skipped"],
+        failures=failures[:failed],
+        duration_ms=milliseconds(took[1], took[2]) if took else None,
+        ends_at=summary.end(),
+    )
 
 
 def _jest_failures(text: str) -> tuple[tuple[Failure, ...], int]:
@@ -121,33 +140,22 @@ def _file(name: str) -> str:
 
 
 def _suite(source: ReportSource, suite: Mapping[str, object]) -> CountedCases:
-    tests = list(_mappings(suite.get("assertionResults")))
-    kinds = [_KINDS.get(str(test.get("status")), "") for test in tests]
-    failures = [
-        Failure(str(test.get("fullName", "")), _first_message(test))
-        for test, kind in zip(tests, kinds, strict=True)
-        if kind == "failed"
-    ]
+    path, tests = str(suite.get("name", "")), list(_mappings(suite.get("assertionResults")))
+    found = [(test, outcome) for test in tests if (outcome := _outcome(test)) is not None]
+    cases = [CaseResult(" > ".join((path, *_titles(test))), outcome, path) for test, outcome in found]
+    failed = (test for test, outcome in found if outcome == "failed")
+    failures = [Failure(str(test.get("fullName", "")), _first_message(test)) for test in failed]
     if suite.get("status") == "failed" and not failures:
-        failures.append(Failure(str(suite.get("name", "")), str(suite.get("message", ""))[:300]))
-    path = str(suite.get("name", ""))
-    cases = tuple(
-        CaseResult(" > ".join((path, *_titles(test))), outcome, path)
-        for test in tests
-        if (outcome := _outcome(test)) is not None
-    )
-    if suite.get("status") == "failed" and not any(case.outcome == "failed" for case in cases):
-        cases = (*cases, CaseResult(path, "error", path))
-    begin, end = suite.get("startTime"), suite.get("endTime")
-    timed = isinstance(begin, (int, float)) and isinstance(end, (int, float))
+        failures.append(Failure(path, str(suite.get("message", ""))[:300]))
+        cases.append(CaseResult(path, "error", path))
     return CountedCases(
         source,
-        passed=kinds.count("passed"),
+        passed=sum(outcome in {"passed", "xfailed"} for _, outcome in found),
         failed=len(failures),
-        skipped=kinds.count("skipped"),
+        skipped=sum(outcome == "skipped" for _, outcome in found),
         failures=tuple(failures),
-        cases=cases,
-        duration_ms=_between(begin, end) if timed else None,
+        cases=tuple(cases),
+        duration_ms=_duration(suite.get("startTime"), suite.get("endTime")),
     )
 
 
@@ -165,7 +173,9 @@ def _outcome(test: Mapping[str, object]) -> CaseOutcome | None:
     return "failed" if kind == "failed" else "skipped" if kind == "skipped" else None
 
 
-def _between(begin: object, end: object) -> int | None:
+def _duration(begin: object, end: object) -> int | None:
+    if not (isinstance(begin, (int, float)) and isinstance(end, (int, float))):
+        return None
     try:
         return milliseconds(float(str(end)) - float(str(begin)), "ms")
     except ValueError:

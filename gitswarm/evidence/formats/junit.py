@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Failure, Plain, milliseconds
+from gitswarm.evidence.formats.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 XML_CHARS = 8_000_000
@@ -77,8 +77,8 @@ def read(plain: Plain) -> CountedCases | None:
         return None
     suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
     times = [milliseconds(suite.get("time")) for suite in suites]
-    told = [time for time in times if time is not None]
-    return replace(_cases(root), duration_ms=sum(told) if told else None, ends_at=len(plain.whole))
+    known = [time for time in times if time is not None]
+    return replace(_cases(root), duration_ms=sum(known) if known else None, ends_at=len(plain.whole))
 
 
 def _parsed(text: str) -> ET.Element | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import CountedCases, Failure, Plain, milliseconds, number
+from gitswarm.evidence.formats.test_output import CountedCases, Failure, Plain, milliseconds, number
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _SUMMARY = re.compile(
@@ -72,9 +71,7 @@ def read(plain: Plain) -> CountedCases | None:
     if last_session >= begin:
         sessions.append(_unfinished(text[last_session:]))
         begin = len(text)
-    return CountedCases("pytest", coverage_percent=total_coverage(text), runs=len(sessions), ends_at=begin).plus(
-        sessions
-    )
+    return CountedCases("pytest", runs=len(sessions), ends_at=begin).plus(sessions)
 
 
 def _finished(session: str, summary: re.Match[str]) -> CountedCases:
@@ -105,15 +102,15 @@ def _cases(session: str) -> tuple[CaseResult, ...]:
     """The lines of `-v`, and from the short summary what they do not tell: files that could not be collected, failed
     subtests. Without `-v` the summary names all tests only with `-rA`."""
     short = _SHORT.search(session)
-    told = [
+    results = [
         (match["name"] or match["named"], match["result"] or match["result_of"])
         for match in _VERBOSE.finditer(session, 0, short.start() + 1 if short else len(session))
     ]
     if short is not None:
-        known = set(told)
+        known = set(results)
         summed = ((_named(match[2]).name, match[1]) for match in _SHORT_LINE.finditer(session, short.end() - 1))
-        told += [pair for pair in summed if pair not in known]
-    return tuple(CaseResult(name, _RESULTS[result], name.partition("::")[0]) for name, result in told)
+        results += [pair for pair in summed if pair not in known]
+    return tuple(CaseResult(name, _RESULTS[result], name.partition("::")[0]) for name, result in results)
 
 
 def _counted(summary: str) -> Counter[str] | None:

@@ -13,8 +13,7 @@ import re
 
 from msgspec import Struct, field
 
-from gitswarm.evidence.formats.coverage import total_coverage
-from gitswarm.evidence.formats.reading import SCRIPTS, CountedCases, Failure, Plain, milliseconds, number
+from gitswarm.evidence.formats.test_output import SCRIPTS, CountedCases, Failure, Plain, milliseconds, number
 from gitswarm.records.case_results import CaseOutcome, CaseResult
 
 _LINE = re.compile(
@@ -72,7 +71,6 @@ def read(plain: Plain) -> CountedCases | None:
         failures=tuple(counting.failures),
         cases=tuple(case for depth in sorted(counting.cases) for case in counting.cases[depth]),
         duration_ms=milliseconds(duration[1], "ms") if duration else None,
-        coverage_percent=total_coverage(text),
         partial=plain.cut or counting.plan is None,
         runs=max(1, len(_VERSION.findall(text))),
         ends_at=ends_at,
@@ -132,8 +130,8 @@ def _outcome(directive: re.Match[str] | None, *, failed: bool, braces: bool) -> 
 
 
 def _title(match: re.Match[str]) -> str:
-    said = _COMMENT.split(match["name"].rstrip().removesuffix("{"), maxsplit=1)[0].strip().replace("\\#", "#")
-    return said or f"test {match['id'] or '?'}"
+    title = _COMMENT.split(match["name"].rstrip().removesuffix("{"), maxsplit=1)[0].strip().replace("\\#", "#")
+    return title or f"test {match['id'] or '?'}"
 
 
 def _message(text: str, begin: int) -> str:

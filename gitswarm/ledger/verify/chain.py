@@ -14,11 +14,19 @@ from gitswarm.git.sealed import SealedCommit, SealedObjects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import FORMATS, CommitMessage, Kind, parse_message
 from gitswarm.ledger.rebase import REBASED, REBASED_FROM, RunBase, copied_message
-from gitswarm.ledger.verify.notes import RunNotes
-from gitswarm.ledger.verify.reader import Check, Link, Mismatch, link_name
-from gitswarm.ledger.verify.run_files import Papers
+from gitswarm.ledger.verify.commit_reader import Check, Link, Mismatch, link_name
+from gitswarm.ledger.verify.run_files import CommitFiles
+from gitswarm.ledger.verify.run_notes import RunNotes
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.execution import RUN_ID, RUNS_FOLDER
+
+StepKey = tuple[str, str]
+"""Flow and step."""
+
+_OWN = ("Swarm-Fork-Commit", "Swarm-Prev-Notes", "Swarm-Status")
+"""Trailers that differ between the two commits of a step."""
+
+_CONFLICT_FIELDS = {"status", "claimed_status", "status_reason", "concerns"}
 
 
 class ChainCommit(Struct, frozen=True):
@@ -88,10 +96,9 @@ def walk(objects: SealedObjects, layout: RunLayout, tip: str, base: str | None) 
     chain.commits.reverse()
     chain.findings += _formats(chain.commits)
     if chain.base is None:
-        said = Mismatch(
-            check="chain", message=f"the way down from {tip} does not reach the first commit of {run.run_id}"
-        )
-        chain.findings += [*_foreign(foreign[:1] if not chain.commits else []), said]
+        message_of_end = f"the way down from {tip} does not reach the first commit of {run.run_id}"
+        chain.findings += _foreign(foreign[:1] if not chain.commits else [])
+        chain.findings.append(Mismatch(check="chain", message=message_of_end))
     return chain
 
 
@@ -112,39 +119,30 @@ def _foreign(commits: list[str]) -> Iterator[Mismatch]:
 def _form(item: ChainCommit) -> Iterator[Mismatch]:
     """A straight line of messages as git-swarm writes them."""
     commit, message = item.commit, item.message
-
-    def finding(text: str) -> Mismatch:
-        return Mismatch(commit=commit.id, step=link_name(message.trailers), check="chain", message=text)
-
     if len(commit.parents) != 1:
-        yield finding(f"it has {len(commit.parents)} parents: a run is a straight line")
+        yield _finding(item, "chain", f"it has {len(commit.parents)} parents: a run is a straight line")
     trailers = "\n".join(f"{name}: {value}" for name, value in message.trailers.items())
     parts = (message.subject, message.body, trailers)
     if commit.message != "\n\n".join(part for part in parts if part) + "\n":
-        yield finding("its message has lines that git-swarm did not write")
+        yield _finding(item, "chain", "its message has lines that git-swarm did not write")
     forked_from = message.trailers.get("Swarm-Forked-From")
     if forked_from is not None and forked_from.split()[1:] != list(commit.parents):
-        yield finding(f"Swarm-Forked-From says {forked_from}, its parent is another commit")
+        yield _finding(item, "chain", f"Swarm-Forked-From says {forked_from}, its parent is another commit")
 
 
 def _formats(commits: list[ChainCommit]) -> Iterator[Mismatch]:
     """A run keeps the format that it began with."""
     first = commits[0].message.trailers.get("Swarm-Format") if commits else None
     for item in commits:
-        said = item.message.trailers.get("Swarm-Format")
-        if said != first or said not in FORMATS:
-            step = link_name(item.message.trailers)
-            yield Mismatch(commit=item.commit.id, step=step, check="trailers", message=f"Swarm-Format says {said}")
+        name = item.message.trailers.get("Swarm-Format")
+        if name != first or name not in FORMATS:
+            yield _finding(item, "trailers", f"Swarm-Format says {name}")
 
 
 def _origin(item: ChainCommit) -> RunLayout | None:
     """The run that this one was forked from."""
     run = item.message.trailers.get("Swarm-Forked-From", "").partition(" ")[0]
     return RunLayout(run) if RUN_ID.fullmatch(run) else None
-
-
-StepKey = tuple[str, str]
-"""Flow and step."""
 
 
 class ChainCounts(Struct, frozen=True):
@@ -167,14 +165,14 @@ class ChainCounts(Struct, frozen=True):
 
 
 def check_numbers(
-    link: Link, papers: Papers, before: ChainCounts, elsewhere: Mapping[StepKey, int] | None
+    link: Link, files: CommitFiles, before: ChainCounts, elsewhere: Mapping[StepKey, int] | None
 ) -> Iterator[Mismatch]:
     """
     :param elsewhere: highest iterations of executions that came to no commit on the branch: they leave gaps. None:
         that is not known here.
     """
     if link.kind is Kind.END:
-        yield from _end(link, papers, before)
+        yield from _end(link, files, before)
     elif link.execution is not None:
         execution = link.execution
         key = (execution.flow, execution.step)
@@ -185,30 +183,24 @@ def check_numbers(
             yield link.finding("numbers", f"iteration {execution.iteration} comes after {last}: one is missing")
 
 
-def _end(link: Link, papers: Papers, before: ChainCounts) -> Iterator[Mismatch]:
-    if link.said.get("Swarm-Iteration") != str(before.ends + 1):
+def _end(link: Link, files: CommitFiles, before: ChainCounts) -> Iterator[Mismatch]:
+    if link.trailers.get("Swarm-Iteration") != str(before.ends + 1):
         yield link.finding("numbers", f"it is the end number {before.ends + 1} of the run")
-    told = papers.events[-1].payload if papers.events else {}
+    payload = files.events[-1].payload if files.events else {}
     for name, count in (("total_steps_executed", before.steps), ("steps_completed", len(before.completed))):
-        if name in told and told[name] != count:
-            yield link.finding("numbers", f"{name} is {told[name]}, the chain has {count}", link.events)
-
-
-_OWN = ("Swarm-Fork-Commit", "Swarm-Prev-Notes", "Swarm-Status")
-"""Trailers that differ between the two commits of a step."""
-
-_TOLD_OF_CONFLICT = {"status", "claimed_status", "status_reason", "concerns"}
+        if name in payload and payload[name] != count:
+            yield link.finding("numbers", f"{name} is {payload[name]}, the chain has {count}", link.events)
 
 
 def check_start(link: Link, earlier: Container[str]) -> Iterator[Mismatch]:
-    """A step beside others started from a commit of the chain.
+    """A parallel step started from a commit of the chain.
 
     :param earlier: the commits of the chain that this one may have started from.
     """
-    start = link.said.get("Swarm-Fork")
+    start = link.trailers.get("Swarm-Fork")
     if start is not None and start not in earlier:
         yield link.finding("forks", f"Swarm-Fork names {start}, which is not an earlier commit of the run")
-    if link.beside and start != link.parent:
+    if link.parallel and start != link.parent:
         yield link.finding("forks", f"its parent is not the fork {start}")
 
 
@@ -217,30 +209,30 @@ def check_replay(link: Link, sibling: Link | None) -> Iterator[Mismatch]:
     if sibling is None:
         yield link.warning("forks", f"its own commit {link.replays} is not here, and cannot be compared")
         return
-    names = {*link.said, *sibling.said} - {*_OWN}
+    names = {*link.trailers, *sibling.trailers} - {*_OWN}
     for name in sorted(names):
-        if link.said.get(name) != sibling.said.get(name):
+        if link.trailers.get(name) != sibling.trailers.get(name):
             yield link.finding("forks", f"{name} is not as in its own commit {sibling.id[:12]}")
     execution = link.execution
     if execution is None or sibling.execution is None:
         return
-    engine = link.said.get("Swarm-Engine", "").partition("/")[0]
+    engine = link.trailers.get("Swarm-Engine", "").partition("/")[0]
     for path in (execution.receipt, execution.evidence, execution.events, execution.transcript(engine)):
-        if link.papers.get(path) != sibling.papers.get(path):
+        if link.files.get(path) != sibling.files.get(path):
             yield link.finding("forks", f"is not as in its own commit {sibling.id[:12]}", path)
-    if not _is_same_envelope(link.papers.get(execution.envelope), sibling.papers.get(execution.envelope)):
+    if not _is_same_envelope(link.files.get(execution.envelope), sibling.files.get(execution.envelope)):
         yield link.finding("forks", f"is not as in its own commit {sibling.id[:12]}", execution.envelope)
 
 
 def _is_same_envelope(content: bytes | None, original: bytes | None) -> bool:
-    """The same, or with what became of code that conflicted."""
+    """The same, or with the outcome of code that conflicted."""
     if content == original:
         return True
     try:
         envelopes = [Envelope.from_json(found or b"") for found in (content, original)]
     except ValueError:
         return False
-    plain = [envelope.model_dump(exclude=_TOLD_OF_CONFLICT) for envelope in envelopes]
+    plain = [envelope.model_dump(exclude=_CONFLICT_FIELDS) for envelope in envelopes]
     return plain[0] == plain[1]
 
 
@@ -313,13 +305,7 @@ def _differences(objects: SealedObjects, copy: ChainCommit, origin: ChainCommit)
         yield _finding(copy, "objects", error.message)
         return
     if entries[0] != entries[1]:
-        yield Mismatch(
-            commit=one.id,
-            step=link_name(copy.message.trailers),
-            check="paths",
-            path=folder,
-            message=f"is not as in {other.id}",
-        )
+        yield _finding(copy, "paths", f"is not as in {other.id}", folder)
 
 
 def _tested_code(objects: SealedObjects, chain: Chain, found: Chain) -> Iterator[Mismatch]:
@@ -359,5 +345,6 @@ def _with_bases(chain: Chain) -> Chain:
     return chain
 
 
-def _finding(item: ChainCommit, check: Check, message: str) -> Mismatch:
-    return Mismatch(commit=item.commit.id, step=link_name(item.message.trailers), check=check, message=message)
+def _finding(item: ChainCommit, check: Check, message: str, path: str | None = None) -> Mismatch:
+    step = link_name(item.message.trailers)
+    return Mismatch(commit=item.commit.id, step=step, check=check, path=path, message=message)

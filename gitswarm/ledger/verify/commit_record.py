@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from gitswarm.ledger.layout import AGENT_DOMAIN, HUMAN, KERNEL
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.reader import Link, Mismatch
-from gitswarm.ledger.verify.run_files import Papers
+from gitswarm.ledger.verify.commit_reader import Link, Mismatch
+from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.envelope import Envelope
 from gitswarm.records.event import ANNOUNCED, TERMINAL_KINDS, EventKind, LoggedEvent
 from gitswarm.records.evidence import concerns_trailer
@@ -20,30 +20,42 @@ from gitswarm.records.receipt import Receipt
 from gitswarm.records.routing import Frame
 from gitswarm.records.text import written
 
+STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
+_RUN_EVENTS = frozenset({EventKind.RUN_CREATED, EventKind.RUN_STARTED, *TERMINAL_KINDS})
+_TERMINAL: dict[str, EventKind] = {
+    RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
+    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
+    RunStatus.FAILED: EventKind.RUN_COMPLETED,
+    RunStatus.PAUSED: EventKind.RUN_PAUSED,
+    RunStatus.STOPPED: EventKind.RUN_STOPPED,
+}
 
-def check_trailers(link: Link, papers: Papers) -> Iterator[Mismatch]:
-    """The message against the papers, and the author against the message."""
+_COMPLETED: dict[str, str] = {RunStatus.UNPROVEN: RunStatus.FAILED}
+"""What `run_completed` says where it is not the state."""
+
+
+def check_trailers(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
+    """The message against the files, and the author against the message."""
     yield from _differing(link, None, {"Swarm-Run": link.layout.run_id})
     yield from _author(link)
     if link.kind is not Kind.STEP or link.execution is None:
-        if papers.spec is not None:
-            yield from _spec(link, papers)
+        if files.spec is not None:
+            yield from _spec(link, files)
         return
     subject = f"{link.execution.flow}/{link.execution.step}: "
     if not link.message.subject.startswith(subject.rstrip()):
         yield link.finding("trailers", f"the subject does not begin with '{subject}'")
-    if papers.receipt is not None:
-        yield from _differing(link, link.execution.receipt, _of_receipt(papers.receipt))
-        yield from _place(link, papers.receipt)
-    if papers.evidence is not None:
-        said, told = link.said.get("Swarm-Concerns", ""), concerns_trailer(papers.evidence)
-        if said != told:
-            yield link.finding(
-                "trailers", f"Swarm-Concerns says {said}, the file says {told}", link.execution.evidence
-            )
-    if papers.envelope is not None:
-        yield from _differing(link, link.execution.envelope, _of_envelope(papers.envelope))
-        if _plain(papers.envelope.summary) != _plain(link.message.body):
+    if files.receipt is not None:
+        yield from _differing(link, link.execution.receipt, _of_receipt(files.receipt))
+        yield from _place(link, files.receipt)
+    if files.evidence is not None:
+        trailer, expected = link.trailers.get("Swarm-Concerns", ""), concerns_trailer(files.evidence)
+        if trailer != expected:
+            message = f"Swarm-Concerns says {trailer}, the file says {expected}"
+            yield link.finding("trailers", message, link.execution.evidence)
+    if files.envelope is not None:
+        yield from _differing(link, link.execution.envelope, _of_envelope(files.envelope))
+        if _plain(files.envelope.summary) != _plain(link.message.body):
             yield link.finding("trailers", "the message is not the summary of the envelope", link.execution.envelope)
 
 
@@ -77,16 +89,16 @@ def _of_envelope(envelope: Envelope) -> dict[str, str]:
 def _differing(link: Link, path: str | None, expected: dict[str, str]) -> Iterator[Mismatch]:
     """Trailers that say something else than `path` does; a trailer is on one line whatever its value was."""
     for name, value in expected.items():
-        said = link.said.get(name, "nothing")
-        if said != " ".join(value.split()):
+        trailer = link.trailers.get(name, "nothing")
+        if trailer != " ".join(value.split()):
             where = "the file" if path else "the run"
-            yield link.finding("trailers", f"{name} says {said}, {where} says {value}", path)
+            yield link.finding("trailers", f"{name} says {trailer}, {where} says {value}", path)
 
 
 def _place(link: Link, receipt: Receipt) -> Iterator[Mismatch]:
     """The receipt names the commit that the step started from, and its transcript."""
-    # One that a person skipped did not start beside the others.
-    start = link.said.get("Swarm-Fork") if link.beside or link.replays else link.parent
+    # One that a person skipped did not start with the others.
+    start = link.trailers.get("Swarm-Fork") if link.parallel or link.replays else link.parent
     if link.execution is None:
         return
     if receipt.commit_before != start:
@@ -96,15 +108,15 @@ def _place(link: Link, receipt: Receipt) -> Iterator[Mismatch]:
         yield link.finding("trailers", f"transcript_path is {receipt.transcript_path}", link.execution.receipt)
 
 
-def _spec(link: Link, papers: Papers) -> Iterator[Mismatch]:
-    spec, path = papers.spec, link.layout.spec
+def _spec(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
+    spec, path = files.spec, link.layout.spec
     if spec is None:
         return
     if spec.run_id != link.layout.run_id:
         yield link.finding("trailers", f"run_id is {spec.run_id}", path)
-    if "Swarm-Forked-From" not in link.said and spec.base != link.parent:
+    if "Swarm-Forked-From" not in link.trailers and spec.base != link.parent:
         yield link.finding("trailers", f"base is {spec.base}, the run branches off {link.parent}", path)
-    missing = [flow for flow in spec.flows if flow not in (papers.flows or {})]
+    missing = [flow for flow in spec.flows if flow not in files.flows]
     if missing:
         yield link.finding("schemas", f"no frozen flow {', '.join(missing)}", link.layout.specs)
 
@@ -121,46 +133,32 @@ def _plain(text: str) -> str:
     return text.strip().replace("\0", "").encode(errors="replace").decode()
 
 
-STEP_ENDS = (EventKind.STEP_END, EventKind.STEP_ERROR)
-_RUN_EVENTS = frozenset({EventKind.RUN_CREATED, EventKind.RUN_STARTED, *TERMINAL_KINDS})
-_TERMINAL: dict[str, EventKind] = {
-    RunStatus.SUCCEEDED: EventKind.RUN_COMPLETED,
-    RunStatus.UNPROVEN: EventKind.RUN_COMPLETED,
-    RunStatus.FAILED: EventKind.RUN_COMPLETED,
-    RunStatus.PAUSED: EventKind.RUN_PAUSED,
-    RunStatus.STOPPED: EventKind.RUN_STOPPED,
-}
-
-_COMPLETED: dict[str, str] = {RunStatus.UNPROVEN: RunStatus.FAILED}
-"""What `run_completed` says where it is not the state."""
-
-
-def check_events(link: Link, papers: Papers) -> Iterator[Mismatch]:
+def check_events(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
     """Lines, places and kinds of the events; then what they say against trailers, receipt and evidence."""
-    for message in _problems(link, papers):
+    for message in _problems(link, files):
         yield link.finding("events", message, link.events)
 
 
-def _problems(link: Link, papers: Papers) -> Iterator[str]:
-    events = papers.events
-    if link.said.get("Swarm-Seq") != str(papers.lines):
-        yield f"Swarm-Seq says {link.said.get('Swarm-Seq')}, the file has {papers.lines} lines"
-    if len(events) != papers.lines or not events:
-        return  # it is said which lines are none
+def _problems(link: Link, files: CommitFiles) -> Iterator[str]:
+    events = files.events
+    if link.trailers.get("Swarm-Seq") != str(files.lines):
+        yield f"Swarm-Seq says {link.trailers.get('Swarm-Seq')}, the file has {files.lines} lines"
+    if len(events) != files.lines or not events:
+        return  # which lines are none is a finding of the schemas
     if [event.seq for event in events] != list(range(1, len(events) + 1)):
         yield "seq does not count from 1 without gaps"
     yield from _places(link, events)
     if link.kind is Kind.RUN:
-        yield from _run(events, papers)
+        yield from _run(events, files)
     elif link.kind is Kind.END:
         yield from _end(link, events)
     else:
         yield from _step(link, events)
-        yield from _facts(link, events, papers)
+        yield from _facts(link, events, files)
 
 
 def _places(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
-    """Each event says whose it is; the first one that is another's is told."""
+    """Each event names its step; the first one that names another is a problem."""
     execution = link.execution
     own = (execution.flow, execution.step, execution.iteration, execution.agent) if execution else None
     for event in events:
@@ -176,12 +174,12 @@ def _places(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
             return
 
 
-def _run(events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
+def _run(events: Sequence[LoggedEvent], files: CommitFiles) -> Iterator[str]:
     kinds = [event.kind for event in events]
     if kinds != [EventKind.RUN_CREATED, EventKind.RUN_STARTED]:
         yield f"has {', '.join(kinds)}, not run_created and run_started"
         return
-    spec = papers.spec
+    spec = files.spec
     if spec is not None and (list(spec.flows), spec.initiator) != (
         events[0].payload.get("flows"),
         events[0].payload.get("initiator"),
@@ -192,7 +190,7 @@ def _run(events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
 
 
 def _end(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
-    result, last = link.said.get("Swarm-Result", ""), events[-1]
+    result, last = link.trailers.get("Swarm-Result", ""), events[-1]
     if last.kind is not _TERMINAL.get(result):
         yield f"ends with {last.kind}, Swarm-Result says {result}"
     elif last.kind is EventKind.RUN_COMPLETED and last.payload.get("status") != _COMPLETED.get(str(result), result):
@@ -224,19 +222,20 @@ def _step(link: Link, events: Sequence[LoggedEvent]) -> Iterator[str]:
 
 def _led(link: Link, first: LoggedEvent) -> Iterator[str]:
     """The decision leads to the step, with the interruptions and the fork that the step belongs to."""
-    to_step, by_hand = first.payload.get("to_step"), link.said.get("Swarm-Agent") in (HUMAN, KERNEL)
-    if not by_hand and to_step != link.said.get("Swarm-Step"):
+    to_step, by_hand = first.payload.get("to_step"), link.trailers.get("Swarm-Agent") in (HUMAN, KERNEL)
+    if not by_hand and to_step != link.trailers.get("Swarm-Step"):
         yield f"the decision that led there leads to {to_step}"
     tokens = _tokens(first.payload.get("stack"))
-    if tokens is None or " ".join(tokens) != link.said.get("Swarm-Stack", ""):
-        yield f"Swarm-Stack says {link.said.get('Swarm-Stack')}, the decision that led there something else"
+    if tokens is None or " ".join(tokens) != link.trailers.get("Swarm-Stack", ""):
+        yield f"Swarm-Stack says {link.trailers.get('Swarm-Stack')}, the decision that led there something else"
     fork = first.payload.get("fork")
     if isinstance(fork, dict):
         pending = fork.get("pending")
-        within = isinstance(pending, list) and link.said.get("Swarm-Step") in pending
-        if link.said.get("Swarm-Fork") != (fork.get("commit") if within else None):
-            yield f"Swarm-Fork says {link.said.get('Swarm-Fork')}, the decision that led there {fork.get('commit')}"
-    elif "Swarm-Fork" in link.said:
+        within = isinstance(pending, list) and link.trailers.get("Swarm-Step") in pending
+        if link.trailers.get("Swarm-Fork") != (fork.get("commit") if within else None):
+            trailer = link.trailers.get("Swarm-Fork")
+            yield f"Swarm-Fork says {trailer}, the decision that led there {fork.get('commit')}"
+    elif "Swarm-Fork" in link.trailers:
         yield "Swarm-Fork names a fork, the decision that led there none"
 
 
@@ -247,25 +246,25 @@ def _tokens(stack: JsonValue) -> list[str] | None:
         return None
 
 
-def _facts(link: Link, events: Sequence[LoggedEvent], papers: Papers) -> Iterator[str]:
+def _facts(link: Link, events: Sequence[LoggedEvent], files: CommitFiles) -> Iterator[str]:
     """Start and end of the step against its receipt and its evidence."""
-    receipt, envelope, evidence = papers.receipt, papers.envelope, papers.evidence
-    told = {event.kind: event for event in events}
+    receipt, envelope, evidence = files.receipt, files.envelope, files.evidence
+    logged = {event.kind: event for event in events}
     if receipt is not None:
         begun: dict[str, JsonValue] = {"engine": receipt.engine, "mode": receipt.mode}
         begun |= {"commit_before": receipt.commit_before, "agents": [receipt.agent_key]}
-        yield from _unlike(told.get(EventKind.STEP_START), begun)
+        yield from _unlike(logged.get(EventKind.STEP_START), begun)
         done: dict[str, JsonValue] = {"engine": receipt.engine, "duration_ms": receipt.duration_ms}
         done |= {"tokens": receipt.tokens.total, "cost_usd": receipt.cost_usd}
         for kind in STEP_ENDS:
-            yield from _unlike(told.get(kind), {**done, "status": link.said.get("Swarm-Result")})
-    end = told.get(EventKind.STEP_END)
+            yield from _unlike(logged.get(kind), {**done, "status": link.trailers.get("Swarm-Result")})
+    end = logged.get(EventKind.STEP_END)
     if envelope is not None and end is not None:
         yield from _status(end, envelope, replayed=link.replays is not None)
     if evidence is not None:
         diff = evidence.diff
         counted: dict[str, JsonValue] = {"insertions": diff.insertions, "deletions": diff.deletions}
-        yield from _unlike(told.get(EventKind.FILE_CHANGES), {"files": len(diff.files), **counted})
+        yield from _unlike(logged.get(EventKind.FILE_CHANGES), {"files": len(diff.files), **counted})
 
 
 def _status(end: LoggedEvent, envelope: Envelope, *, replayed: bool) -> Iterator[str]:
@@ -291,7 +290,7 @@ def _better_than(status: Status) -> tuple[str, ...]:
 
 
 def _unlike(event: LoggedEvent | None, expected: dict[str, JsonValue]) -> Iterator[str]:
-    """What an event says else than the other files do; that there is none is said elsewhere."""
+    """Where an event differs from the other files; that there is none is another problem."""
     for name, value in expected.items() if event is not None else ():
         if event is not None and event.payload.get(name) != value:
             yield f"{event.kind} says {name} {event.payload.get(name)}, the files say {value}"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from pydantic import TypeAdapter, ValidationError
 
 from gitswarm.git.objects import FILE
 from gitswarm.ledger.events import payload_problems
 from gitswarm.ledger.layout import HUMAN, KERNEL, STORED_AS_THEY_ARE, expired_events
 from gitswarm.ledger.message import Kind
-from gitswarm.ledger.verify.reader import Link, Mismatch, in_runs, shown
+from gitswarm.ledger.verify.commit_reader import Link, Mismatch, in_runs, shown
 from gitswarm.records.base import Record
 from gitswarm.records.engine_outcome import PartialHandoff
 from gitswarm.records.envelope import Envelope
@@ -26,10 +26,9 @@ from gitswarm.records.text import shorten
 from gitswarm.specs.flow import Flow
 from gitswarm.specs.fragments import StepTemplate
 from gitswarm.specs.model_policy import ModelPolicy
-from gitswarm.specs.promises import declared_artifacts
 from gitswarm.specs.script import Script
 from gitswarm.specs.sidequest import Sidequest
-from gitswarm.specs.station import Station
+from gitswarm.specs.station import Station, declared_artifacts
 
 PARTIAL = "handoff_partial.json"
 PROPOSALS = "/routing/proposals/"
@@ -44,9 +43,10 @@ _FROZEN: Mapping[str, type[Record]] = {
 _TRANSCRIPT: TypeAdapter[TranscriptLine] = TypeAdapter(TranscriptLine)
 
 T = TypeVar("T")
+RecordT = TypeVar("RecordT", bound=Record)
 
 
-class Papers(Struct, frozen=True):
+class CommitFiles(Struct, frozen=True):
     """The files of one commit, understood; None: missing or not of its kind, or no file of such a commit.
 
     `events` has the lines that are events, `lines` says how many there are.
@@ -58,30 +58,30 @@ class Papers(Struct, frozen=True):
     spec: RunSpec | None = None
     events: tuple[LoggedEvent, ...] = ()
     lines: int = 0
-    flows: Mapping[str, Flow] | None = None
-    stations: Mapping[str, Station] | None = None
+    flows: Mapping[str, Flow] = field(default_factory=dict)
+    stations: Mapping[str, Station] = field(default_factory=dict)
 
 
-class PaperReader:
+class FileReader:
     """Reads the files of one commit; what is wrong with them is in `findings`."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self.findings: list[Mismatch] = []
 
-    def read(self) -> Papers:
+    def read(self) -> CommitFiles:
         link = self._link
         events = self._lines(link.events, LoggedEvent.model_validate_json, needed=True)
-        lines = link.papers.get(link.events, b"").count(b"\n")
+        lines = link.files.get(link.events, b"").count(b"\n")
         if link.kind is Kind.RUN:
             return self._run(events, lines)
         self._extras()
         if link.execution is None:
-            return Papers(events=events, lines=lines)
+            return CommitFiles(events=events, lines=lines)
         execution = link.execution
-        engine = link.said.get("Swarm-Engine", "").partition("/")[0]
+        engine = link.trailers.get("Swarm-Engine", "").partition("/")[0]
         self._lines(execution.transcript(engine), _TRANSCRIPT.validate_json, needed=False)
-        return Papers(
+        return CommitFiles(
             receipt=self._record(execution.receipt, Receipt),
             envelope=self._record(execution.envelope, Envelope),
             evidence=self._record(execution.evidence, Evidence),
@@ -89,12 +89,12 @@ class PaperReader:
             lines=lines,
         )
 
-    def _run(self, events: tuple[LoggedEvent, ...], lines: int) -> Papers:
+    def _run(self, events: tuple[LoggedEvent, ...], lines: int) -> CommitFiles:
         layout = self._link.layout
-        if self._link.papers.get(layout.attributes, STORED_AS_THEY_ARE) != STORED_AS_THEY_ARE:
+        if self._link.files.get(layout.attributes, STORED_AS_THEY_ARE) != STORED_AS_THEY_ARE:
             self._add(layout.attributes, "has other rules than git-swarm writes")
         frozen: dict[str, dict[str, Record]] = {folder: {} for folder in _FROZEN}
-        for path in self._link.papers:
+        for path in self._link.files:
             if not path.startswith(f"{layout.specs}/"):
                 continue
             folder, _slash, name = path.removeprefix(f"{layout.specs}/").partition("/")
@@ -105,7 +105,7 @@ class PaperReader:
                 self._record(path, Script)
             else:
                 self._parsed(path, bytes.decode)
-        return Papers(
+        return CommitFiles(
             spec=self._record(layout.spec, RunSpec),
             events=events,
             lines=lines,
@@ -115,7 +115,7 @@ class PaperReader:
 
     def _extras(self) -> None:
         """What a commit need not have."""
-        for path in self._link.papers:
+        for path in self._link.files:
             if PROPOSALS in path:
                 self._record(path, Proposal)
             elif path.endswith(f"/{PARTIAL}") and self._link.kind is Kind.END:
@@ -152,7 +152,7 @@ class PaperReader:
         return tuple(found)
 
     def _content(self, path: str) -> bytes | None:
-        content = self._link.papers.get(path)
+        content = self._link.files.get(path)
         if content is None and path not in self._link.unreadable:
             self._add(path, "is missing")
         return content
@@ -161,16 +161,13 @@ class PaperReader:
         self.findings.append(self._link.finding("schemas", message, path))
 
 
-RecordT = TypeVar("RecordT", bound=Record)
-
-
 def _only(model: type[RecordT], found: Mapping[str, Record]) -> dict[str, RecordT]:
     return {name: record for name, record in found.items() if isinstance(record, model)}
 
 
-def event_problems(link: Link, papers: Papers) -> Iterator[Mismatch]:
+def check_payloads(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
     """What is missing in the payloads."""
-    for event in papers.events:
+    for event in files.events:
         for problem in payload_problems(Event(event.kind, event.payload)):
             yield link.finding("schemas", f"line {event.seq}: {problem}", link.events)
 
@@ -183,15 +180,11 @@ def _why(error: Exception) -> str:
     return shorten(f"{where}: {first['msg']}" if where else first["msg"], 120)
 
 
-class Frozen(Struct, frozen=True):
-    """The specs that a run stored in its first commit."""
-
-    flows: Mapping[str, Flow]
-    stations: Mapping[str, Station]
-
-
-def check_paths(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch]:
-    declared = _declared(link, papers, frozen)
+def check_paths(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Mismatch]:
+    """
+    :param begun: of the first commit of its run.
+    """
+    declared = _declared(link, files, begun)
     for change in link.changes:
         if not in_runs(change.path):
             continue
@@ -205,8 +198,8 @@ def check_paths(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch
             yield link.finding("paths", "is not a file of this step", path)
         elif change.after.mode != FILE:
             yield link.finding("paths", f"is not a plain file (mode {change.after.mode:o})", path)
-    yield from _agent(link, papers, frozen)
-    yield from _code(link, papers)
+    yield from _agent(link, files, begun)
+    yield from _code(link, files)
 
 
 def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
@@ -218,12 +211,12 @@ def _is_own(link: Link, path: str, declared: frozenset[str]) -> bool:
         return name.partition("/")[2].startswith(PROPOSALS.removeprefix("/"))
     if execution is None:
         return path == link.events or name.partition("/")[2] == PARTIAL
-    engine = link.said.get("Swarm-Engine", "").partition("/")[0]
+    engine = link.trailers.get("Swarm-Engine", "").partition("/")[0]
     own = (execution.receipt, execution.envelope, execution.evidence, execution.events, execution.transcript(engine))
     if path == execution.base_tests:
         return engine == "command"
-    # What a failed step left is kept elsewhere, but for its commit beside others.
-    return path in own or (name in declared and (link.beside or not link.is_failed))
+    # What a failed step left is kept elsewhere, unless it was a parallel one, which has its own commit.
+    return path in own or (name in declared and (link.parallel or not link.is_failed))
 
 
 def _is_expired(execution: Execution, path: str) -> bool:
@@ -231,25 +224,25 @@ def _is_expired(execution: Execution, path: str) -> bool:
     return folder == execution.events_folder and path in expired_events(execution, [name])
 
 
-def _declared(link: Link, papers: Papers, frozen: Frozen) -> frozenset[str]:
+def _declared(link: Link, files: CommitFiles, begun: CommitFiles) -> frozenset[str]:
     """Files that the step or its station may write, relative to RUN_BASE."""
     execution = link.execution
-    flow = frozen.flows.get(execution.flow) if execution else None
+    flow = begun.flows.get(execution.flow) if execution else None
     if execution is None or flow is None or execution.agent == HUMAN:
         return frozenset()
     step = flow.step(execution.step) if flow.has_step(execution.step) else None
     if execution.agent == KERNEL and (step is None or not step.is_kernel):
         return frozenset()  # typed by a person, out of band
-    station = step.station if step is not None else papers.receipt.station if papers.receipt is not None else None
-    return frozenset(declared_artifacts(flow, step, frozen.stations.get(station or "")))
+    station = step.station if step is not None else files.receipt.station if files.receipt is not None else None
+    return frozenset(declared_artifacts(flow, step, begun.stations.get(station or "")))
 
 
-def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch]:
+def _agent(link: Link, files: CommitFiles, begun: CommitFiles) -> Iterator[Mismatch]:
     """Who executed the step is who the frozen flow says; of other steps only that there is such a station."""
-    execution, receipt = link.execution, papers.receipt
+    execution, receipt = link.execution, files.receipt
     if execution is None or receipt is None or execution.agent in (HUMAN, KERNEL):
         return
-    flow = frozen.flows.get(execution.flow)
+    flow = begun.flows.get(execution.flow)
     if flow is None:
         yield link.finding("trailers", f"the run has no flow {execution.flow}")
         return
@@ -258,27 +251,22 @@ def _agent(link: Link, papers: Papers, frozen: Frozen) -> Iterator[Mismatch]:
         if (step.agent, step.station) != (execution.agent, receipt.station):
             message = f"the flow has {step.agent} for this step, not {receipt.station}"
             yield link.finding("trailers", message, execution.receipt)
-    elif receipt.station != execution.agent or execution.agent not in frozen.stations:
+    elif receipt.station != execution.agent or execution.agent not in begun.stations:
         yield link.finding("trailers", f"the run has no station {execution.agent}", execution.receipt)
 
 
-def _code(link: Link, papers: Papers) -> Iterator[Mismatch]:
+def _code(link: Link, files: CommitFiles) -> Iterator[Mismatch]:
     """Only steps change code; a failed one's is kept elsewhere; what a step changed is what its evidence says."""
     changed = {shown(change.path) for change in link.changes if not in_runs(change.path)}
-    if link.kind is not Kind.STEP or (link.is_failed and not link.beside):
+    if link.kind is not Kind.STEP or (link.is_failed and not link.parallel):
         for path in sorted(changed):
             yield link.finding("paths", "is code, which this commit may not change", path)
-    elif papers.evidence is not None and not link.replays:
-        told = _told(papers.evidence.diff)
-        for path in sorted(changed ^ told):
-            what = (
-                "the evidence does not say that it changed"
-                if path in changed
-                else "the evidence says that it changed"
-            )
-            yield link.finding("paths", what, path)
+    elif files.evidence is not None and not link.replays:
+        for path in sorted(changed ^ _changed_paths(files.evidence.diff)):
+            claim = "does not say" if path in changed else "says"
+            yield link.finding("paths", f"the evidence {claim} that it changed", path)
 
 
-def _told(diff: DiffSummary) -> set[str]:
+def _changed_paths(diff: DiffSummary) -> set[str]:
     renamed = {file.old_path for file in diff.files if file.old_path and file.change == "renamed"}
     return {file.path for file in diff.files} | renamed

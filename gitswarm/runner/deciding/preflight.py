@@ -97,7 +97,7 @@ def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> C
     earlier = next((each for each in taken if each.seq == said.seq), None)
     if earlier is not None and earlier.candidate_id == way.candidate_id:
         return earlier.choice
-    return driver.go_on(way, decision.stack, "resumed with another budget")
+    return driver.continue_at(way, decision.stack, "resumed with another budget")
 
 
 def limit_reached(session: Session, state: RunState, flow: str) -> Reached | None:

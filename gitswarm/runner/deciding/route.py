@@ -166,8 +166,8 @@ def _taken_on(session: Session, record: StepRecord, ended: Choice, reason: str) 
     led = incoming_decision(session, record)
     if ended.resume_at is not None:
         # A branch of a fork goes on in what was open when it began; a run that ends has nothing open.
-        return driver.go_on(ended.resume_at, led.stack if record.fork else ended.stack, reason)
-    return driver.go_on(retry(record.flow, record.step), led.stack, reason)
+        return driver.continue_at(ended.resume_at, led.stack if record.fork else ended.stack, reason)
+    return driver.continue_at(retry(record.flow, record.step), led.stack, reason)
 
 
 def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
@@ -179,9 +179,9 @@ def _to_prove(session: Session, state: RunState, record: StepRecord) -> Choice:
     if about.engine == "command" and flow.has_step(about.step):
         body = flow.loop_body(about.step)
         first = next((step.id for step in flow.steps if step.id in body), about.step)
-        target = (flow.mended_at(about.step) if flow.is_closing(about.step) else first) or first
+        target = (flow.fixed_at(about.step) if flow.is_closing(about.step) else first) or first
     reason = f"not proven: {state.blocking[0].id}" if state.blocking else "resumed"
-    return driver.go_on(retry(about.flow, target), (), reason)
+    return driver.continue_at(retry(about.flow, target), (), reason)
 
 
 def _decide_anew(session: Session, state: RunState, record: StepRecord | None) -> Decision:

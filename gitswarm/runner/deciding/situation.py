@@ -47,9 +47,9 @@ from gitswarm.runner.step.request import agent_environment
 from gitswarm.runner.step.test_steps import untested
 from gitswarm.runner.stored import envelope_of, evidence_of
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.model_policy import ModelWish, navigator_model
-from gitswarm.specs.promises import declared_artifacts
+from gitswarm.specs.model_policy import ModelRequest, navigator_model
 from gitswarm.specs.sidequest import StallTrigger
+from gitswarm.specs.station import declared_artifacts
 
 NAVIGATOR = "navigator"
 
@@ -322,7 +322,7 @@ def _navigator(session: Session, record: StepRecord) -> Ask | None:
     engine = engine or session.engines[flow_choice(settings, record.flow).key]
 
     def ask(question: RouteQuestion) -> RouteAnswer:
-        wanted = ModelWish(settings.model, settings.economy)
+        wanted = ModelRequest(settings.model, settings.economy)
         env = agent_environment(session, NAVIGATOR)
         walls = contained_alone(session, NAVIGATOR, engine.hosts(env))
         terms = RouteTerms(

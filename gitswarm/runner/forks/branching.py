@@ -24,7 +24,7 @@ from gitswarm.records.base import Clock
 from gitswarm.records.budget import BudgetLimits
 from gitswarm.records.event import Event
 from gitswarm.records.routing import Decision, ForkState
-from gitswarm.routing.forks import fork_of, is_over, join_at, standing_branches
+from gitswarm.routing.forks import fork_of, is_decided, join_at, standing_branches
 from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.deciding.preflight import allowance
 from gitswarm.runner.engines import Engines
@@ -38,7 +38,7 @@ from gitswarm.runner.step.position import branch_of, newest_at, step_at
 from gitswarm.runner.undo.recovery import keep_ended
 from gitswarm.runner.workplace import prepare_side
 from gitswarm.specs.flow import Flow
-from gitswarm.specs.promises import writes_code
+from gitswarm.specs.station import writes_code
 from gitswarm.worktree.shadow import Side, remove_side
 
 _ENDING_S = 20.0
@@ -196,7 +196,7 @@ def _is_over(
     on_branch = newest_at(state, flow.id, fork.targets, fork_commit(fork))
     there = {name: branch_of(record) for name, record in on_branch.items()}
     known = standing_branches(fork, there) | {name: branch_of(record) for name, record in done.items()}
-    return is_over(fork_of(flow, fork), join_at(flow, fork.join), known)
+    return is_decided(fork_of(flow, fork), join_at(flow, fork.join), known)
 
 
 def _execute(forking: _Forking, targets: Sequence[str]) -> None:
@@ -261,7 +261,7 @@ def _attend(forking: _Forking, steps: Sequence[OpenStep]) -> None:
         for done in parallel:
             step = done.step
             outcome = examine(session, step, done.result)
-            over = is_over(fork_spec, join, {step.name: ForkBranch(outcome.result.status, outcome.status)})
+            over = is_decided(fork_spec, join, {step.name: ForkBranch(outcome.result.status, outcome.status)})
             ended = parallel.end() if over else ()
             if step.shared_tree is not None:
                 is_last = not any(other.shared_tree for other in parallel.running.values())

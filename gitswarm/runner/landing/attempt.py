@@ -16,8 +16,8 @@ from gitswarm.git.merge import Merged
 from gitswarm.ledger.approval import LANDING, ApprovalKind, LandedAs
 from gitswarm.ledger.conflicts import way_out
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.verify.reader import Mismatch
-from gitswarm.ledger.verify.run import verify_run
+from gitswarm.ledger.verify.commit_reader import Mismatch
+from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.event import Event, EventKind
 from gitswarm.records.outcome import Result, Status

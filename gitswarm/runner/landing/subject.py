@@ -10,7 +10,6 @@ from msgspec import Struct
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.engines.kernel import Operation
 from gitswarm.errors import SwarmError
-from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.approval import ApprovalKind, code_tree
 from gitswarm.ledger.last_tests import last_tests
 from gitswarm.ledger.overview import is_played
@@ -164,7 +163,7 @@ def subject_of(session: Session, state: RunState) -> Subject:
         base=state.base,
         tip=state.tip,
         code=code,
-        diff=scan(repository.diffs, base, code),
+        diff=repository.diffs.summary(base, code),
         tests=tests_of(session, state),
         played=was_played(session, state),
         cautions=cautions_of(session, state),

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from gitswarm.engines.base import Emit, StepRequest, StepResult
 from gitswarm.git.incoming import Former
 from gitswarm.ledger.state import RunState
-from gitswarm.ledger.verify.run import verify_run
+from gitswarm.ledger.verify.verifier import verify_run
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.outcome import Status
 from gitswarm.records.secrets import SecretFound

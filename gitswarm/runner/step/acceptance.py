@@ -38,7 +38,7 @@ from gitswarm.records.wisdom import Learnings, Proposals
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.test_steps import is_test_record
 from gitswarm.runner.stored import evidence_of
-from gitswarm.specs.promises import promised_artifacts
+from gitswarm.specs.station import promised_artifacts
 
 _MOST_PROBLEMS = 20
 WORKLIST = "review/review_worklist.json"

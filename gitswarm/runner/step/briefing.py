@@ -11,7 +11,7 @@ from gitswarm.records.acceptance import AC_MATRIX
 from gitswarm.records.outcome import Result
 from gitswarm.records.routing import Action, Decision
 from gitswarm.records.text import shorten
-from gitswarm.routing.forks import said
+from gitswarm.routing.forks import branch_outcome
 from gitswarm.routing.macro import GATE
 from gitswarm.runner.session import Session
 from gitswarm.runner.step.acceptance import read_decision, read_matrix, standing_criteria
@@ -47,7 +47,7 @@ def brief(session: Session, state: RunState, role: Role, decision: Decision, tol
         critique=_critique(session, state, role.flow, critic, budget) if critic else None,
         sent_back=_earlier(session, back) if back else None,
         criteria=_fitting(list(_criteria(session, state, role)), budget.recent),
-        told=tuple(told),
+        messages=tuple(told),
         findings=tuple(
             f"{concern.id}: {concern.fact}"
             for concern in open_concerns(session, state, blocking=True)
@@ -88,7 +88,7 @@ def _joined(session: Session, state: RunState, role: Role) -> Iterator[str]:
         envelope = envelope_of(session, record) if record else None
         why = f" ({envelope.status_reason})" if envelope is not None and envelope.status_reason else ""
         summary = f": {record.summary}" if record else ""
-        yield f"{role.flow.id}/{name} {said(branch_of(record) if record else None)}{summary}{why}"
+        yield f"{role.flow.id}/{name} {branch_outcome(branch_of(record) if record else None)}{summary}{why}"
 
 
 def _newest_critic(state: RunState, flow: Flow, step: Step) -> StepRecord | None:

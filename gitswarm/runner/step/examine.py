@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.errors import GitFailedError
-from gitswarm.evidence.diff_scan import scan
 from gitswarm.ledger.journal import Journal
 from gitswarm.ledger.layout import HUMAN, KERNEL
 from gitswarm.ledger.store import scrubbed_record
@@ -84,7 +83,7 @@ def _look(session: Session, step: OpenStep, result: StepResult) -> StepOutcome:
         result=result,
         envelope=claimed_envelope(step.plan, result, changes.declared),
         evidence=Evidence(
-            diff=scan(session.repository.diffs, before, code_tree),
+            diff=session.repository.diffs.summary(before, code_tree),
             tests=CheckOutcome(),
             tampered=tuple(tampered),
             quarantined=tuple(quarantined),
@@ -141,7 +140,7 @@ def _look_shared(session: Session, step: OpenStep, result: StepResult) -> StepOu
     before = step.plan.before.tip_tree
     tampered = _bring_back(session, step)
     artifacts = step.place.folder.peek(step.shared_tree or before, step.declared)
-    diff = scan(session.repository.diffs, before, before)
+    diff = session.repository.diffs.summary(before, before)
     return StepOutcome(
         result=result,
         envelope=claimed_envelope(step.plan, result, artifacts),

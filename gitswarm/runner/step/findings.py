@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from gitswarm.evidence.claims import any_means
 from gitswarm.evidence.comparison import Comparison
-from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.path_roles import is_written_by, protected_paths
 from gitswarm.evidence.subtle_ways import find_subtle_ways
 from gitswarm.evidence.test_changes import judge_change
@@ -325,7 +324,7 @@ def _changes(session: Session, before: str, outcome: StepOutcome) -> tuple[TextC
     """Texts of the code that differs from `before`."""
     objects, store = session.repository.objects, session.store
     old, new = store.code(before), store.code(outcome.code_tree)
-    return tuple(text_changes(objects, old, new, scan(session.repository.diffs, old, new)))
+    return tuple(text_changes(objects, old, new, session.repository.diffs.summary(old, new)))
 
 
 def _merged(plan: StepPlan, findings: Iterable[ProofFinding]) -> dict[str, Concern]:

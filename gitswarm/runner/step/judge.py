@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from gitswarm.evidence.claims import Claims
 from gitswarm.evidence.comparison import Comparison, compare
-from gitswarm.evidence.diff_scan import scan
 from gitswarm.evidence.test_count import CaseCounts
 from gitswarm.evidence.test_report import read_report
 from gitswarm.evidence.verdict import CommandCheck, Facts, judge, merge_verdicts
@@ -205,7 +204,7 @@ def _verdict_on_no_tests(session: Session, state: RunState, outcome: StepOutcome
     """No test ran. Where the run began with some, that is a finding, whoever deleted them; else there is nothing."""
     base = session.store.code(session.repository.objects.commit(state.base).tree)
     now = session.store.code(outcome.code_tree)
-    diff = scan(session.repository.diffs, base, now)
+    diff = session.repository.diffs.summary(base, now)
     since = replace(outcome, evidence=outcome.evidence.model_copy(update={"diff": diff}), code_tree=now)
     verdict = judge(
         _claims(Handoff()),

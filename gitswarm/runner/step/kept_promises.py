@@ -24,8 +24,7 @@ from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step
 from gitswarm.runner.stored import evidence_of
 from gitswarm.specs.flow import ShellCommand, Step
-from gitswarm.specs.promises import promised_artifacts
-from gitswarm.specs.station import CommandCheck
+from gitswarm.specs.station import CommandCheck, promised_artifacts
 
 _JUDGING = frozenset({"critic", "verification"})
 """Categories of stations whose artifacts are judgements, of what there was when they were written.

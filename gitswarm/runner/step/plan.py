@@ -26,9 +26,8 @@ from gitswarm.runner.step.test_steps import project_command
 from gitswarm.specs.compile import PromptPlan, Role, compile_prompt
 from gitswarm.specs.flow import Flow, Step
 from gitswarm.specs.fragments import template_id
-from gitswarm.specs.model_policy import ModelWish, choose_model
-from gitswarm.specs.promises import declared_artifacts, writes_code
-from gitswarm.specs.station import Station
+from gitswarm.specs.model_policy import ModelRequest, choose_model
+from gitswarm.specs.station import Station, declared_artifacts, writes_code
 
 
 class Unfinished(Struct, frozen=True):
@@ -193,6 +192,6 @@ def _commands(session: Session, place: Workplace, station: Station) -> dict[str,
 def session_role(session: Session, flow: Flow, step: Step, station: Station, engine: str) -> Role:
     """Who executes a station's step, and with which model."""
     specs, settings = session.specs, session.spec.settings
-    wish = ModelWish(settings.model, settings.economy)
-    model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wish)
+    wanted = ModelRequest(settings.model, settings.economy)
+    model = choose_model(specs.policy, engine, f"{flow.id}/{step.id}", station, wanted)
     return Role(flow, step, station, specs.templates[template_id(flow, step)], model)

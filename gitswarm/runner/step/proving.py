@@ -20,8 +20,7 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
-from gitswarm.evidence.diff_scan import scan
-from gitswarm.evidence.formats.reading import masked
+from gitswarm.evidence.formats.test_output import masked
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
@@ -98,7 +97,7 @@ def _gathered(
     objects, store = session.repository.objects, session.store
     base = store.code(objects.commit(_landed_base(session, plan.before.base)).tree)
     code = store.code(outcome.code_tree)
-    changes = tuple(text_changes(objects, base, code, scan(session.repository.diffs, base, code)))
+    changes = tuple(text_changes(objects, base, code, session.repository.diffs.summary(base, code)))
     final = suite_run(session, step.place.shadow.path, outcome.result, outcome.reports)
     if base == code:
         return SuiteRuns(final, final), None

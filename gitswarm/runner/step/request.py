@@ -34,7 +34,7 @@ from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, StationRights, make_scope
 from gitswarm.specs.compile import Prompt
 from gitswarm.specs.flow import ShellCommand, Step
-from gitswarm.specs.promises import promised_artifacts
+from gitswarm.specs.station import promised_artifacts
 
 _NO_PROMPT = Prompt("This step runs a command of the project; no model is asked.", "")
 

@@ -20,7 +20,8 @@ Listeners = list[tuple[int, _socket.socket]]
 def main() -> None:
     door, ports, command = sys.argv[1], sys.argv[2].split(","), sys.argv[3:]
     if not command:
-        _serve(door, [(int(port), _socket.socket(fileno=int(number))) for port, number in _pairs(ports)])
+        pairs = [port.split("=") for port in ports]
+        _serve(door, [(int(port), _socket.socket(fileno=int(number))) for port, number in pairs])
         return
     listeners = []
     for port in map(int, ports):
@@ -46,10 +47,6 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"cannot start {command[0]}: {error.strerror}\n")
         sys.exit(127)
-
-
-def _pairs(ports: list[str]) -> list[list[str]]:
-    return [port.split("=") for port in ports]
 
 
 def _serve(door: str, listeners: Listeners) -> None:

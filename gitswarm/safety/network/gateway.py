@@ -38,8 +38,8 @@ class Upstream(Struct, frozen=True):
     def of(cls, env: Mapping[str, str]) -> Upstream:
         """Only plain ones: what else there is needs `policy.network: allow`."""
         names = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
-        said = next((env[name] for name in names if env.get(name)), "")
-        url = said if "://" in said or not said else f"http://{said}"
+        value = next((env[name] for name in names if env.get(name)), "")
+        url = value if "://" in value or not value else f"http://{value}"
         return cls(url if url.startswith("http://") else "", env.get("no_proxy") or env.get("NO_PROXY") or "")
 
 
@@ -111,7 +111,7 @@ class Gateway(Struct, frozen=True):
     def _attend(self, listener: socket.socket, over: int) -> None:
         if _ready(over, listener.fileno(), None):
             return
-        with (self.folder / _LOG).open("wb") as said:
+        with (self.folder / _LOG).open("wb") as log:
             line = (
                 str(os.getpid()),
                 str(listener.fileno()),
@@ -124,7 +124,7 @@ class Gateway(Struct, frozen=True):
                 [sys.executable, "-I", "-m", "gitswarm.safety.network.serve", *line, *self.rules],
                 pass_fds=(listener.fileno(),),
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=log,
                 stderr=subprocess.DEVNULL,
             )
             while not _ready(over, None, _LOOK_MS):

@@ -42,11 +42,11 @@ class AllowList(HttpProxyBasePlugin):
         host, port = (request.host or b"").decode("latin-1"), int(request.port or 0)
         if is_allowed(host, port, self.rules):
             return request
-        said = refusal(host, port)
-        sys.stdout.write(f"{said}\n")
+        message = refusal(host, port)
+        sys.stdout.write(f"{message}\n")
         sys.stdout.flush()
         kind = {b"Content-Type": b"text/plain"}
-        raise HttpRequestRejected(403, reason=said.encode(), headers=kind, body=(said + _ADVICE).encode())
+        raise HttpRequestRejected(403, reason=message.encode(), headers=kind, body=(message + _ADVICE).encode())
 
     def handle_client_request(self, request: HttpParser) -> HttpParser | None:
         """Each connection has one request in clear: a second one might be for another host."""

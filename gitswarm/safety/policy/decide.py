@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from pydantic import JsonValue
 
 from gitswarm.records.policy import Allow, Deny, Rewrite, Verdict
-from gitswarm.safety.policy.judge import Judge
+from gitswarm.safety.policy.command_line import Judge
 from gitswarm.safety.policy.paths import Scope, first, holds_keys, places, read_problem, write_problem
 from gitswarm.safety.policy.shell_words import ShellWord
 from gitswarm.safety.policy.table import deny, listed

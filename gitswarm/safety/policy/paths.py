@@ -18,6 +18,29 @@ from gitswarm.safety.policy.table import deny, listed
 
 _OF_THE_SHELL = listed("PATH PWD OLDPWD IFS SHLVL PPID UID EUID RANDOM SECONDS LINENO")
 
+_INSTRUCTIONS = tuple(dict.fromkeys(PurePosixPath(name).name for name in INSTRUCTION_FILES))
+_DEVICES = listed("/dev/null /dev/stdout /dev/stderr /dev/stdin /dev/tty /dev/zero /dev/full")
+_SOCKETS = ("/dev/tcp/", "/dev/udp/")
+_KEYS_AT_HOME = listed("""
+    .ssh .gnupg .aws .azure .kube .netrc .git-credentials .pgpass .pypirc .npmrc .docker/config.json .config/gh
+    .config/hub .config/glab-cli .config/gcloud .config/git/credentials .cargo/credentials .cargo/credentials.toml
+    .gem/credentials .m2/settings.xml .gradle/gradle.properties .claude .claude.json .gemini .codex .vault-token
+    .terraform.d .password-store .local/share/keyrings .mozilla .config/google-chrome .config/chromium .config/rclone
+    .my.cnf .anthropic .config/anthropic .config/op .bash_history .zsh_history .python_history
+""")
+FOLDERS_OF_AGENTS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME")
+"""Variables that say where coding agents keep credentials and conversations, when not in the home."""
+_KEYS_OF_SYSTEM = listed("""
+    /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh /etc/ssl/private /root/.ssh /run/secrets
+""")
+_KEY_NAMES = re.compile(
+    r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys"
+)
+_STARTUP = re.compile(
+    r"\.(bash|zsh|k?sh|csh|tcsh|fish|input|vim|emacs|screen|tmux|git|hg|curl|wget)(_?(profile|login|logout|aliases|env))?(rc|\.conf|config)?"
+    r"|\.profile|\.zlogin|\.pam_environment|\.gitconfig|\.gitattributes|\.gitignore"
+)
+
 
 class Scope(Struct, frozen=True):
     """`worktree` is absolute and resolved. `run_base` (`.swarm/runs/<run>`) and `artifacts` are relative to it;
@@ -58,50 +81,26 @@ class RunScope(Struct, frozen=True):
     env: Mapping[str, str]
 
 
-def make_scope(ground: RunScope, role: StationRights, rules: PolicyRules) -> Scope:
+def make_scope(run: RunScope, role: StationRights, rules: PolicyRules) -> Scope:
     """
-    :param ground: `git_config` holds entries by full name, of which those below `alias.` count; `env` is the agent's.
+    :param run: `git_config` holds entries by full name, of which those below `alias.` count; `env` is the agent's.
     """
-    home = Path(ground.env.get("HOME") or "/")
-    named = ground.env.get("TMPDIR")
+    home = Path(run.env.get("HOME") or "/")
+    named = run.env.get("TMPDIR")
     folders = [Path("/tmp"), Path("/var/tmp"), *([Path(named)] if named else [])]  # noqa: S108 - named, not used
     return Scope(
-        worktree=ground.worktree.resolve(),
-        run_base=ground.run_base,
+        worktree=run.worktree.resolve(),
+        run_base=run.run_base,
         artifacts=role.artifacts,
         writes_code=role.writes_code,
         tools=role.tools,
         rules=rules,
-        aliases={name[6:]: value for name, value in ground.git_config.items() if name.lower().startswith("alias.")},
+        aliases={name[6:]: value for name, value in run.git_config.items() if name.lower().startswith("alias.")},
         home=home,
         temp=tuple(dict.fromkeys(folder.resolve() for folder in reversed(folders) if folder.is_absolute())),
         resolve=Path.resolve,
-        variables={name: value for name, value in ground.env.items() if name not in _OF_THE_SHELL},
+        variables={name: value for name, value in run.env.items() if name not in _OF_THE_SHELL},
     )
-
-
-_INSTRUCTIONS = tuple(dict.fromkeys(PurePosixPath(name).name for name in INSTRUCTION_FILES))
-_DEVICES = listed("/dev/null /dev/stdout /dev/stderr /dev/stdin /dev/tty /dev/zero /dev/full")
-_SOCKETS = ("/dev/tcp/", "/dev/udp/")
-_KEYS_AT_HOME = listed("""
-    .ssh .gnupg .aws .azure .kube .netrc .git-credentials .pgpass .pypirc .npmrc .docker/config.json .config/gh
-    .config/hub .config/glab-cli .config/gcloud .config/git/credentials .cargo/credentials .cargo/credentials.toml
-    .gem/credentials .m2/settings.xml .gradle/gradle.properties .claude .claude.json .gemini .codex .vault-token
-    .terraform.d .password-store .local/share/keyrings .mozilla .config/google-chrome .config/chromium .config/rclone
-    .my.cnf .anthropic .config/anthropic .config/op .bash_history .zsh_history .python_history
-""")
-FOLDERS_OF_AGENTS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME")
-"""Variables that say where coding agents keep credentials and conversations, when not in the home."""
-_KEYS_OF_SYSTEM = listed("""
-    /etc/shadow /etc/gshadow /etc/sudoers /etc/ssh /etc/ssl/private /root/.ssh /run/secrets
-""")
-_KEY_NAMES = re.compile(
-    r"id_(rsa|dsa|ecdsa|ed25519)|.*\.(pem|p12|pfx|keystore|jks|kdbx)|\.env(\..+)?|authorized_keys"
-)
-_STARTUP = re.compile(
-    r"\.(bash|zsh|k?sh|csh|tcsh|fish|input|vim|emacs|screen|tmux|git|hg|curl|wget)(_?(profile|login|logout|aliases|env))?(rc|\.conf|config)?"
-    r"|\.profile|\.zlogin|\.pam_environment|\.gitconfig|\.gitattributes|\.gitignore"
-)
 
 
 class ResolvedPath(Struct, frozen=True):

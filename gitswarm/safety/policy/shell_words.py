@@ -19,6 +19,15 @@ _PLAIN = frozenset({"word", "number", "variable_name", "special_variable_name"})
 _GLOB = re.compile(r"(?<!\\)[*?\[]")
 _BRACES = re.compile(r"\{[^}]*(,|\.\.)")
 
+_COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
+_NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
+_SPLIT = re.compile(r"(?<=[^\s\\])\\\n")
+"""A line that is continued in or behind a word: the grammar makes two words of it."""
+_MOST_NODES = 10_000
+"""Of a longer line nothing is read: deciding must stay quick."""
+_DESCRIPTOR = re.compile(r"\d*-?")
+_MOVING = frozenset({"cd", "pushd", "popd", "chdir"})
+
 
 class ShellWord(Struct, frozen=True):
     """One argument. `text` None: what it will be is not known; `start` is what it begins with then.
@@ -38,97 +47,6 @@ class ShellWord(Struct, frozen=True):
     @property
     def shown(self) -> str:
         return self.text if self.text is not None else f"{self.start}…"
-
-
-def text_of(node: Node) -> str:
-    return (node.text or b"").decode(errors="replace")
-
-
-def read_words(nodes: Iterable[Node], value: Callable[[str], str | None]) -> list[ShellWord]:
-    """The grammar makes two words of some: what nothing separates is one."""
-    words: list[list[Node]] = []
-    for node in nodes:
-        if words and words[-1][-1].end_byte == node.start_byte:
-            words[-1].append(node)
-        else:
-            words.append([node])
-    return [read_word(each, value) for each in words]
-
-
-def read_word(nodes: Sequence[Node], value: Callable[[str], str | None]) -> ShellWord:
-    """`value`: of a variable by its name; None: not known."""
-    read = [part for node in nodes for part in _parts(node, value)]
-    pairs = zip(read, [*read[1:], ("", False)], strict=True)
-    parts = [part for part, after in pairs if part != ("$", False) or not after[1]]  # of `$"…"`
-    bare = "".join(text or "\0" for text, quoted in parts if not quoted)
-    if _BRACES.search(bare):
-        parts.append((None, False))
-    head = parts[0][0] or "" if parts and not parts[0][1] else ""
-    if head == "~" == bare or head.startswith("~/"):
-        parts[0] = (f"{value('HOME')}{head[1:]}", False)
-    elif head.startswith("~") and head != "~":
-        parts = [(f"/home/{head[1:]}", False), *parts[1:], (None, False)]
-    start = ""
-    for text, quoted in parts:
-        if text is None:
-            return ShellWord(None, start=start)
-        start += text if quoted else re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
-    return ShellWord(start, _GLOB.search(bare) is not None)
-
-
-def _parts(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str | None, bool]]:
-    """Pieces of a word and whether they are quoted; None: a piece that is not known."""
-    text = text_of(node)
-    if node.type in _PLAIN or not (node.is_named or node.children):
-        yield text, False
-    elif node.type == "raw_string":
-        yield text[1:-1], True
-    elif node.type == "ansi_c_string":
-        yield _ansi(text[2:-1]), True
-    elif node.type == "string":
-        yield from _string(node, value)
-    elif node.type in _JOINED:
-        for child in node.children:
-            yield from _parts(child, value)
-    elif node.type in _EXPANSIONS:
-        names = [text_of(child) for child in node.named_children]
-        is_plain = len(names) == 1 and text in (f"${names[0]}", f"${{{names[0]}}}")
-        yield value(names[0]) if is_plain else None, True
-    else:
-        yield None, False
-
-
-def _string(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str | None, bool]]:
-    """From the bytes between the expansions: the grammar leaves out blanks at a string's beginning."""
-    source, at = node.text or b"", 1
-    for child in node.named_children:
-        if child.type != "string_content":
-            yield _unescaped(source[at : child.start_byte - node.start_byte]), True
-            yield from _parts(child, value)
-            at = child.end_byte - node.start_byte
-    yield _unescaped(source[at:-1]), True
-
-
-def _unescaped(raw: bytes) -> str:
-    return re.sub(r'\\([$`"\\\n])', lambda found: found[1].strip("\n"), raw.decode(errors="replace"))
-
-
-def _ansi(text: str) -> str | None:
-    r"""`$'…'`: escapes as bash has them, but for `\c` and `\E`."""
-    try:
-        return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
-    except UnicodeDecodeError:
-        return None
-
-
-_COMMANDS = frozenset({"command", "declaration_command", "unset_command"})
-_NO_WORDS = frozenset({"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect", "comment"})
-_SPLIT = re.compile(r"(?<=[^\s\\])\\\n")
-"""A line that is continued in or behind a word: the grammar makes two words of it."""
-_MOST_NODES = 10_000
-"""Of a longer line nothing is read: deciding must stay quick."""
-_DESCRIPTOR = re.compile(r"\d*-?")
-_MOVING = frozenset({"cd", "pushd", "popd", "chdir"})
 
 
 class SimpleCommand(Struct, frozen=True):
@@ -186,19 +104,19 @@ def read_line(text: str, variables: Mapping[str, str]) -> Line:
         node = waiting.pop()
         waiting += reversed(node.children)
         if node.type in _COMMANDS:
-            words = read_words((child for child in node.children if child.type not in _NO_WORDS), value)
+            words = _read_words((child for child in node.children if child.type not in _NO_WORDS), value)
             line.commands.append(SimpleCommand((*words, *behind.get(node.end_byte, ()))))
         elif node.type == "variable_assignment":
-            given = read_word(node.children[2:], value) if node.child_count > 2 else ShellWord("")
-            line.assigned.append((text_of(node.children[0]), given))
+            given = _read_word(node.children[2:], value) if node.child_count > 2 else ShellWord("")
+            line.assigned.append((_text_of(node.children[0]), given))
         elif node.type == "file_redirect":
             operator = next((child.type for child in node.children if set(child.type) <= set("<>&|")), "")
-            targets = read_words(_targets(node), value)[:1]
+            targets = _read_words(_targets(node), value)[:1]
             is_copy = operator in (">&", "<&") and all(_DESCRIPTOR.fullmatch(word.shown) for word in targets)
             line.redirects += [] if is_copy else [(operator, word) for word in targets]
         elif node.type == "redirected_statement" and node.children:
             # `git > x push`: the grammar takes the rest for more targets.
-            more = [word for child in node.children[1:] for word in read_words(_targets(child), value)[1:]]
+            more = [word for child in node.children[1:] for word in _read_words(_targets(child), value)[1:]]
             behind[node.children[0].end_byte] = more
         line.is_whole &= node.type != "function_definition"
     line.moves = any(word.known in _MOVING for command in line.commands for word in command.words[:3])
@@ -207,3 +125,84 @@ def read_line(text: str, variables: Mapping[str, str]) -> Line:
 
 def _targets(node: Node) -> list[Node]:
     return node.children_by_field_name("destination") if node.type == "file_redirect" else []
+
+
+def _text_of(node: Node) -> str:
+    return (node.text or b"").decode(errors="replace")
+
+
+def _read_words(nodes: Iterable[Node], value: Callable[[str], str | None]) -> list[ShellWord]:
+    """The grammar makes two words of some: what nothing separates is one."""
+    words: list[list[Node]] = []
+    for node in nodes:
+        if words and words[-1][-1].end_byte == node.start_byte:
+            words[-1].append(node)
+        else:
+            words.append([node])
+    return [_read_word(each, value) for each in words]
+
+
+def _read_word(nodes: Sequence[Node], value: Callable[[str], str | None]) -> ShellWord:
+    """`value`: of a variable by its name; None: not known."""
+    read = [part for node in nodes for part in _parts(node, value)]
+    pairs = zip(read, [*read[1:], ("", False)], strict=True)
+    parts = [part for part, after in pairs if part != ("$", False) or not after[1]]  # of `$"…"`
+    bare = "".join(text or "\0" for text, quoted in parts if not quoted)
+    if _BRACES.search(bare):
+        parts.append((None, False))
+    head = parts[0][0] or "" if parts and not parts[0][1] else ""
+    if head == "~" == bare or head.startswith("~/"):
+        parts[0] = (f"{value('HOME')}{head[1:]}", False)
+    elif head.startswith("~") and head != "~":
+        parts = [(f"/home/{head[1:]}", False), *parts[1:], (None, False)]
+    start = ""
+    for text, quoted in parts:
+        if text is None:
+            return ShellWord(None, start=start)
+        start += text if quoted else re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+    return ShellWord(start, _GLOB.search(bare) is not None)
+
+
+def _parts(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str | None, bool]]:
+    """Pieces of a word and whether they are quoted; None: a piece that is not known."""
+    text = _text_of(node)
+    if node.type in _PLAIN or not (node.is_named or node.children):
+        yield text, False
+    elif node.type == "raw_string":
+        yield text[1:-1], True
+    elif node.type == "ansi_c_string":
+        yield _ansi(text[2:-1]), True
+    elif node.type == "string":
+        yield from _string(node, value)
+    elif node.type in _JOINED:
+        for child in node.children:
+            yield from _parts(child, value)
+    elif node.type in _EXPANSIONS:
+        names = [_text_of(child) for child in node.named_children]
+        is_plain = len(names) == 1 and text in (f"${names[0]}", f"${{{names[0]}}}")
+        yield value(names[0]) if is_plain else None, True
+    else:
+        yield None, False
+
+
+def _string(node: Node, value: Callable[[str], str | None]) -> Iterator[tuple[str | None, bool]]:
+    """From the bytes between the expansions: the grammar leaves out blanks at a string's beginning."""
+    source, at = node.text or b"", 1
+    for child in node.named_children:
+        if child.type != "string_content":
+            yield _unescaped(source[at : child.start_byte - node.start_byte]), True
+            yield from _parts(child, value)
+            at = child.end_byte - node.start_byte
+    yield _unescaped(source[at:-1]), True
+
+
+def _unescaped(raw: bytes) -> str:
+    return re.sub(r'\\([$`"\\\n])', lambda found: found[1].strip("\n"), raw.decode(errors="replace"))
+
+
+def _ansi(text: str) -> str | None:
+    r"""`$'…'`: escapes as bash has them, but for `\c` and `\E`."""
+    try:
+        return text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError:
+        return None

@@ -57,14 +57,11 @@ def _is_value(match: re.Match[str]) -> bool:
     name = groups.get("name")
     # Of a sentence in quotes, the first word counts, or one that is random.
     first = value.split(maxsplit=1)[0]
-    return _is_meant(name, first) or (first != value and is_strong(value))
+    is_meant = is_plausible(first) if name is None else is_secret_under(name, first)
+    return is_meant or (first != value and is_strong(value))
 
 
-def _is_meant(name: str | None, value: str) -> bool:
-    return is_plausible(value) if name is None else is_said(name, value)
-
-
-def is_said(name: str, value: str) -> bool:
+def is_secret_under(name: str, value: str) -> bool:
     """Whether a value under this name is a secret, in a text: names of things are none, but may be passwords."""
     if not is_plausible(value):
         return False
@@ -221,18 +218,18 @@ def _opens_something(match: re.Match[str]) -> bool:
     """Not a token that everybody could have signed, that has expired, or that speaks of nobody."""
     head, _dot, rest = match[0].partition(".")
     body, _dot, signature = rest.partition(".")
-    said, about = _token_part(head), _token_part(body)
-    if said is None or about is None:
+    header, about = _token_part(head), _token_part(body)
+    if header is None or about is None:
         return True  # encrypted, or compressed
     expiry = about.get("exp")
     is_over = isinstance(expiry, (int, float)) and expiry < time.time()
-    return not is_over and any(map(_SOMEBODY.fullmatch, about)) and not _is_example(said, head, body, signature)
+    return not is_over and any(map(_SOMEBODY.fullmatch, about)) and not _is_example(header, head, body, signature)
 
 
-def _is_example(said: dict[str, object], head: str, body: str, signature: str) -> bool:
-    if said.get("alg") == "none" or not signature:
+def _is_example(header: dict[str, object], head: str, body: str, signature: str) -> bool:
+    if header.get("alg") == "none" or not signature:
         return True
-    digest = _DIGESTS.get(str(said.get("alg")))
+    digest = _DIGESTS.get(str(header.get("alg")))
     signed = f"{head}.{body}".encode()
     made = (hmac.new(key, signed, digest).digest() for key in _EXAMPLE_KEYS) if digest else ()
     return any(base64.urlsafe_b64encode(one).decode().rstrip("=") == signature.rstrip("=") for one in made)

@@ -9,7 +9,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import re2
 from msgspec import Struct
@@ -37,49 +37,45 @@ GAP = "\n\0\n"
 _LONGEST_RUN = 400_000
 
 
-class View(Struct, frozen=True):
-    """Another reading of a text. Piece `i` of it begins at `places[i]` and comes from `origins[i]` on, letter by
-    letter, or all of it from `origins[i]` to `ends[i]` when `whole`."""
+class Piece(Struct, frozen=True):
+    """A part of a view, from `place` on: of the text from `origin` to `end`; letter by letter, or as a `whole`."""
 
-    text: str
-    places: tuple[int, ...]
-    origins: tuple[int, ...]
-    ends: tuple[int, ...]
-    whole: tuple[bool, ...]
-
-    def start(self, place: int) -> int:
-        index = max(0, bisect_right(self.places, place) - 1)
-        return self.origins[index] if self.whole[index] else self.origins[index] + place - self.places[index]
-
-    def end(self, place: int) -> int:
-        """Where what ends before `place` ends in the text."""
-        index = max(0, bisect_right(self.places, place - 1) - 1)
-        if self.whole[index]:
-            return self.ends[index]
-        return self.origins[index] + place - self.places[index]
+    place: int
+    origin: int
+    end: int
+    whole: bool
 
 
-class _Writer:
+class View:
+    """Another reading of a text, written piece by piece."""
+
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._places: list[int] = []
-        self._origins: list[int] = []
-        self._ends: list[int] = []
-        self._whole: list[bool] = []
         self._length = 0
+        self.pieces: list[Piece] = []
 
     def add(self, part: str, origin: int, end: int, *, whole: bool) -> None:
         if part:
             self._parts.append(part)
-            self._places.append(self._length)
-            self._origins.append(origin)
-            self._ends.append(end)
-            self._whole.append(whole)
+            self.pieces.append(Piece(self._length, origin, end, whole))
             self._length += len(part)
 
-    def view(self) -> View:
-        places, origins, ends = (tuple(piece) for piece in (self._places, self._origins, self._ends))
-        return View("".join(self._parts), places, origins, ends, tuple(self._whole))
+    @cached_property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    def start(self, place: int) -> int:
+        """Where a place comes from in the text."""
+        piece = self._piece(place)
+        return piece.origin if piece.whole else piece.origin + place - piece.place
+
+    def end(self, place: int) -> int:
+        """Where what ends before `place` ends in the text."""
+        piece = self._piece(place - 1)
+        return piece.end if piece.whole else piece.origin + place - piece.place
+
+    def _piece(self, place: int) -> Piece:
+        return self.pieces[max(0, bisect_right(self.pieces, place, key=lambda piece: piece.place) - 1)]
 
 
 def views(text: str) -> Iterator[View]:
@@ -99,26 +95,26 @@ def _unquoted(match: re.Match[str]) -> str:
 
 def _rewritten(text: str, pattern: re.Pattern[str], become: Callable[[re.Match[str]], str]) -> Iterator[View]:
     """The lines in which the pattern stands, with something else in its place."""
-    writer = _Writer()
+    view = View()
     done: int | None = None
     for match in pattern.finditer(text):
         if done is None or match.start() > done + _NEAR:
-            _rest(writer, text, done)
+            _add_rest(view, text, done)
             done = max(done or 0, _begin_of_line(text, match.start()))
-            writer.add(GAP, done, done, whole=True)
-        writer.add(text[done : match.start()], done, match.start(), whole=False)
-        writer.add(become(match), match.start(), match.end(), whole=True)
+            view.add(GAP, done, done, whole=True)
+        view.add(text[done : match.start()], done, match.start(), whole=False)
+        view.add(become(match), match.start(), match.end(), whole=True)
         done = match.end()
     if done is not None:
-        _rest(writer, text, done)
-        yield writer.view()
+        _add_rest(view, text, done)
+        yield view
 
 
-def _rest(writer: _Writer, text: str, done: int | None) -> None:
+def _add_rest(view: View, text: str, done: int | None) -> None:
     """What stands behind the last match of some lines that belong together."""
     if done is not None:
         end = min(len(text), done + _NEAR)
-        writer.add(text[done:end], done, end, whole=False)
+        view.add(text[done:end], done, end, whole=False)
 
 
 def _begin_of_line(text: str, place: int) -> int:
@@ -129,7 +125,7 @@ def _begin_of_line(text: str, place: int) -> int:
 def _decoded(text: str) -> Iterator[View]:
     """What runs of base64 hold, one behind the other. Where a run begins is not known when a path or a name stands
     before it: each of the four ways to read it counts."""
-    writer = _Writer()
+    view = View()
     for start, end in _runs(text):
         run = text[start:end] if end - start < _LONGEST_RUN else ""
         if "\n" in run or "\\" in run:
@@ -138,9 +134,8 @@ def _decoded(text: str) -> Iterator[View]:
         for shift in range(4) if not run.islower() else ():
             plain = _plain(run[shift:])
             if plain is not None:
-                writer.add(plain + GAP, start, end, whole=True)
-    view = writer.view()
-    if view.places:
+                view.add(plain + GAP, start, end, whole=True)
+    if view.pieces:
         yield view
 
 

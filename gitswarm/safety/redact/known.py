@@ -41,6 +41,26 @@ _ORDINARY = re.compile(
 _WORDS = re.compile(r"[a-z]+(?:[-_.][a-z]+)*|[A-Z]+(?:_[A-Z]+)*")
 _SHORTEST = 8
 
+EXAMPLES = frozenset(
+    {"private-key", "putty-key", "jwt", *(rule.kind for rule in ASSIGNMENTS)},
+)
+"""Kinds of which tests make their own: keys, and what only its name makes a secret. What a provider issued, or the
+environment holds, opens something wherever it stands."""
+
+_PATH = re.compile(
+    r"(?:^|/)(?:[\w.-]*[_.-])?(?:t|unit|tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
+    r"|docs?_src|tutorials?|examples?|samples?|vectors|benchmarks?)(?:[_.-][\w.-]*)?/"
+    r"|(?:^|/)(?:tests?|tests?_[^/]*|conftest|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",
+    re.IGNORECASE,
+)
+_BIGGEST = 100_000
+_FOLDER = Path(__file__).parent / "rules"
+_BEGIN = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
+"""A letter behind a backslash is an escape of JSON, no letter."""
+
+_SHORT = 50_000
+"""Below, the rules whose keywords were seen are tried one by one; all at once is worth its 80 ms above."""
+
 
 def secret_values(env: Mapping[str, str], profiles: Sequence[Mapping[str, str]] = ()) -> set[str]:
     """Values that must not appear anywhere. A path, a number, a flag or an ordinary word is none, unless it is the
@@ -60,9 +80,14 @@ def _profile(own: Mapping[str, str]) -> Iterator[str]:
     """Whatever a profile calls a secret, numbers and paths left out (`MAX_THINKING_TOKENS`)."""
     yield from _own_keys(own)
     for name, value in own.items():
-        said = value.strip()
-        if _NAME.search(name) and len(said) >= _SHORTEST and not is_common(said) and not _ORDINARY.fullmatch(said):
-            yield said
+        stripped = value.strip()
+        if (
+            _NAME.search(name)
+            and len(stripped) >= _SHORTEST
+            and not is_common(stripped)
+            and not _ORDINARY.fullmatch(stripped)
+        ):
+            yield stripped
 
 
 def _values(env: Mapping[str, str]) -> Iterator[str]:
@@ -103,21 +128,6 @@ def _forms(value: str) -> Iterator[str]:
         yield inner.replace("+", "-").replace("/", "_")
 
 
-EXAMPLES = frozenset(
-    {"private-key", "putty-key", "jwt", *(rule.kind for rule in ASSIGNMENTS)},
-)
-"""Kinds of which tests make their own: keys, and what only its name makes a secret. What a provider issued, or the
-environment holds, opens something wherever it stands."""
-
-_PATH = re.compile(
-    r"(?:^|/)(?:[\w.-]*[_.-])?(?:t|unit|tests?|testing|testdata|test[_-]?data|fixtures?|specs?|__tests__|mocks?|docs?|demos?"
-    r"|docs?_src|tutorials?|examples?|samples?|vectors|benchmarks?)(?:[_.-][\w.-]*)?/"
-    r"|(?:^|/)(?:tests?|tests?_[^/]*|conftest|[^/]*[_.-](?:tests?|spec))\.\w+$|(?:^|/)(?:readme|changelog|changes|history|news)[^/]*$",
-    re.IGNORECASE,
-)
-_BIGGEST = 100_000
-
-
 def is_example_path(path: str) -> bool:
     """Whether tests or documentation lie at a path, by the names that they commonly have."""
     return _PATH.search(path) is not None
@@ -144,14 +154,6 @@ class OwnKeys:
                 if path.is_file() and path.stat().st_size < _BIGGEST:
                     text = path.read_text("utf-8", errors="replace")
                     yield from (text,) if "PRIVATE" in text else ()
-
-
-_FOLDER = Path(__file__).parent / "rules"
-_BEGIN = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
-"""A letter behind a backslash is an escape of JSON, no letter."""
-
-_SHORT = 50_000
-"""Below, the rules whose keywords were seen are tried one by one; all at once is worth its 80 ms above."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,9 +220,9 @@ def shapes() -> Shapes:
     return Shapes(rules)
 
 
-def _own(kind: str, keywords: str, pattern: str) -> Shape:
-    return Shape(kind, tuple(keywords.split(",")), pattern)
+def _own(kind: str, keywords: str, pattern: str, least: str = "0") -> Shape:
+    return Shape(kind, tuple(keywords.split(",")), pattern, float(least))
 
 
 def _theirs(kind: str, keywords: str, least: str, pattern: str) -> Shape:
-    return Shape(kind, tuple(keywords.split(",")), pattern, float(least))
+    return _own(kind, keywords, pattern, least)

@@ -1,6 +1,4 @@
-"""Whether what stands where a secret may stand is one: no reference, placeholder or word; dice, as long tokens
-are.
-"""
+"""Whether what stands where a secret may stand is one: no reference, placeholder or word; random, if it is long."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from gitswarm.records.text import words
 from gitswarm.safety.redact.rule import Span
 
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -23,12 +22,11 @@ _SPLIT = re.compile(r"\d[a-z]")
 _PART = re.compile(r"[A-Za-z]+\d{0,4}|\d{1,4}")
 _SEPARATOR = re.compile(r"[-_./: ]")
 
-_FOLLOW = (
-    "abcdgilmnprst baeil caehiklort daeio eacdefglmnoprstvx fafio ger haeio iabcdefglmnoprstvz ke laeilosuy "
-    "maeiop nacdefgiost ocdglmnoprstuw paeiloprty qu racdeimorst sacehiopstu taehiorstuy ublmnrst vaei waei yp "
-    "ze"
-)
-_PAIRS = frozenset(each[0] + second for each in _FOLLOW.split() for second in each[1:])
+_FOLLOW = words("""
+    abcdgilmnprst baeil caehiklort daeio eacdefglmnoprstvx fafio ger haeio iabcdefglmnoprstvz ke laeilosuy maeiop
+    nacdefgiost ocdglmnoprstuw paeiloprty qu racdeimorst sacehiopstu taehiorstuy ublmnrst vaei waei yp ze
+""")
+_PAIRS = frozenset(each[0] + second for each in _FOLLOW for second in each[1:])
 """The 164 pairs of letters that are four fifths of all in the words of code; of random letters they are a fourth."""
 
 _PRETENDED = re.compile(
@@ -39,36 +37,81 @@ _LEET = str.maketrans("013457@$", "oieastas")
 _GUESSED = re.compile(r"password|passwd|passwort|secret|letmein|qwerty|welcome|admin")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
 
+_COMMON = frozenset(
+    words("""
+    true false yes no none null nil undefined default enabled disabled required optional string text password
+    passwd secret token changeme change_me placeholder example sample dummy redacted hidden production development
+    staging localhost keyring prompt input stdin ignore always never unknown invalid missing bearer basic
+""")
+)
+_PLACEHOLDER = re.compile(
+    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
+    r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
+    r"|2YotnFZFEjr1zCsicMWpAA|tGzv3JOkF0XG5Qx2TlKWIA|mF_9\.B5f-4\.1JqM|czZCaGRSa3F0MzpnWDFmQmF0M2JW"
+)
+"""The last ones are the John Doe of jwt.io and the tokens of RFC 6749 and 6750."""
+
+_REFERENCE = re.compile(
+    r"""\$\w+ | @\w+ | %\w+%                                     # of a shell, a template
+    | [A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+ | [A-Za-z_][\w.]*[(\[].*  # of a program
+    | [a-z]+(?:[-_./:,][a-z]+)* | [A-Z]+(?:_[A-Z]+)* | [A-Z]?[a-z]+(?:[A-Z][a-z]+)* # names and words
+    | [A-Z][a-z]+(?:[-_][A-Za-z][a-z]*)*
+    | ~?\.{0,2}/.* | [A-Za-z]:\\.* | https?://[^@]*                # places
+    | v?\d+(?:[.,:_-]\d+)* | 0x[0-9a-fA-F]{1,8} """,
+    re.VERBOSE,
+)
+_DIGEST = re.compile(
+    r"\$(?:2[abxy]?|5|6|1|apr1|y|7|gy|argon2(?:i|d|id)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|md5)\$.* | \{S?SHA\d*\}.*"
+    r"| (?:pbkdf2|bcrypt|argon2|scrypt|md5|sha1|crypt|unsalted)\w*\$.*"
+    r"| (?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
+    re.VERBOSE | re.IGNORECASE,
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_BETWEEN = re.compile(r"[\s(){}\[\]<>\\,;|&\"'`]+")
+"""Between the pieces of an expression, a template or a sentence."""
+_CLASSES = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"), re.compile(r"[^A-Za-z0-9]"))
+_TOKEN = re.compile(r"[A-Za-z0-9+/_-]{32,}(?:={1,2}(?![A-Za-z0-9]))?")
+_LONGEST = 100
+"""Longer ones are pictures, certificates and scripts in one line."""
+
+_HARMLESS_BEFORE = re.compile(
+    r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4}"
+    r"|IkpvaG4gRG9lI[\w-]{20,60}\.)$",
+    re.IGNORECASE,
+)
+_HARMLESS = re.compile(
+    r"(?:eyJhbGciOi|AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
+)
+_BLOB = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
+
 
 def is_name(value: str) -> bool:
     """Whether a value is built as names are: of pieces that are long for words of dice, or parts as `sha256_v2`."""
     pieces = _PIECE.findall(value)
-    words = [piece for piece in pieces if not piece.isdigit()]
-    letters = sum(map(len, words))
-    if not words or letters < sum(map(len, pieces)) * 0.5:
+    read = [piece for piece in pieces if not piece.isdigit()]
+    letters = sum(map(len, read))
+    if not read or letters < sum(map(len, pieces)) * 0.5:
         return False
     parts = _SEPARATOR.split(value)
     is_parts = len(parts) > 1 and all(_PART.fullmatch(part) for part in parts) and len(pieces) <= 2.5 * len(parts)
-    is_long = letters >= 3 * len(words) and _read(words) >= 0.4
-    return is_long or (is_parts and letters >= 2 * len(words) and not _is_mixed(value))
+    is_long = letters >= 3 * len(read) and _readability(read) >= 0.4
+    return is_long or (is_parts and letters >= 2 * len(read) and not _is_mixed(value))
 
 
 def is_words(value: str) -> bool:
     """Whether a value is a name of at least two pieces that can be read: what may stay in a text."""
     pieces = _PIECE.findall(value)
     # Not `XSRF`, which nobody can read.
-    words = [
-        piece for piece in pieces if len(piece) > 2 and piece.isalpha() and not (piece.isupper() and len(piece) < 5)
-    ]
+    read = [each for each in pieces if len(each) > 2 and each.isalpha() and not (each.isupper() and len(each) < 5)]
     letters = sum(letter.isalpha() for letter in value)
-    is_readable = len(words) > 1 and _read(words) >= 0.6 and sum(map(len, words)) >= 0.6 * letters
+    is_readable = len(read) > 1 and _readability(read) >= 0.6 and sum(map(len, read)) >= 0.6 * letters
     is_split = _SPLIT.search(value) is not None or (len(value) - letters) * 3 > len(value)
     return is_readable and not is_split and is_name(value)
 
 
-def _read(words: list[str]) -> float:
+def _readability(pieces: list[str]) -> float:
     """How many of the pairs of letters are those of words, from 0 to 1; a fourth for random letters."""
-    pairs = [first + second for word in words for first, second in pairwise(word.lower())]
+    pairs = [first + second for piece in pieces for first, second in pairwise(piece.lower())]
     return sum(pair in _PAIRS for pair in pairs) / max(1, len(pairs))
 
 
@@ -105,43 +148,8 @@ def decoded(value: str) -> str | None:
 
 def _is_mixed(value: str) -> bool:
     """Whether small and capital letters stand in one part in another order than in names."""
-    return any(
-        not (part.islower() or part.isupper() or part.istitle() or part.isdigit()) for part in _SEPARATOR.split(value)
-    )
-
-
-_SAID = (
-    "true false yes no none null nil undefined default enabled disabled required optional string text password "
-    "passwd secret token changeme change_me placeholder example sample dummy redacted hidden production development "
-    "staging localhost keyring prompt input stdin ignore always never unknown invalid missing bearer basic"
-)
-_COMMON = frozenset(_SAID.split())
-_PLACEHOLDER = re.compile(
-    r"\[REDACTED:|\*{3}|\.{3}|…|x{4,}|X{4,}|<(?!\d)[^>]*>|\$\{|\$\(|\{\{|%\(|%s|\{\}"
-    r"|EXAMPLE|[Yy]our[-_ ]|YOUR_|change[-_]?me|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9lI"
-    r"|2YotnFZFEjr1zCsicMWpAA|tGzv3JOkF0XG5Qx2TlKWIA|mF_9\.B5f-4\.1JqM|czZCaGRSa3F0MzpnWDFmQmF0M2JW"
-)
-"""The last ones are the John Doe of jwt.io and the tokens of RFC 6749 and 6750."""
-
-_REFERENCE = re.compile(
-    r"""\$\w+ | @\w+ | %\w+%                                     # of a shell, a template
-    | [A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+ | [A-Za-z_][\w.]*[(\[].*  # of a program
-    | [a-z]+(?:[-_./:,][a-z]+)* | [A-Z]+(?:_[A-Z]+)* | [A-Z]?[a-z]+(?:[A-Z][a-z]+)* # names and words
-    | [A-Z][a-z]+(?:[-_][A-Za-z][a-z]*)*
-    | ~?\.{0,2}/.* | [A-Za-z]:\\.* | https?://[^@]*                # places
-    | v?\d+(?:[.,:_-]\d+)* | 0x[0-9a-fA-F]{1,8} """,
-    re.VERBOSE,
-)
-_DIGEST = re.compile(
-    r"\$(?:2[abxy]?|5|6|1|apr1|y|7|gy|argon2(?:i|d|id)|scrypt|pbkdf2[\w-]*|bcrypt[\w-]*|md5)\$.* | \{S?SHA\d*\}.*"
-    r"| (?:pbkdf2|bcrypt|argon2|scrypt|md5|sha1|crypt|unsalted)\w*\$.*"
-    r"| (?:sha(?:1|224|256|384|512)|md5|h1|integrity)[-:=].* | run-\d{8}-\d{6}-[0-9a-f]{6} | \d{4}-\d\d-\d\d[T ].*",
-    re.VERBOSE | re.IGNORECASE,
-)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_BETWEEN = re.compile(r"[\s(){}\[\]<>\\,;|&\"'`]+")
-"""Between the pieces of an expression, a template or a sentence."""
-_CLASSES = (re.compile(r"[a-z]"), re.compile(r"[A-Z]"), re.compile(r"\d"), re.compile(r"[^A-Za-z0-9]"))
+    parts = _SEPARATOR.split(value)
+    return not all(part.islower() or part.isupper() or part.istitle() or part.isdigit() for part in parts)
 
 
 def is_common(value: str) -> bool:
@@ -179,9 +187,9 @@ def _is_dice(value: str) -> bool:
         return False
     if is_name(value) or is_guessed(value) or is_sequence(value) or _UUID.fullmatch(value) or not is_plausible(value):
         return False
-    said = decoded(value)
+    plain = decoded(value)
     # `user:password`, of a header.
-    return said is None or _is_dice(said) or any(_is_dice(piece) for piece in said.split(":")[1:])
+    return plain is None or _is_dice(plain) or any(_is_dice(piece) for piece in plain.split(":")[1:])
 
 
 def is_random(value: str) -> bool:
@@ -201,21 +209,6 @@ def entropy(value: str) -> float:
     """Bits per letter (Shannon)."""
     total = len(value)
     return -sum(n / total * math.log2(n / total) for n in Counter(value).values())
-
-
-_TOKEN = re.compile(r"[A-Za-z0-9+/_-]{32,}(?:={1,2}(?![A-Za-z0-9]))?")
-_LONGEST = 100
-"""Longer ones are pictures, certificates and scripts in one line."""
-
-_HARMLESS_BEFORE = re.compile(
-    r"(?:sha\d{1,3}[-:=]|h\d:|md5[-:=]|base64,|ssh-\w{3,12} |(?:integrity|checksum|digest|hash|fingerprint)\W{1,4}"
-    r"|IkpvaG4gRG9lI[\w-]{20,60}\.)$",
-    re.IGNORECASE,
-)
-_HARMLESS = re.compile(
-    r"(?:eyJhbGciOi|AAAA[BCE]3NzaC1|AAAAE2VjZHNh|toolu_|msg_|req_|call_|chatcmpl-|resp_|sha\d{1,3}-|iVBORw0KGgo|R0lGOD|/9j/|MI[IG])"
-)
-_BLOB = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}$")
 
 
 def random_tokens(text: str) -> Iterator[Span]:

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.records.globs import gitignore
 from gitswarm.records.secrets import SecretFound, SecretRules, Suspect
-from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_said, is_secret_name
+from gitswarm.safety.redact.assignments import ASSIGNMENTS, KEYS, is_secret_name, is_secret_under
 from gitswarm.safety.redact.finder import Finder
 from gitswarm.safety.redact.known import EXAMPLES, OwnKeys, is_example_path, known_rule, secret_values, shapes
 from gitswarm.safety.redact.plausible import is_placeholder
@@ -67,7 +67,7 @@ class Redactor:
     def _scrubbed_item(self, name: str, item: JsonValue) -> JsonValue:
         scrubbed = self._scrubbed(item)
         is_bare = isinstance(item, str) and scrubbed == item and " " not in item and is_secret_name(name)
-        return "[REDACTED:password]" if is_bare and is_said(name, str(item)) else scrubbed
+        return "[REDACTED:password]" if is_bare and is_secret_under(name, str(item)) else scrubbed
 
     def allow(self, paths: Iterable[str]) -> None:
         """A person's word that what stands in these files is no secret: as `allow_paths`."""

@@ -64,7 +64,7 @@ class Rule:
     Without any the patterns are tried on every text.
 
     `patterns` is called when a keyword was seen, and never before. The named group `value` is the secret, else the
-    whole match. `accept` looks at a match once more; `accept_in_code` does so in code, too.
+    whole match. `accept` looks at a match again; `accept_in_code` does so in code, too.
     """
 
     kind: str

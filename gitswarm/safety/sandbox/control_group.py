@@ -12,6 +12,12 @@ from pathlib import Path
 from msgspec import Struct
 
 _GIB = 1 << 30
+_PREFIX = "git-swarm"
+_MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
+_EMPTY_S = 2.0
+_POLL_S = 0.0005
+_JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'
+"""What cannot join is started all the same: processes are counted too."""
 
 
 class Limits(Struct, frozen=True):
@@ -32,14 +38,6 @@ class Limits(Struct, frozen=True):
 
 
 LIMITS = Limits()
-
-
-_PREFIX = "git-swarm"
-_MOUNT = re.compile(r"^\d+ \d+ \S+ / (?P<place>\S+) .* - (?P<kind>cgroup2?) \S+ (?P<options>\S+)$", re.MULTILINE)
-_EMPTY_S = 2.0
-_POLL_S = 0.0005
-_JOIN = 'echo $$ 2>/dev/null > "$0"; exec "$@"'
-"""What cannot join is started all the same: processes are counted too."""
 
 
 class ControlGroup(Struct, frozen=True):

@@ -12,7 +12,27 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gitswarm.records.text import words
+
 Kind = Literal["read", "write", "empty"]
+
+_SYSTEM = ("/usr", "/opt", "/nix", "/snap", "/gnu", "/etc")
+_MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+"""Links into /usr on most systems, folders on others."""
+
+_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
+_SECRET_FOLDERS = ("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
+"""What root can read, and a sandbox of root's with it."""
+
+_NOTHING = 4096
+"""Bytes of a folder in memory that nothing is written to."""
+
+_TOOLCHAINS = words("""
+    .asdf/installs .asdf/shims .bun/bin .cargo/bin .deno/bin .local/bin .local/pipx .local/share/mise
+    .local/share/pipx .local/share/uv .nvm/versions .pyenv .rbenv .rustup .sdkman/candidates .volta
+    go/bin miniconda3 miniforge3
+""")
+"""Below a home: programs, and nothing that opens anything."""
 
 
 class Mount(Struct, frozen=True):
@@ -64,41 +84,6 @@ def ordered(mounts: Iterable[Mount]) -> list[Mount]:
         if not (is_there and around is not None and around.kind == mount.kind):
             kept[target] = mount
     return list(kept.values())
-
-
-_SYSTEM = ("/usr", "/opt", "/nix", "/snap", "/gnu", "/etc")
-_MERGED = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""Links into /usr on most systems, folders on others."""
-
-_SECRET_FILES = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/krb5.keytab")
-_SECRET_FOLDERS = ("/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d")
-"""What root can read, and a sandbox of root's with it."""
-
-_NOTHING = 4096
-"""Bytes of a folder in memory that nothing is written to."""
-
-_TOOLCHAINS = (
-    ".asdf/installs",
-    ".asdf/shims",
-    ".bun/bin",
-    ".cargo/bin",
-    ".deno/bin",
-    ".local/bin",
-    ".local/pipx",
-    ".local/share/mise",
-    ".local/share/pipx",
-    ".local/share/uv",
-    ".nvm/versions",
-    ".pyenv",
-    ".rbenv",
-    ".rustup",
-    ".sdkman/candidates",
-    ".volta",
-    "go/bin",
-    "miniconda3",
-    "miniforge3",
-)
-"""Below a home: programs, and nothing that opens anything."""
 
 
 class Machine(Struct, frozen=True):
@@ -171,10 +156,10 @@ def virtual_environment(folder: Path) -> Iterator[Path]:
 
 
 def is_python(folder: Path) -> bool:
-    """Whether a Python was installed there, and nothing else was put beside it."""
-    beside = {"bin", "include", "lib", "lib64", "libexec", "share", "man", "ssl", "etc", "conda-meta", "BUILD"}
+    """Whether a Python was installed there, and nothing else with it."""
+    usual = {"bin", "include", "lib", "lib64", "libexec", "share", "man", "ssl", "etc", "conda-meta", "BUILD"}
     has_library = any(folder.glob("lib/python3*/os.py")) and any(folder.glob("bin/python3*"))
-    return has_library and all(path.name in beside or path.is_file() for path in folder.iterdir())
+    return has_library and all(path.name in usual or path.is_file() for path in folder.iterdir())
 
 
 def _own_python() -> Iterator[Path]:

@@ -10,13 +10,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from gitswarm.git.process import Git
+from gitswarm.records.text import words
 from gitswarm.safety.sandbox.machine import Mount, covered, emptied, replaced, shown, writable
 
-_SECTIONS = frozenset(
-    """add advice alias am apply blame branch clean color column commit core diff extensions feature fetch filter
+_SECTIONS = words("""
+    add advice alias am apply blame branch clean color column commit core diff extensions feature fetch filter
     format gc grep gui help i18n index init lfs log merge mergetool notes pack pull push rebase remote rerere
-    safe sequence showbranch sparse stash status submodule swarm tag transfer tree user versionsort""".split()  # noqa: SIM905
-)
+    safe sequence showbranch sparse stash status submodule swarm tag transfer tree user versionsort
+""")
 _NEVER = re.compile(
     r"^core\.(hookspath|fsmonitor|sshcommand|askpass|gitproxy|editor|pager|worktree|attributesfile|excludesfile)$"
     r"|^include|token|secret|passw|apikey|api_key|extraheader|credential|cookie|proxy",
@@ -24,52 +25,13 @@ _NEVER = re.compile(
 )
 _USERINFO = re.compile(r"(?<=://)[^/@\s]*@")
 _NAME = re.compile(r"^(?P<section>[A-Za-z0-9.-]+?)(?:\.(?P<sub>.*))?\.(?P<key>[A-Za-z][A-Za-z0-9-]*)$", re.DOTALL)
-
-
-def shown_config(entries: Iterable[tuple[str, str | None]]) -> str:
-    """Text of a configuration file.
-
-    :param entries: name as `git config --list` has it, and value; None: without a value, which means true.
-    """
-    lines = []
-    for name, value in entries:
-        found = _NAME.match(name)
-        section = found["section"].lower() if found else ""
-        if found is None or section not in _SECTIONS or _NEVER.search(name):
-            continue
-        sub = _USERINFO.sub("", found["sub"] or "")
-        head = f'{section} "{_escaped(sub)}"' if found["sub"] else section
-        told = "" if value is None else f' = "{_escaped_value(_USERINFO.sub("", value))}"'
-        lines.append(f"[{head}]\n\t{found['key']}{told}\n")
-    return "".join(lines)
-
-
-def entries_of(listed: bytes) -> list[tuple[str, str | None]]:
-    """Of `git config --list -z`."""
-    pairs = (entry.partition("\n") for entry in listed.decode(errors="surrogateescape").split("\0") if entry)
-    return [(name, value if line_end else None) for name, line_end, value in pairs]
-
-
-def identity_config(name: str, email: str) -> str:
-    """A `.gitconfig` with an identity, so that a project's own tests can commit in repositories of theirs."""
-    return shown_config([("user.name", name), ("user.email", email), ("init.defaultBranch", "main")])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _escaped_value(text: str) -> str:
-    return _escaped(text).replace("\n", "\\n").replace("\t", "\\t").replace("\b", "\\b")
-
-
 _REAL_OBJECTS = Path("/run/git-swarm/objects")
 _OURS_BYTES = 1 << 20
 _SHOWN: dict[bytes, str] = {}
 """Configuration file → as agents see it. It rarely changes between steps, and git takes 3 ms to read it."""
 
 
-class Ground(Struct, frozen=True):
+class RepositoryView(Struct, frozen=True):
     """`common`: the repository; `admin`: what it keeps about the worktree; `own`: an empty folder for the copies, on
     the same disk. Nobody outside ever reads those."""
 
@@ -78,7 +40,7 @@ class Ground(Struct, frozen=True):
     admin: Path
     own: Path
 
-    def lay_out(self, git: Git) -> tuple[Mount, ...]:
+    def mounts(self, git: Git) -> tuple[Mount, ...]:
         """Makes the copies anew, and tells what is shown where.
 
         :param git: on the repository.
@@ -114,6 +76,43 @@ class Ground(Struct, frozen=True):
             _SHOWN[content] = shown_config(entries_of(listed))
         (self.own / name).write_text(_SHOWN[content], encoding="utf-8", errors="surrogateescape")
         return covered(path, self.own / name)
+
+
+def shown_config(entries: Iterable[tuple[str, str | None]]) -> str:
+    """Text of a configuration file.
+
+    :param entries: name as `git config --list` has it, and value; None: without a value, which means true.
+    """
+    lines = []
+    for name, value in entries:
+        found = _NAME.match(name)
+        section = found["section"].lower() if found else ""
+        if found is None or section not in _SECTIONS or _NEVER.search(name):
+            continue
+        sub = _USERINFO.sub("", found["sub"] or "")
+        head = f'{section} "{_escaped(sub)}"' if found["sub"] else section
+        assignment = "" if value is None else f' = "{_escaped_value(_USERINFO.sub("", value))}"'
+        lines.append(f"[{head}]\n\t{found['key']}{assignment}\n")
+    return "".join(lines)
+
+
+def entries_of(listed: bytes) -> list[tuple[str, str | None]]:
+    """Of `git config --list -z`."""
+    pairs = (entry.partition("\n") for entry in listed.decode(errors="surrogateescape").split("\0") if entry)
+    return [(name, value if line_end else None) for name, line_end, value in pairs]
+
+
+def identity_config(name: str, email: str) -> str:
+    """A `.gitconfig` with an identity, so that a project's own tests can commit in repositories of theirs."""
+    return shown_config([("user.name", name), ("user.email", email), ("init.defaultBranch", "main")])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _escaped_value(text: str) -> str:
+    return _escaped(text).replace("\n", "\\n").replace("\t", "\\t").replace("\b", "\\b")
 
 
 def _alternates(objects: Path) -> Iterator[Path]:

@@ -113,5 +113,5 @@ def _problem(wall: Bubblewrap | Seatbelt, env: Mapping[str, str], *command: str)
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return str(error)
-    said = done.stderr.decode(errors="replace").strip().splitlines()
-    return "" if done.returncode == 0 else (said[-1] if said else f"exit code {done.returncode}")
+    errors = done.stderr.decode(errors="replace").strip().splitlines()
+    return "" if done.returncode == 0 else (errors[-1] if errors else f"exit code {done.returncode}")

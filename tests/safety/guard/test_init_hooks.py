@@ -191,7 +191,7 @@ def test_undo_brings_back_what_a_tool_put_there_in_between(world: World) -> None
     world.init()
     undone = world.undo()
     assert undone is not None
-    assert undone.left == ()
+    assert undone.left == []
     assert snapshot(hooks_of(world.project)) == before
 
 
@@ -239,5 +239,5 @@ def test_undo_leaves_the_hooks_as_the_tools_would_have(
     undone = world.undo()
     if again == "again":
         assert undone is not None
-        assert undone.left == ()
+        assert undone.left == []
     assert snapshot(start) == wanted

@@ -12,7 +12,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
-from gitswarm.safety.guard import Undone
+from gitswarm.safety.guard import Uninstalled
 from gitswarm.worktree.shadow import add_shadow
 from tests.conftest import GIT_CONFIG, Project
 
@@ -85,7 +85,7 @@ class World:
         """What `git swarm init` does, without a process of its own."""
         return initialise(self.repository, Wishes())
 
-    def undo(self) -> Undone | None:
+    def undo(self) -> Uninstalled | None:
         """What `git swarm init --undo` does."""
         return undo_init(self.repository)
 

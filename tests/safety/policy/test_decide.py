@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from gitswarm.engines import base
 from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
 from gitswarm.runner import session
+from gitswarm.safety.policy.command_line import MARKERS
 from gitswarm.safety.policy.decide import decide
-from gitswarm.safety.policy.judge import MARKERS
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, Scope, StationRights, make_scope
 from tests.safety.policy.conftest import RUN_BASE
 from tests.tables import table

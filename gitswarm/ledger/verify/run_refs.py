@@ -1,4 +1,4 @@
-"""What lies beside a run's branch: notes, the commits of its other refs, approvals
+"""What other refs than the branch say of a run: notes, parallel and interrupted steps, remotes, approvals
 (docs/decisions/0006-safety.md), landings.
 """
 
@@ -19,12 +19,13 @@ from gitswarm.ledger.landed import TRAILER, Landing, grounds, landings, merged_c
 from gitswarm.ledger.layout import HUMAN, KERNEL, RunLayout
 from gitswarm.ledger.routing_note import parse
 from gitswarm.ledger.verify.chain import Chain, StepKey
-from gitswarm.ledger.verify.notes import RunNotes
-from gitswarm.ledger.verify.reader import Link, LinkReader, Mismatch
+from gitswarm.ledger.verify.commit_reader import Link, LinkReader, Mismatch
+from gitswarm.ledger.verify.run_notes import RunNotes
 from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER
 from gitswarm.records.routing import Decision
 
 _ID = re.compile(r"[0-9a-f]{40}")
+_GITHUB = "noreply@github.com"
 
 
 def read_notes(refs: Refs, reader: LinkReader, layout: RunLayout) -> RunNotes:
@@ -57,7 +58,7 @@ def _noted(refs: Refs, reader: LinkReader, ref: str) -> dict[str, str] | None:
 
 
 def sibling_commits(refs: Refs, layout: RunLayout) -> list[str]:
-    """Commits of steps that were executed beside others, in the order of their refs."""
+    """Commits of parallel steps, in the order of their refs."""
     found = (_read(refs, name) for name in refs.list(layout.fork_prefix))
     return list(dict.fromkeys(commit for commit in found if commit is not None))
 
@@ -66,14 +67,14 @@ def interrupted(refs: Refs, objects: SealedObjects, layout: RunLayout) -> dict[S
     """Highest iteration per flow and step of executions that were cut off, as what was kept of them says."""
     highest: dict[StepKey, int] = {}
     for name in refs.list(layout.rollback_prefix):
-        said = _said(refs, objects, name)
-        flow, step, iteration = (said.get(f"Swarm-{what}", "") for what in ("Flow", "Step", "Iteration"))
+        lines = _message_lines(refs, objects, name)
+        flow, step, iteration = (lines.get(f"Swarm-{what}", "") for what in ("Flow", "Step", "Iteration"))
         if iteration.isdecimal():
             highest[flow, step] = max(highest.get((flow, step), 0), int(iteration))
     return highest
 
 
-def _said(refs: Refs, objects: SealedObjects, name: str) -> dict[str, str]:
+def _message_lines(refs: Refs, objects: SealedObjects, name: str) -> dict[str, str]:
     commit = _read(refs, name)
     try:
         message = objects.commit(commit).message if commit else ""
@@ -83,7 +84,7 @@ def _said(refs: Refs, objects: SealedObjects, name: str) -> dict[str, str]:
     return {key: value for key, colon, value in pairs if colon}
 
 
-def hub_tips(refs: Refs, layout: RunLayout) -> Iterator[str]:
+def remote_tips(refs: Refs, layout: RunLayout) -> Iterator[str]:
     """Where remotes had the run's branch when they were asked last."""
     suffix = layout.branch.removeprefix("refs/heads")
     for name in refs.list("refs/remotes/"):
@@ -100,19 +101,18 @@ def _read(refs: Refs, name: str) -> str | None:
 
 
 class Statement(Struct, frozen=True):
-    """A commit that says `word` about the commit `about` and its code; of a VOIDS, `about` is the approval."""
+    """A commit that approves, rejects or voids (`kind`) the commit `about` and its code; of a void, `about` is the
+    approval."""
 
     link: Link
-    word: ApprovalKind
+    kind: ApprovalKind
     about: str
     code: str
 
 
-def statements(links: Iterable[Link]) -> list[Statement]:
-    """Everything that was said, oldest first."""
-    return [
-        Statement(link, word, *_two(link.said[word])) for link in links for word in ApprovalKind if word in link.said
-    ]
+def statements(link: Link) -> list[Statement]:
+    values = ((kind, link.trailers[kind].partition(" ")) for kind in ApprovalKind if kind in link.trailers)
+    return [Statement(link, kind, about, code) for kind, (about, _blank, code) in values]
 
 
 def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
@@ -124,30 +124,31 @@ def code_tree(objects: SealedObjects, tree: str, base_tree: str) -> str:
     return objects.with_folder(tree, RUNS_FOLDER, runs.id if runs and runs.is_folder else None)
 
 
-def check_words(said: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]) -> Iterator[Mismatch]:
-    """Each approval, rejection or void is by somebody who may say it, about the commit that it stands on and its
-    code.
+def check_approvals(
+    found: Iterable[Statement], objects: SealedObjects, bases: Mapping[str, str]
+) -> Iterator[Mismatch]:
+    """Each approval, rejection or void is by somebody who may say it, about its own parent and the code of that.
 
     :param bases: commit → what its code is a change of.
     """
     approvals: set[str] = set()
-    for word in said:
-        link = word.link
+    for each in found:
+        link = each.link
         if link.execution is None or link.execution.agent not in (HUMAN, KERNEL):
-            yield link.finding("approval", f"{word.word} is said by {link.commit.author.name}")
-        if word.word is ApprovalKind.VOIDS:
-            if word.about not in approvals:
-                yield link.finding("approval", f"Swarm-Voids names {word.about}, which approves nothing here")
+            yield link.finding("approval", f"{each.kind} is said by {link.commit.author.name}")
+        if each.kind is ApprovalKind.VOIDS:
+            if each.about not in approvals:
+                yield link.finding("approval", f"Swarm-Voids names {each.about}, which approves nothing here")
             continue
-        if word.word is ApprovalKind.APPROVES:
+        if each.kind is ApprovalKind.APPROVES:
             approvals.add(link.id)
-        if word.about != link.parent:
-            yield link.finding("approval", f"{word.word} names {word.about}, it stands on {link.parent}")
-        if word.word is ApprovalKind.REJECTS and link.said.get("Swarm-Status") != "BLOCKED":
+        if each.about != link.parent:
+            yield link.finding("approval", f"{each.kind} names {each.about}, it stands on {link.parent}")
+        if each.kind is ApprovalKind.REJECTS and link.trailers.get("Swarm-Status") != "BLOCKED":
             yield link.finding("approval", "it rejects, and its status is not BLOCKED")
-        code = _code(objects, word.about, bases.get(link.id, ""))
-        if code is not None and code != word.code:
-            yield link.finding("approval", f"{word.word} names the code {word.code}, that commit has {code}")
+        code = _code(objects, each.about, bases.get(link.id, ""))
+        if code is not None and code != each.code:
+            yield link.finding("approval", f"{each.kind} names the code {each.code}, that commit has {code}")
 
 
 def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
@@ -158,13 +159,13 @@ def _code(objects: SealedObjects, commit: str, base: str) -> str | None:
         return None
 
 
-def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Mismatch]:
-    """The ref is a view of the newest word.
+def check_ref(standing: Sequence[Statement], layout: RunLayout, found: str | None) -> Iterator[Mismatch]:
+    """The ref is a view of the newest statement.
 
     :param found: where it points.
     """
-    last = said[-1] if said else None
-    wanted = last.link.id if last and last.word is ApprovalKind.APPROVES else None
+    last = standing[-1] if standing else None
+    wanted = last.link.id if last and last.kind is ApprovalKind.APPROVES else None
     if found == wanted:
         return
     if found is None:
@@ -173,14 +174,6 @@ def check_ref(said: Sequence[Statement], layout: RunLayout, found: str | None) -
     else:
         stands = f"the approval that stands is {wanted}" if wanted else "no approval stands"
         yield Mismatch(commit=found, check="approval", message=f"{layout.approval_ref} points here, but {stands}")
-
-
-def _two(value: str) -> tuple[str, str]:
-    first, _blank, second = value.partition(" ")
-    return first, second
-
-
-_GITHUB = "noreply@github.com"
 
 
 def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | None, base: str) -> list[Landing]:
@@ -196,16 +189,16 @@ def landings_anywhere(repository: Repository, layout: RunLayout, branch: str | N
 
 
 def check_landings(
-    repository: Repository, layout: RunLayout, found: Sequence[Landing], said: Iterable[Statement], chain: Chain
+    repository: Repository, layout: RunLayout, found: Sequence[Landing], made: Iterable[Statement], chain: Chain
 ) -> Iterator[Mismatch]:
     """Each landing names an approved commit of the chain, and has the code that merging it makes."""
-    approved = {statement.about for statement in said if statement.word is ApprovalKind.APPROVES}
+    approved = {statement.about for statement in made if statement.kind is ApprovalKind.APPROVES}
     for landing in found:
         if landing.approved not in chain.ids:
-            found_aside = _is_kept(repository, layout, landing.approved)
-            what = "was rolled back since" if found_aside else "is not on the run's branch"
+            is_kept = _is_kept(repository, layout, landing.approved)
+            what = "was rolled back since" if is_kept else "is not on the run's branch"
             finding = _finding(landing, f"{TRAILER} names {landing.approved}, which {what}")
-            yield finding.model_copy(update={"severity": "warning"}) if found_aside else finding
+            yield finding.model_copy(update={"severity": "warning"}) if is_kept else finding
             continue
         if landing.approved not in approved:
             yield _finding(landing, f"{TRAILER} names {landing.approved}, which nobody approved")
@@ -242,7 +235,7 @@ def _not_computable(landing: Landing, why: str) -> Mismatch:
 
 
 def _expected(scratch: Repository, layout: RunLayout, landing: Landing, base: str) -> tuple[str, str] | str:
-    """The merged tree, and the same with the run's evidence; or why it cannot be said what they would be."""
+    """The merged tree, and the same with the run's evidence; or why they cannot be computed."""
     objects = scratch.objects
     earlier = landings(scratch, landing.before, layout.run_id, base)
     bases = grounds(scratch, landing.approved, earlier, landing.before)

@@ -60,7 +60,7 @@ class Watch(Struct):
                         wall.kill()
 
     def make_room(self) -> None:
-        """Removes the largest files of a step that filled the disk: nothing could be committed beside them."""
+        """Removes the largest files of a step that filled the disk: nothing could be committed otherwise."""
         files = sorted(_changed(self.folders, self._since), reverse=True)
         left = sum(size for size, _path in files)
         for size, path in files:

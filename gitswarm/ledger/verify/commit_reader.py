@@ -5,7 +5,7 @@ result.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct, field
 
@@ -19,18 +19,7 @@ from gitswarm.records.base import Record
 from gitswarm.records.execution import RUNS_FOLDER, Execution
 
 Check = Literal["objects", "chain", "schemas", "trailers", "events", "numbers", "notes", "paths", "forks", "approval"]
-CHECKS: tuple[Check, ...] = (
-    "objects",
-    "chain",
-    "schemas",
-    "trailers",
-    "events",
-    "numbers",
-    "notes",
-    "paths",
-    "forks",
-    "approval",
-)
+CHECKS: tuple[Check, ...] = get_args(Check)
 
 
 class Mismatch(Record):
@@ -49,7 +38,7 @@ class Mismatch(Record):
 
 class Report(Record):
     """`verify --json`. `trusted`: the commit that was relied on; `commits`: how many were looked through, those
-    beside the branch too; `checks`: how often each check was made."""
+    that are not on the branch too; `checks`: how often each check was made."""
 
     run_id: str
     tip: str
@@ -74,10 +63,10 @@ class Seal(Struct, frozen=True):
 class Link(Struct, frozen=True):
     """A commit of the run `layout`, of kind `kind`. `execution`: of a step.
 
-    `changes` are against the first parent; `papers` the files in RUN_BASE that it wrote or has to have, path →
+    `changes` are against the first parent; `files` those in RUN_BASE that it wrote or has to have, path →
     content, but for the `unreadable`. `own_events`, `parent_events`: blob ids of the events files in its tree and in
-    that of its parent, if that is of the same run. `beside`: it is not on the branch, but the commit of a step that
-    was executed beside others.
+    that of its parent, if that is of the same run. `parallel`: the commit of a parallel step, not on the
+    branch.
     """
 
     layout: RunLayout
@@ -86,19 +75,19 @@ class Link(Struct, frozen=True):
     kind: Kind
     execution: Execution | None
     changes: tuple[TreeChange, ...]
-    papers: Mapping[str, bytes]
+    files: Mapping[str, bytes]
     unreadable: frozenset[str]
     seal: Seal | None
     own_events: str | None
     parent_events: str | None
-    beside: bool
+    parallel: bool
 
     @property
     def id(self) -> str:
         return self.commit.id
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def trailers(self) -> Mapping[str, str]:
         return self.message.trailers
 
     @property
@@ -107,20 +96,20 @@ class Link(Struct, frozen=True):
 
     @property
     def is_failed(self) -> bool:
-        return self.said.get("Swarm-Result") == "failed"
+        return self.trailers.get("Swarm-Result") == "failed"
 
     @property
     def replays(self) -> str | None:
-        """The commit beside the branch that this one brought onto it."""
-        return self.said.get("Swarm-Fork-Commit")
+        """The commit of a parallel step that this one brought onto the branch."""
+        return self.trailers.get("Swarm-Fork-Commit")
 
     @property
     def events(self) -> str:
-        return events_path(self.layout, self.said)
+        return events_path(self.layout, self.trailers)
 
     @property
     def name(self) -> str:
-        return link_name(self.said)
+        return link_name(self.trailers)
 
     def finding(self, check: Check, message: str, path: str | None = None) -> Mismatch:
         return Mismatch(commit=self.id, step=self.name, check=check, path=path, message=message)
@@ -129,12 +118,12 @@ class Link(Struct, frozen=True):
         return self.finding(check, message, path).model_copy(update={"severity": "warning"})
 
 
-def link_name(said: Mapping[str, str]) -> str:
+def link_name(trailers: Mapping[str, str]) -> str:
     """`flow/step@n`, `run`, `end@n`."""
-    iteration = said.get("Swarm-Iteration", "?")
-    if said.get("Swarm-Kind") == Kind.STEP:
-        return f"{said.get('Swarm-Flow', '?')}/{said.get('Swarm-Step', '?')}@{iteration}"
-    return f"end@{iteration}" if said.get("Swarm-Kind") == Kind.END else "run"
+    iteration = trailers.get("Swarm-Iteration", "?")
+    if trailers.get("Swarm-Kind") == Kind.STEP:
+        return f"{trailers.get('Swarm-Flow', '?')}/{trailers.get('Swarm-Step', '?')}@{iteration}"
+    return f"end@{iteration}" if trailers.get("Swarm-Kind") == Kind.END else "run"
 
 
 def in_runs(path: str) -> bool:
@@ -151,7 +140,7 @@ class LinkReader(Struct):
     findings: list[Mismatch] = field(default_factory=list)
 
     def read(
-        self, layout: RunLayout, commit: SealedCommit, message: CommitMessage, *, beside: bool = False
+        self, layout: RunLayout, commit: SealedCommit, message: CommitMessage, *, parallel: bool = False
     ) -> Link | None:
         """None when its trailers do not even say what it is."""
         reading = _CommitReading(self, layout, commit, message)
@@ -164,7 +153,7 @@ class LinkReader(Struct):
             return None
         parent_tree = reading.parent_tree()
         changes = reading.changes(parent_tree)
-        papers = reading.blobs(changes, {events, *reading.papers(kind, execution)})
+        files = reading.blobs(changes, {events, *reading.files(kind, execution)})
         return Link(
             layout=layout,
             commit=commit,
@@ -172,12 +161,12 @@ class LinkReader(Struct):
             kind=kind,
             execution=execution,
             changes=changes,
-            papers={path: content for path, content in papers.items() if content is not None},
-            unreadable=frozenset(path for path, content in papers.items() if content is None),
+            files={path: content for path, content in files.items() if content is not None},
+            unreadable=frozenset(path for path, content in files.items() if content is None),
             seal=reading.seal(),
             own_events=reading.entry(events),
             parent_events=reading.parent_events(parent_tree),
-            beside=beside,
+            parallel=parallel,
         )
 
     def blob(self, blob_id: str, where: Mismatch) -> bytes | None:
@@ -206,7 +195,7 @@ class _CommitReading(Struct, frozen=True):
         """
         return Execution.of_trailers(self.layout.run_id, self.message.trailers)
 
-    def papers(self, kind: Kind, execution: Execution | None) -> Iterator[str]:
+    def files(self, kind: Kind, execution: Execution | None) -> Iterator[str]:
         """Files that such a commit has, besides its events."""
         if execution is not None:
             engine = self.message.trailers.get("Swarm-Engine", "").partition("/")[0]
@@ -247,7 +236,7 @@ class _CommitReading(Struct, frozen=True):
         try:
             found = self.reader.objects.entry(self.commit.tree, path)
         except GarbledError:
-            return None  # said where the changes are read
+            return None  # a finding where the changes are read
         return found.id if found and not found.is_folder and found.mode != GITLINK else None
 
     def seal(self) -> Seal | None:

@@ -41,9 +41,96 @@ _RUNNERS: Mapping[str, str] = {
 """The same, behind a verb of their own."""
 _TAKING_ONE = frozenset({"timeout", "gtimeout", "flock"})
 _LONG_OPTIONS = listed("--package --with --from --python --group --extra --env-file")
+MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
+"""Every process that works for a run carries them; what lost them would outlive its session."""
+_MOST_PATHS = 200
+_DEEPEST = 6
+_HARMLESS_GIT = re.compile(
+    r"GIT_((SEQUENCE_)?EDITOR|PAGER|TERMINAL_PROMPT|OPTIONAL_LOCKS|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|MERGE_AUTOEDIT"
+    r"|TRACE\w*|PS1\w*|\w*_PATHSPECS|COMMIT|SHA|REVISION|BRANCH|TAG|VERSION|DEPTH|HASH|REF|URL)"
+)
+_NAMING = listed("env unset read wait")
+"""Commands that change the variables that they name."""
+_SENDING = ("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input")
+_BUILDS = listed("mvn mvnw gradle gradlew sbt lein")
+_PUBLISHING = listed("publish deploy publishPlugins uploadArchives")
 
 
-def inside(command: SimpleCommand) -> Iterator[SimpleCommand | str]:
+class Judge(Struct):
+    """One decision. `contained`: what something in the line does when it runs was not read."""
+
+    scope: Scope
+    contained: bool = False
+
+    def line(self, text: str) -> Allow | Deny:
+        """A whole command line, as an agent gives it."""
+        return first(self._script(text, _DEEPEST)) or Allow(contained=self.contained)
+
+    def _script(self, text: str, deeper: int) -> Iterator[Deny | None]:
+        scope = self.scope
+        top = str(scope.worktree)
+        known = {"HOME": str(scope.home), "RUN_BASE": f"{top}/{scope.run_base}"}
+        line = read_line(text, {"TMPDIR": str([*scope.temp, "/tmp"][0]), **scope.variables, **known})  # noqa: S108
+        folders = None if line.moves else frozenset({top})
+        self.contained |= line.moves or bool(line.assigned) or not line.is_whole
+        for name, value in line.assigned:
+            yield _variable_problem(name, f"{name}={value.shown}")
+        for command in line.commands:
+            yield from self._command(command, folders, deeper)
+        for operator, target in line.redirects:
+            yield self._written(target, folders) if ">" in operator else read_problem(target, folders, self.scope)
+
+    def _command(self, command: SimpleCommand, folders: frozenset[str] | None, deeper: int) -> Iterator[Deny | None]:
+        """What speaks against a command, the most telling first."""
+        name, scope = command.name, self.scope
+        self.contained |= name is None or any(word.text is None for word in command.words)
+        yield _user_problem(command, scope)
+        if name is None or deeper == 0:
+            self.contained = True
+            return
+        inner: list[Deny | SimpleCommand | str] = [*_inside(command)]
+        yield _named_problem(command)
+        yield _table_problem(command)
+        if name in ("git", "gitswarm") or name.startswith("git-"):
+            judged = judge_git(command, folders, scope)
+            inner += [judged] if judged is not None else []
+        for each in inner:
+            if isinstance(each, Deny):
+                yield each
+            elif isinstance(each, SimpleCommand):
+                yield from self._command(each, folders, deeper - 1)
+            else:
+                yield from self._script(each, deeper - 1)
+        yield from self._files(command, folders)
+        is_read = (
+            (inner and name != "xargs")
+            or command.words[0].known in table.PLAIN
+            or (name == "git" and is_reading(command))
+        )
+        self.contained |= not is_read
+
+    def _written(self, word: ShellWord, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
+        """Of a place that stands in the line; where it is not known, the sandbox decides."""
+        text = word.text
+        if text is None or (folders is None and not text.startswith("/")):
+            self.contained = True
+            return None
+        return write_problem(word, folders, self.scope, deletes=deletes)
+
+    def _files(self, command: SimpleCommand, folders: frozenset[str] | None) -> Iterator[Deny | None]:
+        """No argument names a key; what `rm` and `tee` name is judged like the target of a redirect."""
+        paths = [each for word in command.arguments for each in _paths_in(word)]
+        for word in paths[:_MOST_PATHS] if command.name not in ("echo", "printf") else ():
+            found = places(word, folders, self.scope) or ()
+            self.contained |= any(holds_keys(place, self.scope) for place in found)
+            yield read_problem(word, folders, self.scope)
+        if command.name in ("rm", "tee"):
+            deletes = command.name == "rm"
+            named = [word for word in command.arguments if not word.shown.startswith("-")]
+            yield from (self._written(word, folders, deletes=deletes) for word in named)
+
+
+def _inside(command: SimpleCommand) -> Iterator[SimpleCommand | str]:
     """What `command` starts in its turn: a program, or the text of a shell script."""
     name = command.name or ""
     words = command.arguments
@@ -98,95 +185,6 @@ def _found(words: Sequence[ShellWord]) -> Iterator[SimpleCommand]:
             at = next((end for end in range(begin, len(words)) if words[end].known in (";", "+")), len(words))
             yield SimpleCommand(tuple(words[begin:at]))
         at += 1
-
-
-MARKERS = frozenset({"SWARM_SESSION", "SWARM_STEP_OF", "SWARM_SIBLING"})
-"""Every process that works for a run carries them; what lost them would outlive its session."""
-_MOST_PATHS = 200
-_DEEPEST = 6
-_HARMLESS_GIT = re.compile(
-    r"GIT_((SEQUENCE_)?EDITOR|PAGER|TERMINAL_PROMPT|OPTIONAL_LOCKS|(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|MERGE_AUTOEDIT"
-    r"|TRACE\w*|PS1\w*|\w*_PATHSPECS|COMMIT|SHA|REVISION|BRANCH|TAG|VERSION|DEPTH|HASH|REF|URL)"
-)
-_NAMING = table.listed("env unset read wait")
-"""Commands that change the variables that they name."""
-_SENDING = ("-X", "--method", "-f", "-F", "--field", "--raw-field", "--input")
-_BUILDS = table.listed("mvn mvnw gradle gradlew sbt lein")
-_PUBLISHING = table.listed("publish deploy publishPlugins uploadArchives")
-
-
-class Judge(Struct):
-    """One decision. `contained`: what something in the line does when it runs was not read."""
-
-    scope: Scope
-    contained: bool = False
-
-    def line(self, text: str) -> Allow | Deny:
-        """A whole command line, as an agent gives it."""
-        return first(self._script(text, _DEEPEST)) or Allow(contained=self.contained)
-
-    def _script(self, text: str, deeper: int) -> Iterator[Deny | None]:
-        scope = self.scope
-        top = str(scope.worktree)
-        known = {"HOME": str(scope.home), "RUN_BASE": f"{top}/{scope.run_base}"}
-        line = read_line(text, {"TMPDIR": str([*scope.temp, "/tmp"][0]), **scope.variables, **known})  # noqa: S108
-        folders = None if line.moves else frozenset({top})
-        self.contained |= line.moves or bool(line.assigned) or not line.is_whole
-        for name, value in line.assigned:
-            yield _variable_problem(name, f"{name}={value.shown}")
-        for command in line.commands:
-            yield from self._command(command, folders, deeper)
-        for operator, target in line.redirects:
-            yield self._written(target, folders) if ">" in operator else read_problem(target, folders, self.scope)
-
-    def _command(self, command: SimpleCommand, folders: frozenset[str] | None, deeper: int) -> Iterator[Deny | None]:
-        """What speaks against a command, the most telling first."""
-        name, scope = command.name, self.scope
-        self.contained |= name is None or any(word.text is None for word in command.words)
-        yield _user_problem(command, scope)
-        if name is None or deeper == 0:
-            self.contained = True
-            return
-        inner: list[Deny | SimpleCommand | str] = [*inside(command)]
-        yield _named_problem(command)
-        yield _table_problem(command)
-        if name in ("git", "gitswarm") or name.startswith("git-"):
-            judged = judge_git(command, folders, scope)
-            inner += [judged] if judged is not None else []
-        for each in inner:
-            if isinstance(each, Deny):
-                yield each
-            elif isinstance(each, SimpleCommand):
-                yield from self._command(each, folders, deeper - 1)
-            else:
-                yield from self._script(each, deeper - 1)
-        yield from self._files(command, folders)
-        is_read = (
-            (inner and name != "xargs")
-            or command.words[0].known in table.PLAIN
-            or (name == "git" and is_reading(command))
-        )
-        self.contained |= not is_read
-
-    def _written(self, word: ShellWord, folders: frozenset[str] | None, *, deletes: bool = False) -> Deny | None:
-        """Of a place that stands in the line; where it is not known, the sandbox decides."""
-        text = word.text
-        if text is None or (folders is None and not text.startswith("/")):
-            self.contained = True
-            return None
-        return write_problem(word, folders, self.scope, deletes=deletes)
-
-    def _files(self, command: SimpleCommand, folders: frozenset[str] | None) -> Iterator[Deny | None]:
-        """No argument names a key; what `rm` and `tee` name is judged like the target of a redirect."""
-        paths = [each for word in command.arguments for each in _paths_in(word)]
-        for word in paths[:_MOST_PATHS] if command.name not in ("echo", "printf") else ():
-            found = places(word, folders, self.scope) or ()
-            self.contained |= any(holds_keys(place, self.scope) for place in found)
-            yield read_problem(word, folders, self.scope)
-        if command.name in ("rm", "tee"):
-            deletes = command.name == "rm"
-            named = [word for word in command.arguments if not word.shown.startswith("-")]
-            yield from (self._written(word, folders, deletes=deletes) for word in named)
 
 
 def _variable_problem(name: str, shown: str) -> Deny | None:

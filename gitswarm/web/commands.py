@@ -1,7 +1,8 @@
-"""`web`: serves the page on loopback until Ctrl-C."""
+"""The commands `web`, which serves the page on loopback until Ctrl-C, and `report`."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import sys
@@ -9,13 +10,18 @@ import threading
 import webbrowser
 from typing import Annotated
 
+from msgspec import to_builtins
+
 from gitswarm.cli.arguments import Option
-from gitswarm.cli.console import err, out
-from gitswarm.cli.opened import folder_here, reader_here
-from gitswarm.errors import UsageError
-from gitswarm.web.installed import need
+from gitswarm.cli.console import err, out, out_json, out_verbatim
+from gitswarm.cli.opened import RunArgument, folder_here, open_run, reader_here
+from gitswarm.cli.reports.gather import report_of
+from gitswarm.cli.reports.markdown import markdown_of
+from gitswarm.cli.reports.page import page_of
+from gitswarm.errors import SwarmError, UsageError
 
 _LOOPBACK = "127.0.0.1"
+FORMATS = ("md", "html", "json")
 
 
 def web(
@@ -23,11 +29,46 @@ def web(
     opens: Annotated[bool, Option("--open", help="Open the page in your browser.")] = False,
 ) -> None:
     """Follow, judge and steer runs in a browser, on this machine only."""
-    need("the page", "starlette", "uvicorn", "jinja2")
+    _need("the page", "starlette", "uvicorn", "jinja2")
     repository = reader_here()
     bound = _bound(port)
     with bound:
         _serve(bound, str(repository.main_folder), opens=opens)
+
+
+def report(
+    run: RunArgument = None,
+    shape: Annotated[
+        str,
+        Option(
+            "--format",
+            metavar="FORMAT",
+            help="md fits a pull request, html is one file (extra web), json for programs.",
+        ),
+    ] = "md",
+) -> None:
+    """A run on one page, for its reviewer: what is proven, where to look, what it cost."""
+    if shape not in FORMATS:
+        raise UsageError(f"--format {shape}: {', '.join(FORMATS)}", hint="git swarm report --format md")
+    if shape == "html":
+        _need("--format html", "jinja2")
+    opened = open_run(run)
+    if shape == "json":
+        out_json(to_builtins(report_of(opened)))
+    elif shape == "html":
+        from gitswarm.web.rendering import frozen_page  # noqa: PLC0415 - of the extra
+
+        out_verbatim(frozen_page(opened).rstrip("\n"))
+    else:
+        out_verbatim(markdown_of(page_of(report_of(opened))).rstrip("\n"))
+
+
+def _need(what: str, *packages: str) -> None:
+    """
+    :raises SwarmError: one of them is not installed.
+    """
+    if any(importlib.util.find_spec(name) is None for name in packages):
+        raise SwarmError(f"{what} needs packages that are not installed", hint="pip install 'git-swarm[web]'")
 
 
 def _bound(port: str | None) -> socket.socket:

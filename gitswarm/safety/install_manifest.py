@@ -67,7 +67,7 @@ class Change(Record):
         return bool(self.added or self.removed)
 
 
-class Footprint(Record):
+class InstallManifest(Record):
     """`<common dir>/swarm/init.json`: everything that `init` changed, oldest first."""
 
     changes: tuple[Change, ...] = ()

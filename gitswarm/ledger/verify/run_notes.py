@@ -10,8 +10,8 @@ from pydantic import JsonValue
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.message import Kind
 from gitswarm.ledger.routing_note import is_garbled, is_ours, parse
-from gitswarm.ledger.verify.reader import Link, Mismatch
-from gitswarm.ledger.verify.run_files import Papers
+from gitswarm.ledger.verify.commit_reader import Link, Mismatch
+from gitswarm.ledger.verify.run_files import CommitFiles
 from gitswarm.records.event import EventKind
 from gitswarm.records.routing import Decision
 
@@ -35,9 +35,9 @@ def missing_notes(layout: RunLayout, today: RunNotes) -> Iterator[Mismatch]:
 
 def check_notes(link: Link, today: RunNotes) -> Iterator[Mismatch]:
     """The events note is the file in the tree; the parent's notes begin with what this commit sealed of them."""
-    if today.events is not None and not link.beside:
+    if today.events is not None and not link.parallel:
         yield from _events(link, today.events)
-    if today.routing is not None and not link.beside:
+    if today.routing is not None and not link.parallel:
         yield from _routing(link, today.routing.get(link.id, b""))
     if link.kind is Kind.RUN:
         return
@@ -48,8 +48,8 @@ def check_notes(link: Link, today: RunNotes) -> Iterator[Mismatch]:
         return
     if link.parent_events is not None and seal.events_id != link.parent_events:
         yield link.finding("notes", "Swarm-Prev-Notes names other events than the parent's tree has")
-    if seal.routing_id is None and link.said.get("Swarm-By") != "command":
-        # What a person types beside the way of a flow may stand on an end, after which nothing was decided.
+    if seal.routing_id is None and link.trailers.get("Swarm-By") != "command":
+        # A command that a person typed out of band may stand on an end, after which nothing was decided.
         yield link.finding("notes", "Swarm-Prev-Notes names no decision that led here")
     elif seal.routing is not None and today.routing is not None:
         yield from _sealed(link, seal.routing, today.routing.get(link.parent or ""))
@@ -82,25 +82,25 @@ def _sealed(link: Link, sealed: bytes, today: bytes | None) -> Iterator[Mismatch
         yield link.finding("notes", f"the routing note of {link.parent} is not what it was when this was committed")
 
 
-def check_decision(link: Link, papers: Papers, today: RunNotes) -> Iterator[Mismatch]:
-    """The decision that the events begin with is the last one that the parent's note had then; of a step beside
-    others, one about that fork."""
-    first = papers.events[0] if papers.events else None
+def check_decision(link: Link, files: CommitFiles, today: RunNotes) -> Iterator[Mismatch]:
+    """The decision that the events begin with is the last one that the parent's note had then; of a
+    parallel step, one about that fork."""
+    first = files.events[0] if files.events else None
     if link.kind is Kind.RUN or first is None or first.kind is not EventKind.ROUTE_DECISION:
         return
-    if "Swarm-Fork" in link.said and today.routing is not None:
-        start = link.said["Swarm-Fork"]
+    if "Swarm-Fork" in link.trailers and today.routing is not None:
+        start = link.trailers["Swarm-Fork"]
         known = [decision for decision in today.forks if decision.fork and decision.fork.commit == start]
-    elif "Swarm-Fork" not in link.said and link.seal is not None and link.seal.routing is not None:
+    elif "Swarm-Fork" not in link.trailers and link.seal is not None and link.seal.routing is not None:
         known = [entry for entry in parse(link.seal.routing)[-1:] if isinstance(entry, Decision)]
     else:
         return
-    if not any(_is_told(decision, first.payload) for decision in known):
+    if not any(_is_logged_as(decision, first.payload) for decision in known):
         yield link.finding("events", "the decision that led there is not the one in the routing note", link.events)
 
 
-def _is_told(decision: Decision, payload: Mapping[str, JsonValue]) -> bool:
-    """Of a fork each target is told as the one where it leads."""
-    told = decision.told()
+def _is_logged_as(decision: Decision, payload: Mapping[str, JsonValue]) -> bool:
+    """Each target of a fork logs it as the decision that leads there."""
+    logged = decision.told()
     targets = [decision.to_step, *(decision.fork.pending if decision.fork else ())]
-    return any({**told, "to_step": target} == payload for target in targets)
+    return any({**logged, "to_step": target} == payload for target in targets)

@@ -6,11 +6,13 @@ from gitswarm.records.outcome import Result, Status
 from gitswarm.records.routing import Action, Candidate, Elimination
 from gitswarm.routing.conditions import evaluate
 from gitswarm.routing.forks import after_branch, at_fork
-from gitswarm.routing.loops import judge_microloop, loop_state, way_state
+from gitswarm.routing.loops import judge_microloop, jump_state, loop_state
 from gitswarm.routing.options import Transitions, advance, again, end, escalate, pause
 from gitswarm.routing.situation import MAX_REPEATS, Situation
 from gitswarm.routing.stack import after_aside, flow_is_over, on_failure
 from gitswarm.specs.flow import Branch, Fork, Microloop
+
+_UNDECIDED = "no condition could be evaluated, and there is no default"
 
 
 def graph_transitions(situation: Situation) -> Transitions:
@@ -66,7 +68,7 @@ def _blocked(situation: Situation) -> Transitions:
 
 
 def _repeating(situation: Situation, reason: str) -> tuple[tuple[Candidate, ...], tuple[Elimination, ...]]:
-    """The step once more, as long as it was not executed too often in a row; else why not."""
+    """The step again, as long as it was not executed too often in a row; else why not."""
     in_a_row = _in_a_row(situation)
     option = again(situation.step_id, reason, situation.stack)
     if in_a_row < MAX_REPEATS:
@@ -83,19 +85,15 @@ def _in_a_row(situation: Situation) -> int:
 
 
 def _straight_on(situation: Situation) -> Transitions:
-    way = onward(situation, "the only next step")
-    way = _with_source(way)
-    obvious = way.source == "fast_path"
+    following = onward(situation, "the only next step")
+    is_obvious = following.source == "graph_edge"
+    if is_obvious:
+        following = following.model_copy(update={"source": "fast_path"})
     if situation.status is Status.PARTIAL:
         more, dropped = _repeating(situation, "PARTIAL: more could be done")
-        return Transitions(way, (way, *more), way.reason, is_open=True, is_obvious=obvious, dropped=dropped)
-    return Transitions(way, (way,), way.reason, is_obvious=obvious)
-
-
-def _with_source(option: Candidate) -> Candidate:
-    if option.source != "graph_edge":
-        return option
-    return option.model_copy(update={"source": "fast_path"})
+        options = (following, *more)
+        return Transitions(following, options, following.reason, is_open=True, is_obvious=is_obvious, dropped=dropped)
+    return Transitions(following, (following,), following.reason, is_obvious=is_obvious)
 
 
 def _microloop(situation: Situation, routing: Microloop) -> Transitions:
@@ -144,7 +142,7 @@ def _branch(situation: Situation, routing: Branch) -> Transitions:
     undecided = hit is None and routing.default is None and any(trace.error for trace in traces)
     if undecided:
         options = (*options, escalate(_UNDECIDED, situation.stack, "explanation.conditions"))
-    state = way_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
+    state = jump_state(situation.flow, situation.step_id, target, limit, situation.history) if target else None
     reason = _UNDECIDED if undecided else hit.if_ if hit else "no condition holds: default"
     if target in spent:
         reason = f"max_iterations_reached:{limit}: on, with the concern recorded"
@@ -166,7 +164,7 @@ def _branch(situation: Situation, routing: Branch) -> Transitions:
 def _closing(situation: Situation) -> Transitions:
     """Behind the tests of the finished code: red ones send it back once, as a test step of the flow would."""
     leaving = onward(situation, "the end of the flow")
-    target = situation.flow.mended_at(situation.step_id)
+    target = situation.flow.fixed_at(situation.step_id)
     evidence = situation.context.get("evidence")
     tests = evidence.get("tests") if isinstance(evidence, dict) else None
     is_red = isinstance(tests, dict) and tests.get("passed") is False
@@ -177,9 +175,6 @@ def _closing(situation: Situation) -> Transitions:
     return Transitions(back, (back, leaving), back.reason)
 
 
-_UNDECIDED = "no condition could be evaluated, and there is no default"
-
-
 def _spent(situation: Situation, routing: Branch, target: str, limit: int | None) -> int | None:
     """The maximum of a way back that has been taken so often; None for a way that is still there.
 
@@ -187,7 +182,7 @@ def _spent(situation: Situation, routing: Branch, target: str, limit: int | None
     """
     named = [when.max_iterations or routing.max_iterations for when in routing.when if when.next == target]
     most = limit or max(named, default=routing.max_iterations)
-    state = way_state(situation.flow, situation.step_id, target, most, situation.history)
+    state = jump_state(situation.flow, situation.step_id, target, most, situation.history)
     return most if state is not None and state.iteration >= most else None
 
 

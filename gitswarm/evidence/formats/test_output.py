@@ -1,5 +1,5 @@
-"""What every reader of test output needs: bounded plain text, JSON lines, a tally to fill, and which failures are
-the same.
+"""What every reader of test output needs: bounded plain text, JSON lines, counts to fill in, the total coverage, and
+which failures are the same.
 """
 
 from __future__ import annotations
@@ -13,10 +13,29 @@ from itertools import islice
 
 from msgspec import Struct
 
-from gitswarm.records.case_results import CaseResult, CaseResults
+from gitswarm.records.case_results import CaseResult, CaseResults, storable
 from gitswarm.records.evidence import ReportSource, TestReport
 from gitswarm.records.text import shorten
 
+TEXT_CHARS = 2_000_000
+"""More than this is cut in its middle: summaries stand at the end, tools introduce themselves at the beginning."""
+
+WHOLE_CHARS = 16_000_000
+"""As much is read of machine formats, which are faster to read and worthless without their middle."""
+
+DOCUMENT_CHARS = 8_000_000
+SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte")
+"""Ends of names of files that JavaScript's tools take for tests."""
+
+_HEAD_CHARS = 500_000
+_OBJECTS = 200_000
+_FAILING_NAMES = 50
+_NAME_COLUMNS = 200
+_LARGEST_COUNT = 1_000_000_000
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_LEFT_OUT = re.compile(
+    r"^\[… (?:[0-9]+ bytes|beginning) left out …\]$", re.MULTILINE
+)  # written by processes, engines
 _FAILURES = 500
 _MESSAGE_CHARS = 500
 _MASKS = (
@@ -34,6 +53,15 @@ _MASKS = (
     (re.compile(r"\b(pid|port|tid)([ =:]+)[0-9]+", re.IGNORECASE), r"\1\2<id>"),
     (re.compile(r"\s+"), " "),
 )
+_COVERAGE_TOTALS = (
+    re.compile(r"^TOTAL[^\n%]{1,120}?[ \t]([0-9]{1,3}(?:\.[0-9]{1,9})?)%[ \t]*$", re.MULTILINE),
+    re.compile(r"^total:\s{1,40}\(statements\)\s{1,40}([0-9]{1,3}(?:\.[0-9]{1,9})?)%", re.MULTILINE),
+    re.compile(r"^All files[ \t]{0,200}\|[ \t]{0,20}([0-9]{1,3}(?:\.[0-9]{1,9})?)[ \t]{0,20}\|", re.MULTILINE),
+    re.compile(r"^([0-9]{1,3}(?:\.[0-9]{1,9})?)% coverage, [0-9]", re.MULTILINE),
+)
+_GO_PACKAGE = re.compile(r"coverage: ([0-9]{1,3}(?:\.[0-9]{1,9})?)% of statements")
+_LLVM_TOTAL = re.compile(r"^TOTAL[ \t].{0,400}%[ \t]*.{0,40}$", re.MULTILINE)
+_LLVM_LINES = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 
 
 class Failure(Struct, frozen=True):
@@ -62,25 +90,6 @@ def masked(text: str) -> str:
     for pattern, mask in _MASKS:
         text = pattern.sub(mask, text)
     return text.strip()
-
-
-TEXT_CHARS = 2_000_000
-"""More than this is cut in its middle: summaries stand at the end, tools introduce themselves at the beginning."""
-
-WHOLE_CHARS = 16_000_000
-"""As much is read of machine formats, which are faster to read and worthless without their middle."""
-
-SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte")
-"""Ends of names of files that JavaScript's tools take for tests."""
-
-_HEAD_CHARS = 500_000
-_FAILING_NAMES = 50
-_NAME_COLUMNS = 200
-_LARGEST_COUNT = 1_000_000_000
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_LEFT_OUT = re.compile(
-    r"^\[… (?:[0-9]+ bytes|beginning) left out …\]$", re.MULTILINE
-)  # written by processes, engines
 
 
 class Plain(Struct, frozen=True):
@@ -189,15 +198,6 @@ def milliseconds(value: object, unit: str = "s") -> int | None:
     return round(amount) if 0 <= amount <= _LARGEST_COUNT else None
 
 
-def storable(text: str) -> str:
-    """`text` that can be stored as UTF-8: half a surrogate pair becomes a question mark."""
-    return text.encode(errors="replace").decode()
-
-
-DOCUMENT_CHARS = 8_000_000
-_OBJECTS = 200_000
-
-
 def objects(text: str, marker: str) -> Iterator[tuple[Mapping[str, object], int]]:
     """Each line with `marker` that is a JSON object, and where it ends; at most 200,000 lines are looked at."""
     begin = text.find(marker)
@@ -220,3 +220,23 @@ def document(text: str) -> Mapping[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def total_coverage(text: str) -> float | None:
+    """Per cent of statements or lines, from the last total in `text`.
+
+    Go prints the coverage of each package; several packages without a total have none.
+    """
+    for pattern in _COVERAGE_TOTALS:
+        if found := pattern.findall(text):
+            return _percent(found[-1])
+    if tables := _LLVM_TOTAL.findall(text):  # columns: regions, functions, lines, perhaps branches
+        columns = _LLVM_LINES.findall(tables[-1])
+        return _percent(columns[2]) if len(columns) >= 3 else None
+    packages = _GO_PACKAGE.findall(text)
+    return _percent(packages[0]) if len(packages) == 1 else None
+
+
+def _percent(digits: str) -> float | None:
+    value = float(digits)
+    return value if value <= 100 else None

@@ -30,6 +30,9 @@ def told(project: Project, run: str) -> dict[str, object]:
 def test_a_pulled_run_is_the_same_under_another_path_and_user(clones: Clones) -> None:
     here, there = clones.here, clones.there
     run = started(clones, "--until", "second")
+    hook = here.root / ".git" / "hooks" / "pre-push"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
     before = fingerprint(here.root)
     here.swarm("push")
     assert fingerprint(here.root).entries == before.entries

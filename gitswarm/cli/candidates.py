@@ -166,8 +166,8 @@ def _steps(before: list[str]) -> list[str]:
     if not run:
         return []
     # Without --git-dir: git refuses what belongs to somebody else.
-    told = _git("log", "-n", "300", f"--format={_STEP}", f"shadow/{run}", "--")
-    return list(dict.fromkeys(told.split()))
+    log = _git("log", "-n", "300", f"--format={_STEP}", f"shadow/{run}", "--")
+    return list(dict.fromkeys(log.split()))
 
 
 def _standing_in() -> str:
@@ -175,8 +175,8 @@ def _standing_in() -> str:
     head = f"{checkout}/.git/HEAD"
     if os.path.isfile(f"{checkout}/.git"):
         head = os.path.join(checkout, _text(f"{checkout}/.git").removeprefix("gitdir: "), "HEAD")
-    said = _text(head) if os.path.exists(head) else ""
-    return said.partition(_RUN_REFS)[2]
+    text = _text(head) if os.path.exists(head) else ""
+    return text.partition(_RUN_REFS)[2]
 
 
 def _git(*arguments: str) -> str:
@@ -187,6 +187,6 @@ def _git(*arguments: str) -> str:
     process = os.posix_spawnp("git", argv, os.environ, file_actions=actions)
     os.close(given)
     with os.fdopen(taken, encoding="utf-8", errors="replace") as output:
-        told = output.read()
+        text = output.read()
     os.waitpid(process, 0)
-    return told
+    return text

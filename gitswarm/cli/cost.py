@@ -55,8 +55,8 @@ def cost(
     lines = _summed(paid, lambda each: _BY[by](each)[:wide])
     whole = total("total", (bill for _run, bill in paid))
     if as_json:
-        told = [{**dict(zip(_headings(by), name, strict=True)), **_plain(line)} for name, line in lines]
-        out_json({"by": by, "lines": [*told], "total": _plain(whole)})
+        listed = [{**dict(zip(_headings(by), name, strict=True)), **_plain(line)} for name, line in lines]
+        out_json({"by": by, "lines": [*listed], "total": _plain(whole)})
         return
     if not lines:
         out("nothing has been spent yet")

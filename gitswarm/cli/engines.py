@@ -119,9 +119,9 @@ def capability_matrix(found: Sequence[EngineHere]) -> Iterator[str]:
         fitting = 1
         while fitting < len(found) and first + sum(len(_GAP) + each for each in wide[: fitting + 1]) <= text_width():
             fitting += 1
-        told = [asdict(each.capabilities) for each in found[:fitting]]
+        columns = [asdict(each.capabilities) for each in found[:fitting]]
         rows = [("", *(each.engine for each in found[:fitting])), ("can", *(each.mode for each in found[:fitting]))]
-        rows += [(name, *(_said(each[name]) for each in told)) for name in names]
+        rows += [(name, *(_said(each[name]) for each in columns)) for name in names]
         yield from (line.rstrip() for line in _aligned(rows))
         found, wide = found[fitting:], wide[fitting:]
         yield from [""] if found else []

@@ -85,9 +85,9 @@ def export(
 
 def _write_trace(run: str, file: Path, *, as_json: bool) -> None:
     opened = open_run(run)
-    told = trace_events(events_so_far(opened))
-    _write_file(file, json.dumps({"traceEvents": told, "displayTimeUnit": "ms"}), f"{run} NEW_FILE --trace")
-    _say_written(opened.layout.run_id, file, "event", len(told), as_json=as_json)
+    trace = trace_events(events_so_far(opened))
+    _write_file(file, json.dumps({"traceEvents": trace, "displayTimeUnit": "ms"}), f"{run} NEW_FILE --trace")
+    _say_written(opened.layout.run_id, file, "event", len(trace), as_json=as_json)
 
 
 def _write_script(run: str, file: Path, *, as_json: bool) -> None:

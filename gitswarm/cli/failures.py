@@ -52,11 +52,11 @@ def fail(error: Exception, arguments: list[str]) -> int:
 def _expected(error: Exception) -> SwarmError | None:
     """The error for a person; None: it is a bug."""
     if isinstance(error, OSError) and error.errno in _THE_PLACE_S_FAULT:
-        said = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+        message = f"{error.strerror}: {error.filename}" if error.filename else str(error)
         culprit = _in_the_way(error)
         if culprit is not None:
-            return StorageError(said, hint=f"mv {culprit} {culprit}.old && git swarm resume")
-        return storage_error(said)
+            return StorageError(message, hint=f"mv {culprit} {culprit}.old && git swarm resume")
+        return storage_error(message)
     return error if isinstance(error, SwarmError) else None
 
 

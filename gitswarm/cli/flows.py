@@ -69,7 +69,7 @@ def _wrapped(text: str) -> list[str]:
 def _brackets(names: list[str], row: int, backs: list[Edge]) -> str:
     """The columns of this row, one per way back, and where those lead that start here."""
     columns = []
-    said = []
+    labels = []
     for edge in backs:
         top, bottom = names.index(edge.target), names.index(edge.source)
         if row == bottom == top:
@@ -81,8 +81,8 @@ def _brackets(names: list[str], row: int, backs: list[Edge]) -> str:
         else:
             columns.append("│" if top < row < bottom else " ")
         if row == bottom:
-            said.append(f"{edge.target} ≤{edge.limit}")
-    return f"{' '.join(columns).rstrip()}  ↑ {', '.join(said)}" if said else " ".join(columns).rstrip()
+            labels.append(f"{edge.target} ≤{edge.limit}")
+    return f"{' '.join(columns).rstrip()}  ↑ {', '.join(labels)}" if labels else " ".join(columns).rstrip()
 
 
 def list_flows(as_json: Annotated[bool, Option("--json", help="One JSON document.")] = False) -> None:

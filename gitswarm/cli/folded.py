@@ -81,11 +81,11 @@ def in_words(line: Line) -> str:
     return f"── {title}\n{text.rstrip()}"
 
 
-def retry_in_words(said: Line) -> str:
+def retry_in_words(line: Line) -> str:
     """`2 of 3 in 4 s: reason`."""
-    wait_s = said["wait_s"]
+    wait_s = line["wait_s"]
     wait = f"{wait_s:g}" if isinstance(wait_s, int | float) else wait_s
-    return f"{said['attempt']} of {said['of']} in {wait} s: {said['reason']}"
+    return f"{line['attempt']} of {line['of']} in {wait} s: {line['reason']}"
 
 
 def out_prompt(opened: Opened, record: StepRecord) -> None:
@@ -99,10 +99,10 @@ def out_prompt(opened: Opened, record: StepRecord) -> None:
 
 def prompt_lines(opened: Opened, record: StepRecord) -> Iterator[str]:
     """What the agent was told."""
-    for said in transcript_lines(opened, record):
-        if said.get("role") in ("system", "user"):
-            yield f"── {said['role']}"
-            yield str(said.get("content", ""))
+    for line in transcript_lines(opened, record):
+        if line.get("role") in ("system", "user"):
+            yield f"── {line['role']}"
+            yield str(line.get("content", ""))
 
 
 _MOST = 5
@@ -145,9 +145,9 @@ class Folding:
         if line.get("role") in ("system", "user"):
             self._held.append(line)
             return []
-        cut, told = _told(line, _since(line, self._start))
+        cut, lines = _told(line, _since(line, self._start))
         self.is_cut = self.is_cut or cut
-        return [*self.rest(), *told]
+        return [*self.rest(), *lines]
 
     def rest(self) -> list[str]:
         """A prompt with nothing behind it."""
@@ -155,15 +155,15 @@ class Folding:
         return _prompt_lines(held, self._start, self._prompt) if held else []
 
 
-def _prompt_lines(said: Sequence[Line], start: datetime | None, command: str) -> list[str]:
+def _prompt_lines(prompt: Sequence[Line], start: datetime | None, command: str) -> list[str]:
     """In one line where the command has room there: it is never broken."""
-    count = sum(len(str(line.get("content", "")).splitlines()) for line in said)
-    told = f"{_since(said[0], start)}prompt, {plural(count, 'line')}"
+    count = sum(len(str(line.get("content", "")).splitlines()) for line in prompt)
+    title = f"{_since(prompt[0], start)}prompt, {plural(count, 'line')}"
     if not command:
-        return [told]
-    told = f"{told}:"
-    whole = f"{told} {command}"
-    return [whole] if columns(with_short_ids(whole)) <= text_width() else [told, f"{'':{_TIME}}{command}"]
+        return [title]
+    title = f"{title}:"
+    whole = f"{title} {command}"
+    return [whole] if columns(with_short_ids(whole)) <= text_width() else [title, f"{'':{_TIME}}{command}"]
 
 
 def _told(line: Line, first: str) -> tuple[bool, list[str]]:
@@ -177,11 +177,11 @@ def _told(line: Line, first: str) -> tuple[bool, list[str]]:
         case "retry":
             return False, hanging(first, f"retry {retry_in_words(line)}")
         case _:
-            told: list[str] = []
+            lines: list[str] = []
             for each in str(line.get("content", "")).strip().splitlines():
                 indent = each[: len(each) - len(each.lstrip())].expandtabs()
-                told += hanging(f"{' ' * _TIME if told else first}{indent}", each)
-            return False, told
+                lines += hanging(f"{' ' * _TIME if lines else first}{indent}", each)
+            return False, lines
 
 
 def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
@@ -194,10 +194,10 @@ def _output(output: str, *, is_bad: bool) -> tuple[bool, list[str]]:
     room = text_width() - _TIME - 2
     shown = [_cut(line, room) for line in lines]
     mark = "✗ " if is_bad else "  "
-    told = [f"{'':{_TIME}}{mark if not index else '  '}{line}".rstrip() for index, line in enumerate(shown)]
-    if is_bad and not told:
-        told = [f"{'':{_TIME}}✗ no output"]
-    return left > 0 or any(one != other for one, other in zip(shown, lines, strict=True)), told
+    shown_lines = [f"{'':{_TIME}}{mark if not index else '  '}{line}".rstrip() for index, line in enumerate(shown)]
+    if is_bad and not shown_lines:
+        shown_lines = [f"{'':{_TIME}}✗ no output"]
+    return left > 0 or any(one != other for one, other in zip(shown, lines, strict=True)), shown_lines
 
 
 def _cut(line: str, room: int) -> str:

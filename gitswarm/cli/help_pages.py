@@ -246,9 +246,9 @@ def unknown(group: Group, name: str, word: str) -> tuple[str, str]:
 
 def _terminal() -> int:
     """Columns of the terminal, as `shutil.get_terminal_size` says, which is dear to import."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(1).columns or 80
     except OSError:

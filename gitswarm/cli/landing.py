@@ -71,20 +71,20 @@ def approve(
     layout = find_run(repository, run)
     with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
         state = settled(held.session, held.state)
-        said = (
+        approval = (
             reject_run(held.session, state, message)
             if reject
             else approve_run(held.session, state, message, accept_of(accept))
         )
-    if isinstance(said, Refused):
-        _refuse(said, as_json=as_json)
+    if isinstance(approval, Refused):
+        _refuse(approval, as_json=as_json)
     if as_json:
-        way = "" if reject else way_home(repository, said.state)
-        out_json(_plain_approval(layout.run_id, said, "rejected" if reject else "approved", way))
+        way = "" if reject else way_home(repository, approval.state)
+        out_json(_plain_approval(layout.run_id, approval, "rejected" if reject else "approved", way))
     elif reject:
-        _tell_rejection(layout.run_id, said)
+        _tell_rejection(layout.run_id, approval)
     else:
-        _tell_approval(layout.run_id, said, way_home(repository, said.state))
+        _tell_approval(layout.run_id, approval, way_home(repository, approval.state))
 
 
 def land(
@@ -151,36 +151,36 @@ def _edited(session: Session, state: RunState, wish: Wish) -> Wish:
     if not isinstance(plan, Way):
         return wish
     text = wish.message or landed_text(session.repository, state, session.spec.task)
-    said = edited(session.repository, text)
-    if not said:
+    edit = edited(session.repository, text)
+    if not edit:
         raise UsageError("nothing landed: the message is empty", hint=f"git swarm land {session.layout.run_id}")
-    return replace(wish, message=said)
+    return replace(wish, message=edit)
 
 
-def _tell_approval(run: str, said: Approval, way: str) -> None:
+def _tell_approval(run: str, approval: Approval, way: str) -> None:
     """
     :param way: the next command.
     """
-    subject = said.subject
+    subject = approval.subject
     for caution in subject.cautions:
         out(f"{caution.name:<10} {caution.text}")
     out_lines(f"{'accepted' if each.blocking else 'open':<10} {each.id}: {each.fact}" for each in subject.concerns)
-    _tell_subject(run, said, "approved")
+    _tell_subject(run, approval, "approved")
     if way:
         out(f"next       {way}")
 
 
-def _tell_rejection(run: str, said: Approval) -> None:
-    _tell_subject(run, said, "rejected")
-    if said.state.end is RunStatus.SUCCEEDED:
+def _tell_rejection(run: str, approval: Approval) -> None:
+    _tell_subject(run, approval, "rejected")
+    if approval.state.end is RunStatus.SUCCEEDED:
         out(f"next       git swarm rollback STEP --run {run}   (then git swarm resume {run})")
     else:
         out(f"next       git swarm resume {run}")
 
 
-def _tell_subject(run: str, said: Approval, what: str) -> None:
-    subject = said.subject
-    out(f"{run} {what}" if said.is_new else f"{run} was {what} already: its code is the same")
+def _tell_subject(run: str, approval: Approval, what: str) -> None:
+    subject = approval.subject
+    out(f"{run} {what}" if approval.is_new else f"{run} was {what} already: its code is the same")
     out(f"changes    {subject.size} since {subject.base[:12]}")
     out(f"tests      {subject.tests}")
     out(f"code       {subject.code} in {subject.tip[:12]}")
@@ -188,13 +188,13 @@ def _tell_subject(run: str, said: Approval, what: str) -> None:
         out("note       a stub or a script did this work, not a model")
 
 
-def _plain_approval(run: str, said: Approval, word: str, way: str) -> dict[str, JsonValue]:
-    subject = said.subject
+def _plain_approval(run: str, approval: Approval, word: str, way: str) -> dict[str, JsonValue]:
+    subject = approval.subject
     return {
         "run_id": run,
         "word": word,
-        "is_new": said.is_new,
-        "commit": said.commit,
+        "is_new": approval.is_new,
+        "commit": approval.commit,
         "about": subject.tip,
         "code": subject.code,
         "base": subject.base,

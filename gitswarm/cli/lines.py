@@ -125,5 +125,5 @@ def padded(text: str, width: int) -> str:
 
 def tail(output: str) -> list[str]:
     """The last lines of what a command said, empty ones and colours left out, each cut where it gets long."""
-    said = [line.rstrip() for line in _COLOURS.sub("", output).splitlines() if line.strip()]
-    return [f"{' ' * (len(line) - len(line.lstrip()))}{shorten(line, _TAIL_COLUMNS)}" for line in said[-_TAIL:]]
+    lines = [line.rstrip() for line in _COLOURS.sub("", output).splitlines() if line.strip()]
+    return [f"{' ' * (len(line) - len(line.lstrip()))}{shorten(line, _TAIL_COLUMNS)}" for line in lines[-_TAIL:]]

@@ -141,16 +141,16 @@ class Below(Struct):
     took_ms: int | None = None
 
     def take(self, event: LoggedEvent) -> None:
-        said = event.payload
+        payload = event.payload
         if event.kind is EventKind.STEP_START:
-            self.is_command = said.get("engine") in RUNS_COMMANDS
+            self.is_command = payload.get("engine") in RUNS_COMMANDS
         elif event.kind is EventKind.TOOL_END:
-            self.output = "" if said["success"] or said.get("blocked") else str(said["output"])
+            self.output = "" if payload["success"] or payload.get("blocked") else str(payload["output"])
         elif event.kind is EventKind.CONCERN_OPENED:
-            self.told.add(f"{said['id']}: {said['fact']}")
+            self.told.add(f"{payload['id']}: {payload['fact']}")
         elif event.kind is EventKind.STEP_END:
-            self.reason = str(said.get("status_reason") or "")
-            took = said.get("duration_ms")
+            self.reason = str(payload.get("status_reason") or "")
+            took = payload.get("duration_ms")
             self.took_ms = took if isinstance(took, int) else None
 
     def lines(self, summary: str) -> list[str]:

@@ -77,8 +77,8 @@ def _refuse_odd(event: InboxEvent) -> None:
         if any("\ud800" <= letter <= "\udfff" for letter in text):
             raise UsageError(f"{name.removesuffix('_key').removesuffix('_id')} is not UTF-8 text", hint=_EXAMPLE)
     if event.kind is not None and not _KIND.fullmatch(event.kind):
-        said = "a letter, then letters, digits, _ . : -, 64 at most"
-        raise UsageError(f"--kind {event.kind}: {said}", hint=_EXAMPLE)
+        allowed = "a letter, then letters, digits, _ . : -, 64 at most"
+        raise UsageError(f"--kind {event.kind}: {allowed}", hint=_EXAMPLE)
 
 
 def _payload(text: str | None, file: str | None) -> dict[str, JsonValue] | None:

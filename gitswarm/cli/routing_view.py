@@ -40,9 +40,9 @@ def entry_lines(entry: Decision | Superseded) -> list[str]:
     """One entry of a routing note."""
     if isinstance(entry, Decision):
         return decision_lines(entry)
-    said = f"undone, what is above: {entry.reason}"
+    text = f"undone, what is above: {entry.reason}"
     kept = [] if entry.superseded_by in entry.reason else labelled("kept in", entry.superseded_by)
-    return [*hanging(f"{entry.seq}. ", said), *labelled("at", entry.ts), *kept]
+    return [*hanging(f"{entry.seq}. ", text), *labelled("at", entry.ts), *kept]
 
 
 def decision_lines(decision: Decision) -> list[str]:
@@ -119,11 +119,13 @@ def _way_row(candidate: Candidate, room: int, *, is_taken: bool) -> list[str]:
 def _not_taken(eliminated: Sequence[Elimination], reason: str) -> list[str]:
     """Those against which nothing speaks are named together: the table has their ids."""
     plain = f"not taken: {reason}"
-    told = [(one.candidate_id, one.reason.removesuffix(f": {reason}")) for one in eliminated if one.reason != plain]
+    reasons = [
+        (one.candidate_id, one.reason.removesuffix(f": {reason}")) for one in eliminated if one.reason != plain
+    ]
     others = [one.candidate_id for one in eliminated if one.reason == plain]
     if others:
-        told.append((others[0] if len(others) == 1 else "the others", "another candidate was taken"))
-    return _pairs("not taken", told)
+        reasons.append((others[0] if len(others) == 1 else "the others", "another candidate was taken"))
+    return _pairs("not taken", reasons)
 
 
 def _pairs(label: str, pairs: Sequence[tuple[str, str]]) -> list[str]:
@@ -154,49 +156,49 @@ def _loop(decision: Decision) -> list[str]:
         candidate.candidate_id.startswith("loop:") for candidate in decision.candidates
     )
     ends_loop = ends_loop or (state is not None and state.iteration > 1)
-    told = f"pass {state.iteration} of at most {state.max_iterations}" if state and ends_loop else ""
-    return labelled("loop", told) if told else []
+    passes = f"pass {state.iteration} of at most {state.max_iterations}" if state and ends_loop else ""
+    return labelled("loop", passes) if passes else []
 
 
 def _stall(stall: StallState | None) -> list[str]:
     if stall is None:
         return []
     same = "the same failing tests" if stall.same_failure else "the same work"
-    said = "stalled" if stall.is_stalled else "no stall"
+    text = "stalled" if stall.is_stalled else "no stall"
     passes = "1 pass" if stall.passes == 1 else f"{stall.passes} passes in a row"
-    return labelled("stall", f"{said}: {passes} with {same}, {stall.window} are a stall ({stall.signature})")
+    return labelled("stall", f"{text}: {passes} with {same}, {stall.window} are a stall ({stall.signature})")
 
 
 def _navigator(asked: NavigatorUse | None, reason: str) -> list[str]:
     if asked is None:
         return []
     none = "chose no candidate" if asked.problem else "proposed steps of its own"
-    said = [f"chose {asked.chosen}" if asked.chosen else none]
+    parts = [f"chose {asked.chosen}" if asked.chosen else none]
     if asked.reasoning and asked.reasoning != reason:
-        said.append(f"because {asked.reasoning}")
+        parts.append(f"because {asked.reasoning}")
     if asked.problem:
-        said.append(f"its answer was rejected: {asked.problem}")
-    return labelled("navigator", *said)
+        parts.append(f"its answer was rejected: {asked.problem}")
+    return labelled("navigator", *parts)
 
 
 def _why_now(why: WhyNow | None) -> list[str]:
     if why is None:
         return []
-    told = [("trigger", why.trigger), ("relevance", why.relevance_to_charter), ("analysis", why.analysis)]
-    told += [("instead of", alternative) for alternative in why.alternatives_considered]
-    told += [("expected", why.expected_outcome)]
-    return _pairs("why now", [(name, text) for name, text in told if text])
+    fields = [("trigger", why.trigger), ("relevance", why.relevance_to_charter), ("analysis", why.analysis)]
+    fields += [("instead of", alternative) for alternative in why.alternatives_considered]
+    fields += [("expected", why.expected_outcome)]
+    return _pairs("why now", [(name, text) for name, text in fields if text])
 
 
 def _skipped(skip: SkipJustification | None) -> list[str]:
     if skip is None:
         return []
-    told = [
+    fields = [
         ("reason", skip.skip_reason),
         ("not needed", skip.why_not_needed_for_exit),
         ("instead", skip.replacement_assurance),
     ]
-    return _pairs("skip", told)
+    return _pairs("skip", fields)
 
 
 def _proposal(proposal: Proposal | None) -> list[str]:
@@ -212,14 +214,14 @@ def _proposal(proposal: Proposal | None) -> list[str]:
 def _fork(fork: ForkState | None) -> list[str]:
     if fork is None:
         return []
-    said = [f"{', '.join(fork.targets)} in parallel, then {fork.join}"]
+    parts = [f"{', '.join(fork.targets)} in parallel, then {fork.join}"]
     if fork.commit:
-        said.append(f"all of them start from {fork.commit[:12]}")
+        parts.append(f"all of them start from {fork.commit[:12]}")
     if fork.pending != fork.targets:
-        said.append(f"still to come: {', '.join(fork.pending) or 'none'}")
+        parts.append(f"still to come: {', '.join(fork.pending) or 'none'}")
     if fork.void:
-        said.append(f"undone: {', '.join(commit[:12] for commit in fork.void)}")
-    return labelled("fork", *said)
+        parts.append(f"undone: {', '.join(commit[:12] for commit in fork.void)}")
+    return labelled("fork", *parts)
 
 
 def _join(join: JoinOutcome | None) -> list[str]:
@@ -265,17 +267,17 @@ def _events(decision: Decision) -> list[str]:
 
 def _event(event: Event, decision: Decision) -> str:
     """What it says beyond what stands above."""
-    told = event.payload
+    payload = event.payload
     if event.kind in (EventKind.STACK_PUSH, EventKind.STACK_POP):
-        return _plain(told.get("frame"))
+        return _plain(payload.get("frame"))
     if event.kind is EventKind.ROUTING_OFFROAD:
-        return f"instead of {_plain(told.get('instead_of'))}"
+        return f"instead of {_plain(payload.get('instead_of'))}"
     if event.kind is EventKind.ROUTING_REJECTED:
         asked = decision.explanation.navigator
-        is_told = told.get("from") == "navigator" and asked is not None and asked.problem == told.get("problem")
-        problem = "" if is_told else f": {_plain(told.get('problem'))}"
-        return f"from {_plain(told.get('from'))}, {told.get('candidate_id') or 'no candidate'}{problem}"
-    return ", ".join(f"{name} {_plain(value)}" for name, value in told.items())
+        is_told = payload.get("from") == "navigator" and asked is not None and asked.problem == payload.get("problem")
+        problem = "" if is_told else f": {_plain(payload.get('problem'))}"
+        return f"from {_plain(payload.get('from'))}, {payload.get('candidate_id') or 'no candidate'}{problem}"
+    return ", ".join(f"{name} {_plain(value)}" for name, value in payload.items())
 
 
 def _plain(value: JsonValue) -> str:

@@ -68,8 +68,8 @@ def tests_word(found: RunOverview) -> str:
         return "none have run"
     passed, summary = found.tests.passed, found.tests.summary
     words = {True: "tests passed", False: "tests failed", None: "no tests judged"}[passed]
-    said = summary if summary[:1].isdigit() else words
-    return said if found.tests.current else f"{said} on earlier code"
+    text = summary if summary[:1].isdigit() else words
+    return text if found.tests.current else f"{text} on earlier code"
 
 
 def tests_cell(found: RunOverview) -> str:

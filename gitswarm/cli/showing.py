@@ -150,8 +150,8 @@ def _led_to(taken: dict[str, JsonValue]) -> str:
     """The next step and, where a person understands it, the reason; conditions of a flow are for `--routing`."""
     reason = reason_words(str(taken["reason"]))
     source = str(taken["routing_source"]).replace("_", " ")
-    told = f"{reason}, " if reason else ""
-    return f"{taken['to_step'] or 'the end'} ({told}{source})"
+    prefix = f"{reason}, " if reason else ""
+    return f"{taken['to_step'] or 'the end'} ({prefix}{source})"
 
 
 def _show_containment(receipt: JsonValue) -> None:
@@ -178,10 +178,10 @@ def _show_evidence(evidence: dict[str, JsonValue]) -> None:
             _field(str(file["change"]), f"{file['path']}  {counts}")
     tests = evidence["tests"]
     if isinstance(tests, dict) and tests.get("command"):
-        said = {True: "passed", False: "failed", None: "judged nothing"}[
+        verdict = {True: "passed", False: "failed", None: "judged nothing"}[
             tests["passed"] if isinstance(tests["passed"], bool) else None
         ]
-        _field("tests", f"{tests['command']}: {said}")
+        _field("tests", f"{tests['command']}: {verdict}")
     again = evidence.get("extra_runs_ms")
     if isinstance(again, dict) and again:
         runs = ", ".join(f"{name.replace('_', ' ')} {duration(int(str(ms)))}" for name, ms in again.items())

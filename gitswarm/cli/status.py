@@ -119,8 +119,8 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
 
 def open_question(found: RunOverview) -> str:
     """What the run waits for; a concern is told by itself."""
-    said = found.question or ""
-    return "" if any(said.startswith(f"{each.id}: ") for each in found.open_concerns) else said
+    question = found.question or ""
+    return "" if any(question.startswith(f"{each.id}: ") for each in found.open_concerns) else question
 
 
 def _severity(concern: ConcernFields) -> str:
@@ -280,8 +280,8 @@ def not_older(repository: RepositoryReader, runs: list[RunLayout], since: str | 
         hint = "git swarm list --since 3d   (or 12h, yesterday, '2 weeks ago', 2026-11-20)"
         raise UsageError(f"--since {since}: not a time that git understands", hint=hint)
     else:
-        told = repository.git.output("rev-parse", f"--since={since}").decode()
-        oldest = int(told.strip().removeprefix("--max-age="))
+        answer = repository.git.output("rev-parse", f"--since={since}").decode()
+        oldest = int(answer.strip().removeprefix("--max-age="))
     return [layout for layout in runs if created_at(layout.run_id).timestamp() >= oldest]
 
 

@@ -68,9 +68,9 @@ def is_screen() -> bool:
 
 
 def _size(variable: str, index: int) -> int:
-    told = os.environ.get(variable, "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    value = os.environ.get(variable, "")
+    if value.isdecimal() and int(value):
+        return int(value)
     for stream in range(3):
         try:
             return os.get_terminal_size(stream)[index]

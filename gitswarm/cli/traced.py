@@ -35,8 +35,8 @@ def trace_events(events: Iterable[LoggedEvent]) -> list[Traced]:
             if start:
                 found.append({**where, **_bar(start.pop(), event, name)})
         elif event.kind is EventKind.ROUTE_DECISION:
-            told = f"{event.payload.get('decision')} {event.payload.get('to_step') or ''}".strip()
-            found.append({**where, "ph": "i", "s": "g", "name": told, "ts": _microseconds(event), "cat": "decision"})
+            title = f"{event.payload.get('decision')} {event.payload.get('to_step') or ''}".strip()
+            found.append({**where, "ph": "i", "s": "g", "name": title, "ts": _microseconds(event), "cat": "decision"})
     return [*_names(rows), *found]
 
 

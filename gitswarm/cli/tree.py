@@ -43,17 +43,17 @@ def call(function: Callable[..., None], name: str, line: Sequence[str]) -> NoRet
 
 def _refusal(error: Exception, name: str, line: Sequence[str]) -> tuple[str, str]:
     """What is wrong with a line, and what to type, for one of the parser library's errors."""
-    told = error.format_message().rstrip(".").replace("Value error, ", "")  # type: ignore[attr-defined]
-    if told.startswith("Invalid value") and "integer" in told:
-        told = f"{told.partition(': ')[0]}: not a whole number"
+    message = error.format_message().rstrip(".").replace("Value error, ", "")  # type: ignore[attr-defined]
+    if message.startswith("Invalid value") and "integer" in message:
+        message = f"{message.partition(': ')[0]}: not a whole number"
     number = next((at for at, word in enumerate(line) if _NEGATIVE.fullmatch(word)), None)
-    if told.startswith("No such option: -") and number is not None:
+    if message.startswith("No such option: -") and number is not None:
         return f"'{line[number]}' looks like an option", shlex.join(
             [*name.split(), *line[:number], "--", *line[number:]]
         )
     examples = EXAMPLES.get(name.removeprefix(f"{NAME} "), ())
-    is_missing = told.startswith("Missing") and examples
-    return f"{told[:1].lower()}{told[1:]}", examples[0] if is_missing else f"{name} -h"
+    is_missing = message.startswith("Missing") and examples
+    return f"{message[:1].lower()}{message[1:]}", examples[0] if is_missing else f"{name} -h"
 
 
 def _examples(name: str) -> str:

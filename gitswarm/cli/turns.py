@@ -42,8 +42,8 @@ def turn_of(decision: Decision, *, is_behind: bool = False) -> Turn | None:
     passes = _passes(decision) if is_back else ""
     reason = short_reason(decision)
     who = None if decision.routing_source in _QUIET else decision.routing_source.value
-    told = f"{target_text(decision)}{passes}{f' ({who})' if who else ''}"
-    return Turn("↺" if is_back else "→", f"{told}: {reason}" if reason else told, who)
+    text = f"{target_text(decision)}{passes}{f' ({who})' if who else ''}"
+    return Turn("↺" if is_back else "→", f"{text}: {reason}" if reason else text, who)
 
 
 def short_reason(decision: Decision) -> str:

@@ -204,7 +204,7 @@ def _reasons(repository: RepositoryReader, found: Iterable[Origin]) -> dict[str,
 def _reason(opened: Opened, record: StepRecord) -> StepOrigin:
     after = opened.state.steps[record.number :]
     tests = ((each, evidence_of_command(opened.repository, opened.state, each)) for each in after)
-    tested = next(((step_name(each), command_summary(each, said)) for each, said in tests if said is not None), None)
+    tested = next(((step_name(each), command_summary(each, test)) for each, test in tests if test is not None), None)
     return StepOrigin(record, record.number, _answered(opened, record), tested)
 
 
@@ -280,8 +280,8 @@ def _show_step(reason: StepOrigin) -> None:
     out_lines(field("summary", f"{record.status.value}: {_first(record.summary)}"))
     if reason.answered is not None:
         for index, fact in enumerate(reason.answered.found):
-            told = f"{reason.answered.step}: {fact}" if not index else fact
-            out_lines(field("" if index else "answers", told))
+            text = f"{reason.answered.step}: {fact}" if not index else fact
+            out_lines(field("" if index else "answers", text))
     if reason.tested is not None:
         out_lines(field("tests", f"{reason.tested[1]} ({reason.tested[0]})"))
     out_lines(field("cost", f"{record.tokens} tokens, {money(record.cost_usd)}"))

@@ -42,10 +42,10 @@ def apply(
         what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
         raise SwarmError(what, hint=f"git show {(settled.commit or '')[:12]}")
     done = apply_proposal(opened.repository, os.environ, offer, branch)
-    said = Settled(
+    outcome = Settled(
         proposal=offer.proposal.id, state="applied", date=timestamp(now()), commit=done.commit, branch=done.branch
     )
-    opened.store.settle(offer.run.run_id, said)
+    opened.store.settle(offer.run.run_id, outcome)
     out(f"{offer.id} is applied on {done.branch} as {done.commit[:12]}")
     out(f"look       git show {done.commit[:12]}")
     out(f"merge      git merge {done.branch}")
@@ -64,8 +64,8 @@ def dismiss(
     if settled is not None and settled.state == "applied":
         what = f"{offer.id} was applied on {settled.branch} as {(settled.commit or '')[:12]}"
         raise SwarmError(what, hint=f"git revert {(settled.commit or '')[:12]}   (on a branch that has it)")
-    said = Settled(proposal=offer.proposal.id, state="dismissed", date=timestamp(now()), why=message.strip())
-    opened.store.settle(offer.run.run_id, said)
+    outcome = Settled(proposal=offer.proposal.id, state="dismissed", date=timestamp(now()), why=message.strip())
+    opened.store.settle(offer.run.run_id, outcome)
     out(f"{offer.id} is dismissed")
 
 

@@ -220,12 +220,12 @@ class EngineAdapter(ABC):
         """What of a program is newer than what was tested, by its first two numbers, in one line; "": nothing."""
         library, _space, of_library = program.library.rpartition(" ")
         found = {self.short_name: program.version, library: of_library}
-        told = [
+        warnings = [
             f"{name} {found[name]} is newer than {tested}"
             for name, tested in self.tested.items()
             if _minor(found.get(name, "")) > _minor(tested)
         ]
-        return f"{', '.join(told)}, the newest that git-swarm was tested with" if told else ""
+        return f"{', '.join(warnings)}, the newest that git-swarm was tested with" if warnings else ""
 
     def usable(self, mode: str, setup: EngineSetup, env: Mapping[str, str]) -> Program:
         """As `find`; and that what the configuration names is set.
@@ -262,8 +262,8 @@ class KeyedProgramAdapter(EngineAdapter):
     key: ClassVar[str]
 
     def located(self, env: Mapping[str, str]) -> Path | None:
-        said = self.program_from_env(env) or shutil.which(self.short_name, path=env.get("PATH"))
-        return Path(said) if said else None
+        path = self.program_from_env(env) or shutil.which(self.short_name, path=env.get("PATH"))
+        return Path(path) if path else None
 
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         return self.key if {**env, **setup.access.env}.get(self.key) else ""

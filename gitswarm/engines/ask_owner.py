@@ -39,8 +39,8 @@ def main() -> int:
 def _listener(door: socket.socket) -> int | None:
     """Process that listens there; None where the system does not tell."""
     if hasattr(socket, "SO_PEERCRED"):
-        told = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        return int(struct.unpack("3i", told)[0])
+        credentials = door.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", credentials)[0])
     if sys.platform == "darwin":  # SOL_LOCAL, LOCAL_PEERPID
         return int(struct.unpack("i", door.getsockopt(0, 2, 4))[0])
     return None

@@ -152,8 +152,8 @@ def no_tests_ran(command: str, exit_code: int, output: str) -> bool:
         return bool(_RUNS_PYTEST.search(command) or _PYTEST_RAN_NONE.search(plain))
     if exit_code == 0 and _RUNS_GO_TEST.search(command):
         lines = [line.strip() for line in plain.splitlines()]
-        told = [line for line in lines if line and not _GO_CHATTER.match(line)]
-        return bool(told) and all(line.endswith("[no test files]") for line in told)
+        output_lines = [line for line in lines if line and not _GO_CHATTER.match(line)]
+        return bool(output_lines) and all(line.endswith("[no test files]") for line in output_lines)
     return False
 
 

@@ -16,11 +16,13 @@ _TOO_DEEP = f"[… nested more than {_MOST_LEVELS} levels deep …]"
 Said = TypeVar("Said", bound=Struct)
 
 
-def encodable(said: Said) -> Said:
+def encodable(message: Said) -> Said:
     """`said` with U+FFFD for each half of a character (JavaScript cuts strings there, and JSON passes them on), and
     with a note for what is nested too deeply."""
-    found: dict[str, Any] = {field.name: _whole(getattr(said, field.name), _MOST_LEVELS) for field in fields(said)}
-    return replace(said, **found)
+    found: dict[str, Any] = {
+        field.name: _whole(getattr(message, field.name), _MOST_LEVELS) for field in fields(message)
+    }
+    return replace(message, **found)
 
 
 def encodable_input(given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -22,9 +22,9 @@ _NAME_CHARS = 80
 _ENDED_EARLY = ("max_turns", "denied")
 
 
-def read_handoff(said: JsonValue) -> Handoff | str:
+def read_handoff(value: JsonValue) -> Handoff | str:
     """What was handed over, or why it cannot be used."""
-    kept, losses = bounded(said) if isinstance(said, dict) else (said, ())
+    kept, losses = bounded(value) if isinstance(value, dict) else (value, ())
     try:
         handoff = Handoff.model_validate(kept)
     except ValidationError as error:
@@ -42,14 +42,14 @@ def early_handoff(handoff: Handoff, outcome: EngineOutcome) -> Handoff:
     return handoff.model_copy(update={"status": Status.PARTIAL, "concerns": (*handoff.concerns, why)})
 
 
-def bounded(said: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], tuple[str, ...]]:
+def bounded(fields: Mapping[str, JsonValue]) -> tuple[dict[str, JsonValue], tuple[str, ...]]:
     """The handoff's fields, and concerns about what was taken away."""
-    kept = {name: _cut_field(value) for name, value in said.items() if name in Handoff.model_fields}
-    return kept, tuple(_losses(said))[:_MOST_ITEMS]
+    kept = {name: _cut_field(value) for name, value in fields.items() if name in Handoff.model_fields}
+    return kept, tuple(_losses(fields))[:_MOST_ITEMS]
 
 
-def _losses(said: Mapping[str, JsonValue]) -> Iterator[str]:
-    for name, value in said.items():
+def _losses(fields: Mapping[str, JsonValue]) -> Iterator[str]:
+    for name, value in fields.items():
         if name not in Handoff.model_fields:
             yield f"handoff field '{cut(name, _NAME_CHARS)}' is unknown and was dropped"
         elif isinstance(value, list) and len(value) > _MOST_ITEMS:
@@ -95,18 +95,18 @@ def asked_again(problem: str, schema: Mapping[str, JsonValue]) -> str:
     )
 
 
-def read_last_message(said: str) -> LastMessage:
+def read_last_message(message: str) -> LastMessage:
     """A JSON object alone, or in a code block that ends the message: nothing is read out of prose."""
-    fenced = _FENCED.match(said.strip())
-    text, body = (fenced["before"].strip(), fenced["object"]) if fenced else ("", said)
+    fenced = _FENCED.match(message.strip())
+    text, body = (fenced["before"].strip(), fenced["object"]) if fenced else ("", message)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        return LastMessage(said, problem="it is not one JSON object alone" if said.strip() else "it is empty")
+        return LastMessage(message, problem="it is not one JSON object alone" if message.strip() else "it is empty")
     if not isinstance(found, dict) or "status" not in found:
-        return LastMessage(said, problem="it has no status")
+        return LastMessage(message, problem="it has no status")
     handoff = read_handoff(encodable_input(found))
-    return LastMessage(said, problem=handoff) if isinstance(handoff, str) else LastMessage(text, handoff)
+    return LastMessage(message, problem=handoff) if isinstance(handoff, str) else LastMessage(text, handoff)
 
 
 def _form(schema: Mapping[str, JsonValue]) -> str:

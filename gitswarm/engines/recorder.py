@@ -95,8 +95,8 @@ class Recorder:
     def say(self, text: str) -> None:
         """What the agent says."""
         self.note("assistant", text)
-        told = cut(self._request.scrub(self._placeless(text)), EVENT_TEXT_CHARS)
-        self._emit(Event(EventKind.MESSAGE, {"role": "assistant", "text": told}))
+        content = cut(self._request.scrub(self._placeless(text)), EVENT_TEXT_CHARS)
+        self._emit(Event(EventKind.MESSAGE, {"role": "assistant", "text": content}))
 
     def used(self, tokens: Tokens, cost_usd: float | None) -> None:
         """All that this execution has used so far, in US dollars; None: what it costs is not known."""
@@ -132,8 +132,8 @@ class Recorder:
         self._open = [other for other in self._open if other is not call]
         output = self._placeless(outcome.output)
         self._outputs.append(output)
-        said = self._request.scrub(output)
-        kept = cut(said, TRANSCRIPT_OUTPUT_CHARS)
+        content = self._request.scrub(output)
+        kept = cut(content, TRANSCRIPT_OUTPUT_CHARS)
         self._lines.append(ToolResult(timestamp=self._now(), tool=call.tool, success=outcome.success, output=kept))
         done = ToolCall(
             tool_name=call.tool,
@@ -145,7 +145,7 @@ class Recorder:
             blocked_reason=self._placeless(f"{verdict.rule}: {verdict.reason}")
             if isinstance(verdict, Deny)
             else None,
-            output=said[-EVENT_OUTPUT_CHARS:],
+            output=content[-EVENT_OUTPUT_CHARS:],
             duration_ms=int((time.monotonic() - call.began) * 1000),
             agent=call.agent,
         )

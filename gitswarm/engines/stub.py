@@ -107,9 +107,9 @@ def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: flo
         limits = CommandLimits(timeout_s, _OUTPUT_BYTES, request.containment.opened(write=reports))
         done = run_shell(called, cwd=request.worktree, env=request.env, limits=limits)
         ended = LineEnd(done.ending, done.exit_code)
-        said = done.output if done.error is None else f"{done.output}{done.error}"
-        said = said.replace(folder, "REPORTS") if folder else said
-        return ToolOutcome(done.ending is Ending.EXITED and done.exit_code == 0, said)
+        output = done.output if done.error is None else f"{done.output}{done.error}"
+        output = output.replace(folder, "REPORTS") if folder else output
+        return ToolOutcome(done.ending is Ending.EXITED and done.exit_code == 0, output)
 
     recorder.call("Bash", {"command": shown}, act)
     return ended

@@ -96,15 +96,15 @@ class UsersGit(Struct, frozen=True):
         :raises GitFailedError: git could not sign.
         """
         when = _date(new.when)
-        said = {**_person("AUTHOR", new.author, when), **_person("COMMITTER", new.committer, when)}
-        return self._commit_tree(new.tree, new.parents, new.message, said, sign=True)
+        variables = {**_person("AUTHOR", new.author, when), **_person("COMMITTER", new.committer, when)}
+        return self._commit_tree(new.tree, new.parents, new.message, variables, sign=True)
 
     def _commit_tree(
-        self, tree: str, parents: tuple[str, ...], message: str, said: Mapping[str, str], *, sign: bool
+        self, tree: str, parents: tuple[str, ...], message: str, variables: Mapping[str, str], *, sign: bool
     ) -> str:
         words = [word for parent in parents for word in ("-p", parent)]
         flag = "-S" if sign else "--no-gpg-sign"
-        done = self.run("commit-tree", flag, *words, "-F", "-", tree, stdin=message.encode(), extra_env=said)
+        done = self.run("commit-tree", flag, *words, "-F", "-", tree, stdin=message.encode(), extra_env=variables)
         if done.returncode != 0:
             raise GitFailedError(
                 f"git commit-tree failed: {spoken(done)}",

@@ -130,8 +130,8 @@ class CatFile(ObjectReader):
 
     def author(self, commit_id: str) -> Person:
         headers = self._raw_commit(commit_id).partition(b"\n\n")[0].decode(errors="replace").split("\n")
-        told = next((line.removeprefix("author ") for line in headers if line.startswith("author ")), "")
-        name, _bracket, rest = told.partition("<")
+        line_of_author = next((line.removeprefix("author ") for line in headers if line.startswith("author ")), "")
+        name, _bracket, rest = line_of_author.partition("<")
         return Person(name.strip(), rest.partition(">")[0].strip())
 
     def peeled(self, object_id: str) -> str | None:
@@ -245,15 +245,15 @@ class CatFile(ObjectReader):
         if not headline.endswith(b"\n"):
             self._process = None
             raise _missing(name.partition(":")[0])
-        told = headline.split()
-        if len(told) != 3 or told[1] not in _KINDS:
+        words = headline.split()
+        if len(words) != 3 or words[1] not in _KINDS:
             return None
-        content = taken.read(int(told[2]))
-        if len(content) < int(told[2]):  # it found out too late that the object is damaged
+        content = taken.read(int(words[2]))
+        if len(content) < int(words[2]):  # it found out too late that the object is damaged
             self._process = None
             raise _missing(name.partition(":")[0])
         taken.read(1)
-        return told[0].decode(), told[1], content
+        return words[0].decode(), words[1], content
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         if self._process is None:

@@ -27,10 +27,10 @@ class LinkedWorktree(Struct, frozen=True):
     def made_for(self) -> str | None:
         """Whose worktree it is, whatever somebody checks out in it."""
         try:
-            said = (self.git_dir / MADE_FOR).read_text(encoding="utf-8", errors="replace")
+            text = (self.git_dir / MADE_FOR).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return self.branch
-        return said if said.startswith("refs/") else self.branch
+        return text if text.startswith("refs/") else self.branch
 
 
 def linked_worktrees(common_dir: Path) -> Iterator[LinkedWorktree]:
@@ -54,10 +54,10 @@ def branch_of(git_dir: Path) -> str | None:
 def pointer(folder: Path) -> Path | None:
     """What the `.git` file in a worktree names."""
     try:
-        said = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
+        text = (folder / ".git").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return None
-    return Path(said.removeprefix("gitdir: ").rstrip("\n")) if said.startswith("gitdir: ") else None
+    return Path(text.removeprefix("gitdir: ").rstrip("\n")) if text.startswith("gitdir: ") else None
 
 
 def belongs_to_another(linked: LinkedWorktree) -> bool:
@@ -131,8 +131,8 @@ def refuse_old_git(git: Git) -> None:
 
 
 def _path(git: Git, folder: Path, question: str) -> Path:
-    said = git.output("rev-parse", "--path-format=absolute", question, cwd=folder)
-    return Path(os.fsdecode(said.removesuffix(b"\n")))
+    output = git.output("rev-parse", "--path-format=absolute", question, cwd=folder)
+    return Path(os.fsdecode(output.removesuffix(b"\n")))
 
 
 def _refuse_object_format(git: Git, object_format: str) -> None:
@@ -159,18 +159,18 @@ def _refuse_ref_storage(git: Git, common_dir: Path) -> None:
         )
 
 
-def _not_usable(folder: Path, said: str) -> NotARepositoryError | UnsupportedRepositoryError:
-    if "dubious ownership" in said:
+def _not_usable(folder: Path, message: str) -> NotARepositoryError | UnsupportedRepositoryError:
+    if "dubious ownership" in message:
         return UnsupportedRepositoryError(
             f"{folder}: this repository belongs to another user, and git refuses to use it",
             hint=f"if you trust it: git config --global --add safe.directory {folder}",
         )
-    if "refstorage" in said.lower() or "objectformat" in said.lower() or "repository extension" in said:
+    if "refstorage" in message.lower() or "objectformat" in message.lower() or "repository extension" in message:
         return UnsupportedRepositoryError(
-            f"{folder}: this git cannot read the repository: {said.strip().removeprefix('fatal: ')}",
+            f"{folder}: this git cannot read the repository: {message.strip().removeprefix('fatal: ')}",
             hint="git-swarm needs plain SHA-1 objects and file refs",
         )
-    gone = re.search(r"not a git repository: (.+/worktrees/[^/\n]+)", said)
+    gone = re.search(r"not a git repository: (.+/worktrees/[^/\n]+)", message)
     if gone:
         return NotARepositoryError(
             f"{folder} is a worktree of a repository that no longer exists: {gone[1]}",

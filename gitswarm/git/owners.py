@@ -27,8 +27,8 @@ class Owner(Struct, frozen=True):
 
 def read_owner(path: Path) -> Owner | None:
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        return Owner(int(said["pid"]), str(said["host"]), str(said["started"]))
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        return Owner(int(fields["pid"]), str(fields["host"]), str(fields["started"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -62,8 +62,8 @@ def starting_file(folder: Path, run_id: str) -> Path:
 
 def announce(common_dir: Path, run_id: str, pid: int, started: str) -> None:
     """Says that a process was started which will own the run in a moment."""
-    said = json.dumps(asdict(Owner(pid, this_host(), started)))
-    starting_file(locks_folder(common_dir), run_id).write_text(said, encoding="utf-8")
+    content = json.dumps(asdict(Owner(pid, this_host(), started)))
+    starting_file(locks_folder(common_dir), run_id).write_text(content, encoding="utf-8")
 
 
 def starting_of(common_dir: Path, run_id: str) -> Owner | None:
@@ -80,19 +80,19 @@ def starting_of(common_dir: Path, run_id: str) -> Owner | None:
 def owner_of(common_dir: Path, run_id: str) -> Owner | None:
     """Who owns a run right now; None when nobody alive does."""
     folder = locks_folder(common_dir)
-    said = owner_file(folder, run_id)
+    file = owner_file(folder, run_id)
     try:
         lock = os.open(lock_file(folder, run_id), os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError:  # we may only read here: the owner's own word has to do
-        owner = read_owner(said)
+        owner = read_owner(file)
         return owner if owner is not None and is_alive(owner) else None
     try:
         # Held for an instant: that is not an owner.
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return read_owner(said) or Owner(0, "unknown", "")
+        return read_owner(file) or Owner(0, "unknown", "")
     finally:
         os.close(lock)
     return None

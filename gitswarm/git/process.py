@@ -18,13 +18,13 @@ from gitswarm.errors import GitFailedError, SwarmError, UsageError, is_storage_f
 _LOCK = re.compile(r"'([^'\n]+\.lock)'")
 
 
-def refusal(what: str, said: str) -> SwarmError:
+def refusal(what: str, message: str) -> SwarmError:
     """The error for a call that failed: a lock that lies there, storage that takes nothing, or git's own words.
 
     :param what: what was to be done, the beginning of a sentence.
-    :param said: what git or libgit2 said about it.
+    :param message: what git or libgit2 said about it.
     """
-    found = _LOCK.search(said)
+    found = _LOCK.search(message)
     lock = Path(found[1]) if found else None
     if lock is not None and lock.exists():
         # Only git knows whose lock a shared one is: we never delete it.
@@ -32,9 +32,9 @@ def refusal(what: str, said: str) -> SwarmError:
             f"{what}: {lock} is in the way, {_age(lock)} old",
             hint=f"rm {lock}   (if no git command is running)",
         )
-    if is_storage_fault(said):
-        return storage_error(f"{what}: {said}")
-    return GitFailedError(f"{what}: {said}", hint="git swarm resume   (when that is fixed)")
+    if is_storage_fault(message):
+        return storage_error(f"{what}: {message}")
+    return GitFailedError(f"{what}: {message}", hint="git swarm resume   (when that is fixed)")
 
 
 def _age(path: Path) -> str:
@@ -181,10 +181,10 @@ def _not_installed(error: FileNotFoundError) -> SwarmError:
 
 
 def _failure(arguments: tuple[str, ...], stderr: bytes) -> SwarmError:
-    said = stderr.decode(errors="replace").strip() or "no message"
+    message = stderr.decode(errors="replace").strip() or "no message"
     words = [word for before, word in zip(("", *arguments), arguments, strict=False) if before != "-c"]
     verb = next((word for word in words if not word.startswith("-")), "git")
-    return refusal(f"git {verb} failed", said)
+    return refusal(f"git {verb} failed", message)
 
 
 class RunningGit:

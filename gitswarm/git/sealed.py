@@ -98,12 +98,12 @@ class SealedObjects:
         :raises GarbledError: as `read`.
         """
         head, _gap, message = self.read(commit_id, "commit").partition(b"\n\n")
-        said: dict[bytes, list[bytes]] = {}
+        headers: dict[bytes, list[bytes]] = {}
         for line in head.split(b"\n"):
             name, _blank, value = line.partition(b" ")
-            said.setdefault(name, []).append(value)
-        tree, author, committer = (said.get(name, [b""])[0] for name in (b"tree", b"author", b"committer"))
-        parents = tuple(parent.decode("ascii", "replace") for parent in said.get(b"parent", []))
+            headers.setdefault(name, []).append(value)
+        tree, author, committer = (headers.get(name, [b""])[0] for name in (b"tree", b"author", b"committer"))
+        parents = tuple(parent.decode("ascii", "replace") for parent in headers.get(b"parent", []))
         return SealedCommit(
             commit_id,
             tree.decode("ascii", "replace"),

@@ -122,9 +122,9 @@ def _trailers(repository: RepositoryReader, record: StepRecord) -> dict[str, str
 
 
 def _spoken(repository: RepositoryReader, record: StepRecord) -> Spoken | None:
-    said = _trailers(repository, record)
+    trailers = _trailers(repository, record)
     for word in ApprovalKind:
-        about, _blank, code = said.get(word, "").partition(" ")
+        about, _blank, code = trailers.get(word, "").partition(" ")
         if about and (word is ApprovalKind.VOIDS or about == record.parent) and _is_ours(repository, record):
             return Spoken(record.commit, word, about, code, record.execution.agent)
     return None

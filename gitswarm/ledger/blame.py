@@ -55,14 +55,14 @@ def origins(repository: RepositoryReader, revision: str, path: str, line: int | 
     tip = repository.refs.read(revision) if revision.startswith("refs/") else None
     blamed = _blamed(repository, tip or revision, path, line)
     found: dict[tuple[str, str], Mapping[int, Origin]] = {}
-    told = []
+    origins_found = []
     for each in blamed:
         plain = Origin(each.line, each.text, each.commit)
         commit = repository.objects.commit(each.commit)
         step = _step_of(commit)
         landed = _landed_of(commit)
         if step is not None:
-            told.append(replace(plain, run=step.execution.run_id, step=step))
+            origins_found.append(replace(plain, run=step.execution.run_id, step=step))
         elif landed is not None:
             key = (each.commit, each.path)
             if key not in found:
@@ -70,10 +70,10 @@ def origins(repository: RepositoryReader, revision: str, path: str, line: int | 
                 found[key] = _in_the_run(repository, commit, each.path, landed[1])
             within = found[key].get(each.line_there)
             step = within.step if within is not None else None
-            told.append(replace(plain, run=landed[0], landing=each.commit, step=step))
+            origins_found.append(replace(plain, run=landed[0], landing=each.commit, step=step))
         else:
-            told.append(plain)
-    return told
+            origins_found.append(plain)
+    return origins_found
 
 
 def _step_of(commit: Commit) -> StepRecord | None:
@@ -122,12 +122,12 @@ def _blamed(repository: RepositoryReader, revision: str, path: str, line: int | 
     span = ("-L", f"{line},{line}") if line is not None else ()
     done = repository.git.run(*_BLAME, *span, revision, "--", path)
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
-        raise _missing(repository, revision, path, line, said)
+        output = done.stderr.decode(errors="replace").strip().removeprefix("fatal: ")
+        raise _missing(repository, revision, path, line, output)
     return list(_parsed(done.stdout.decode(errors="replace").split("\n")))
 
 
-def _missing(repository: RepositoryReader, revision: str, path: str, line: int | None, said: str) -> NotFoundError:
+def _missing(repository: RepositoryReader, revision: str, path: str, line: int | None, output: str) -> NotFoundError:
     """What is not there: the file, or its line."""
     content = repository.objects.file(repository.objects.commit(revision).tree, path)
     if content is None:
@@ -135,7 +135,7 @@ def _missing(repository: RepositoryReader, revision: str, path: str, line: int |
         return NotFoundError(f"there is no {path} in {revision[:12]}", hint=hint)
     count = len(content.splitlines())
     if line is None or line <= count:
-        return NotFoundError(said, hint=f"git blame {revision[:12]} -- {path}")
+        return NotFoundError(output, hint=f"git blame {revision[:12]} -- {path}")
     has = f"{path} has {count} line{'' if count == 1 else 's'} in {revision[:12]}"
     return NotFoundError(f"{has}, no line {line}", hint=f"git show {revision[:12]}:{path}")
 

@@ -56,10 +56,10 @@ class _Copies:
 
     def write(self) -> dict[str, str]:
         chain = own_chain(self._repository, self._state)
-        said = [_trailers(commit) for commit in chain]
-        settled = max((index for index, trailers in enumerate(said) if ONTO in trailers), default=len(chain))
+        of_chain = [_trailers(commit) for commit in chain]
+        settled = max((index for index, trailers in enumerate(of_chain) if ONTO in trailers), default=len(chain))
         parent, copies = self._state.base, dict[str, str]()
-        for index, (commit, trailers) in enumerate(zip(chain, said, strict=True)):
+        for index, (commit, trailers) in enumerate(zip(chain, of_chain, strict=True)):
             code = commit.tree if index >= settled else self._code(commit.tree)
             message = copied_message(commit.message, trailers.get(REBASED_FROM, commit.id))
             parent = self._objects.copy_commit(commit.id, self._with_runs(code, commit.tree), parent, message)

@@ -153,11 +153,13 @@ def parsed(parse: Callable[[bytes], T], content: bytes, layout: RunLayout, where
         ) from error
 
 
-def events_path(layout: RunLayout, said: Mapping[str, str]) -> str:
+def events_path(layout: RunLayout, trailers: Mapping[str, str]) -> str:
     """Where a commit with these trailers keeps its events."""
-    kind = said["Swarm-Kind"]
+    kind = trailers["Swarm-Kind"]
     if kind == Kind.RUN:
         return layout.run_events
     if kind == Kind.END:
-        return layout.end_events(int(said["Swarm-Iteration"]))
-    return f"{layout.base}/{said['Swarm-Flow']}/events/{said['Swarm-Step']}@{said['Swarm-Iteration']}.jsonl"
+        return layout.end_events(int(trailers["Swarm-Iteration"]))
+    return (
+        f"{layout.base}/{trailers['Swarm-Flow']}/events/{trailers['Swarm-Step']}@{trailers['Swarm-Iteration']}.jsonl"
+    )

@@ -160,11 +160,11 @@ class Inbox:
         found: list[Received] = []
         for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
             try:
-                said = InboxEvent.from_json(path.read_bytes())
+                waiting = InboxEvent.from_json(path.read_bytes())
             except (ValidationError, UnicodeDecodeError, OSError):
                 self._reject(path)
                 continue
-            event = Event(EventKind.EXTERNAL, said.to_plain())
+            event = Event(EventKind.EXTERNAL, waiting.to_plain())
             if payload_problems(event):
                 self._reject(path)
                 continue

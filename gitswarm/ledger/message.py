@@ -38,9 +38,9 @@ class CommitMessage(Struct, frozen=True):
 
     def scrubbed(self, scrubber: Scrubber) -> CommitMessage:
         """Before it is rendered: a subject that was cut could show a part of a secret."""
-        said: list[JsonValue] = [self.subject, self.body, *self.trailers.values()]
-        clean = scrubber.scrub_json(said)
-        if clean is said or not isinstance(clean, list):
+        texts: list[JsonValue] = [self.subject, self.body, *self.trailers.values()]
+        clean = scrubber.scrub_json(texts)
+        if clean is texts or not isinstance(clean, list):
             return self
         subject, body, *values = (str(text) for text in clean)
         return CommitMessage(subject, body, dict(zip(self.trailers, values, strict=True)))

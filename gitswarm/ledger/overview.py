@@ -251,8 +251,8 @@ def _question(repository: RepositoryReader, state: RunState) -> str | None:
     last = state.last_step
     if last is not None and last.status is Status.BLOCKED:
         content = repository.objects.file(last.tree, last.execution.envelope) or b"{}"
-        said = parsed(json.loads, content, state.layout, f"{last.commit[:12]}:{last.execution.envelope}")
-        blockers = [str(each) for each in said.get("blockers", ())]
+        envelope = parsed(json.loads, content, state.layout, f"{last.commit[:12]}:{last.execution.envelope}")
+        blockers = [str(each) for each in envelope.get("blockers", ())]
         return "; ".join(blockers) or last.summary
     taken = _newest(repository, state, repository.objects.commit(state.tip).parents[0])
     return taken.reason if taken is not None and taken.to_step is None else None

@@ -17,8 +17,8 @@ Entry = Decision | Superseded
 
 def render(entry: Entry) -> bytes:
     """One entry. The JSON is folded at spaces: joining its lines by one space gives it back exactly."""
-    said = entry.to_plain() if isinstance(entry, Decision) else entry.model_dump(mode="json")
-    packed = json.dumps(said, ensure_ascii=False)
+    fields = entry.to_plain() if isinstance(entry, Decision) else entry.model_dump(mode="json")
+    packed = json.dumps(fields, ensure_ascii=False)
     folded = "".join(f"{_INDENT}{line}\n" for line in _fold(packed, _WIDTH - len(_INDENT)))
     first = headline(entry) if isinstance(entry, Decision) else shorten(f"{entry.seq}. {entry.reason}", _WIDTH)
     return f"{first}\n{folded}".encode()
@@ -48,9 +48,9 @@ def is_garbled(note: bytes) -> bool:
 
 def _entry(packed: str) -> Entry | None:
     try:
-        said = json.loads(packed)
-        taken_back = isinstance(said, dict) and "superseded_by" in said
-        return (Superseded if taken_back else Decision).model_validate(said)
+        fields = json.loads(packed)
+        taken_back = isinstance(fields, dict) and "superseded_by" in fields
+        return (Superseded if taken_back else Decision).model_validate(fields)
     except (ValueError, RecursionError):
         return None
 

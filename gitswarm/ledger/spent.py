@@ -118,8 +118,8 @@ def _usage(line: bytes) -> Spent | None:
 
 def usage_trailer(executions: Mapping[CutOff, Spent]) -> dict[str, str]:
     """Of a commit that sets executions aside; none where there are none."""
-    said = [f"{execution.name} {_amounts(used)}" for execution, used in executions.items()]
-    return {USAGE: ", ".join(said)} if said else {}
+    amounts = [f"{execution.name} {_amounts(used)}" for execution, used in executions.items()]
+    return {USAGE: ", ".join(amounts)} if amounts else {}
 
 
 def _amounts(used: Spent) -> str:
@@ -139,9 +139,9 @@ def _cut_off(
     found: dict[CutOff, Spent] = {}
     for commit in kept:
         for line in commit.message.splitlines():
-            for said in line.removeprefix(f"{USAGE}: ").split(", ") if line.startswith(f"{USAGE}: ") else ():
+            for item in line.removeprefix(f"{USAGE}: ").split(", ") if line.startswith(f"{USAGE}: ") else ():
                 with suppress(ValueError):  # a person's own
-                    found |= _execution(said, commit.tree)
+                    found |= _execution(item, commit.tree)
     for journal in journal_files(journal_folder(repository, layout)):
         with suppress(FileNotFoundError):  # its step was committed just now
             events = journal.path.read_bytes()
@@ -163,11 +163,11 @@ def cut_off_events(repository: RepositoryReader, layout: RunLayout, execution: C
     return repository.objects.file(execution.kept_in, named.events) or b""
 
 
-def _execution(said: str, tree: str) -> dict[CutOff, Spent]:
+def _execution(text: str, tree: str) -> dict[CutOff, Spent]:
     """
     :raises ValueError: it is none.
     """
-    name, start, tokens, cost = said.split(" ")
+    name, start, tokens, cost = text.split(" ")
     place, _at, iteration = name.rpartition("@")
     flow, step = place.split("/")
     used = Spent(int(tokens), read(cost))
@@ -257,8 +257,8 @@ def _use(name: str, flow: str, events: bytes, *, cut_off: bool = False) -> Use:
     lines = events.splitlines()
     start = next(filter(None, (_read(line) for line in lines if _ANNOUNCED in line)), {})
     payload = start.get("payload")
-    said = payload if isinstance(payload, dict) else {}
-    allowed = said.get("budget")
+    fields = payload if isinstance(payload, dict) else {}
+    allowed = fields.get("budget")
     times = [moment for line in (lines[:1] + lines[-2:]) if (moment := _moment(_read(line))) is not None]
     return Use(
         name=name,
@@ -266,7 +266,7 @@ def _use(name: str, flow: str, events: bytes, *, cut_off: bool = False) -> Use:
         tokens=0,
         cost_usd=0.0,
         allowed=BudgetLimits.of(allowed) if isinstance(allowed, dict) else UNLIMITED,
-        in_flight=cut_off and said.get("mode") != "stub" and said.get("engine") not in _NO_MODEL,
+        in_flight=cut_off and fields.get("mode") != "stub" and fields.get("engine") not in _NO_MODEL,
         begun=min(times, default=0.0),
         ended=max(times, default=0.0),
     )
@@ -274,10 +274,10 @@ def _use(name: str, flow: str, events: bytes, *, cut_off: bool = False) -> Use:
 
 def _read(line: bytes) -> Mapping[str, object]:
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _moment(event: Mapping[str, object]) -> float | None:
@@ -291,8 +291,8 @@ def said_limits(repository: RepositoryReader, layout: RunLayout) -> dict[str, fl
     """What people said on `resume`, by name of the limit; None: there is none any more."""
     commit_id = repository.refs.read(layout.budget_ref)
     text = repository.objects.commit(commit_id).message if commit_id is not None else ""
-    said = (line.removeprefix(f"{SAID}: ") for line in text.splitlines() if line.startswith(f"{SAID}: "))
-    return dict(_said(next(said, "")))
+    lines = (line.removeprefix(f"{SAID}: ") for line in text.splitlines() if line.startswith(f"{SAID}: "))
+    return dict(_said(next(lines, "")))
 
 
 def _said(trailer: str) -> Iterator[tuple[str, float | None]]:
@@ -302,11 +302,11 @@ def _said(trailer: str) -> Iterator[tuple[str, float | None]]:
             yield name, None if value == "none" else float(value)
 
 
-def say_limits(repository: Repository, state: RunState, said: Mapping[str, float | None], when: datetime) -> None:
+def say_limits(repository: Repository, state: RunState, limits: Mapping[str, float | None], when: datetime) -> None:
     """Records what a person says: a commit of theirs under the run's refs, which no rollback takes back."""
     name = state.layout.budget_ref
     before = repository.refs.read(name)
-    whole = said_limits(repository, state.layout) | dict(said)
+    whole = said_limits(repository, state.layout) | dict(limits)
     words = " ".join(f"{key}={'none' if value is None else value}" for key, value in whole.items())
     message = CommitMessage(f"budget: {words}", "", {"Swarm-Run": state.layout.run_id, SAID: words}).render()
     person = repository.committer()

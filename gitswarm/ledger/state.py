@@ -154,8 +154,8 @@ def replay(repository: RepositoryReader, layout: RunLayout, tip: str | None = No
 
 def _format(run_commit: Commit) -> int:
     message = parse_message(run_commit.message)
-    said = message.trailers["Swarm-Format"] if message is not None else ""
-    return int(said) if said.isdecimal() else 1
+    number = message.trailers["Swarm-Format"] if message is not None else ""
+    return int(number) if number.isdecimal() else 1
 
 
 def _last_own(repository: RepositoryReader, layout: RunLayout) -> str:

@@ -298,8 +298,8 @@ class RunStore:
 
     def _format(self, parent: str) -> str:
         """A run's own, as the commit before has it; its first one says it itself."""
-        said = parse_message(self._objects.commit(parent).message)
-        return said.trailers.get("Swarm-Format", "") if said is not None else str(FORMAT)
+        message = parse_message(self._objects.commit(parent).message)
+        return message.trailers.get("Swarm-Format", "") if message is not None else str(FORMAT)
 
     def _prev_notes(self, parent: str) -> str:
         """Blob ids of the parent's notes as they are now; a changed note betrays itself later."""

@@ -83,8 +83,8 @@ def concern_fields(repository: RepositoryReader, state: RunState) -> tuple[Conce
         record = concern.opened_by
         content = repository.objects.file(record.tree, record.execution.evidence) or b"{}"
         where = f"{record.commit[:12]}:{record.execution.evidence}"
-        said = parsed(json.loads, content, state.layout, where)
-        about = {each["id"]: each for each in said.get("opened", ())}.get(concern.id, {})
+        evidence = parsed(json.loads, content, state.layout, where)
+        about = {each["id"]: each for each in evidence.get("opened", ())}.get(concern.id, {})
         names = tuple(map(str, about.get("names", ())))
         found.append(ConcernFields(concern.id, concern.blocking, str(about.get("fact", "")), names))
     return tuple(found)
@@ -100,16 +100,16 @@ def spec_fields(repository: RepositoryReader, state: RunState) -> SpecFields:
 
 
 def _spec(content: bytes) -> SpecFields:
-    said = json.loads(content)
-    task = said.get("task", "") if isinstance(said, dict) else ""
-    match said:
+    fields = json.loads(content)
+    task = fields.get("task", "") if isinstance(fields, dict) else ""
+    match fields:
         case {
             "flows": [str(), *_] as flows,
             "scripted": bool(scripted),
             "allow_stub": bool(allowed),
             "settings": dict(own),
         }:
-            base, deploy, engine = said.get("base_ref"), own.get("deploy"), own.get("default_engine")
+            base, deploy, engine = fields.get("base_ref"), own.get("deploy"), own.get("default_engine")
             target = deploy.get("target") if isinstance(deploy, dict) else None
             commands = own.get("commands")
             test = commands.get(TEST) if isinstance(commands, dict) else None
@@ -123,7 +123,7 @@ def _spec(content: bytes) -> SpecFields:
                 str(target) if target else None,
                 str(engine.get("engine", "")) if isinstance(engine, dict) else "",
                 str(test) if test else None,
-                str(said.get("initiator", "")),
+                str(fields.get("initiator", "")),
             )
     raise ValueError("no spec of a run")
 
@@ -265,8 +265,8 @@ def _entries(repository: RepositoryReader, layout: RunLayout, commit_id: str) ->
     found: list[DecisionFields | None] = []
     for packed in folded(note):
         try:
-            said = json.loads(packed)
-            found.append(None if "superseded_by" in said else _decision(said))
+            fields = json.loads(packed)
+            found.append(None if "superseded_by" in fields else _decision(fields))
         except (ValueError, LookupError, TypeError, RecursionError):
             continue  # what people or accidents put beside them
     return found

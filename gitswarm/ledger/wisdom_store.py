@@ -51,8 +51,8 @@ class WisdomStore(Struct, frozen=True):
             is_known = whole.model_copy(update={"date": earlier.date}) == earlier
             return earlier if is_known else whole
 
-        told = f"{len(clean.lessons)} learned, {len(clean.offered)} proposed"
-        return self._write(clean.run_id, KERNEL, told, change)
+        summary = f"{len(clean.lessons)} learned, {len(clean.offered)} proposed"
+        return self._write(clean.run_id, KERNEL, summary, change)
 
     def settle(self, run_id: str, settled: Settled) -> Written:
         """What a person did with a proposal, in place of what was said about it before.
@@ -69,11 +69,11 @@ class WisdomStore(Struct, frozen=True):
 
         return self._write(run_id, HUMAN, f"{clean.proposal} {clean.state}", change)
 
-    def _write(self, run_id: str, by: str, told: str, change: _Change) -> Written:
+    def _write(self, run_id: str, by: str, summary: str, change: _Change) -> Written:
         """
         :raises RefMovedError: the ref is moved faster than we can write.
         """
-        subject = f"wisdom of {run_id}: {told}"
+        subject = f"wisdom of {run_id}: {summary}"
         for attempt in range(_ATTEMPTS):
             tip = self.repository.refs.read(WISDOM_REF)
             earlier = read_entry(self.repository, tip, run_id) if tip is not None else None

@@ -34,8 +34,8 @@ class CountedFile(Struct, frozen=True):
 
 def changed_files(repository: RepositoryReader, old: str, new: str) -> list[CountedFile]:
     """What turns one commit into the other, in path order, `.swarm/runs` left out."""
-    said = repository.git.output(*_COMMAND, old, new, "--", f":(top,exclude){RUNS_FOLDER}")
-    words = iter(said.decode(errors="replace").split("\0"))
+    output = repository.git.output(*_COMMAND, old, new, "--", f":(top,exclude){RUNS_FOLDER}")
+    words = iter(output.decode(errors="replace").split("\0"))
     changes: dict[str, str] = {}
     found: list[CountedFile] = []
     for word in words:
@@ -66,8 +66,8 @@ def telling_steps(repository: RepositoryReader, state: RunState) -> list[StepRec
     agents = _by_agents(state)
     own = [record for record in agents if record.execution.agent in _AUTHORS and _changed(repository, record)]
     reviews = [record for record in agents if record.execution.agent == _REVIEWS_ITSELF]
-    told = [*own, *reviews] if own else [record for record in agents if _changed(repository, record)]
-    return _newest(told)
+    steps = [*own, *reviews] if own else [record for record in agents if _changed(repository, record)]
+    return _newest(steps)
 
 
 def changing_steps(repository: RepositoryReader, state: RunState) -> list[StepRecord]:

@@ -51,9 +51,9 @@ class BudgetLimits(Struct, frozen=True):
         return self != BudgetLimits()
 
     @classmethod
-    def of(cls, said: Mapping[str, object]) -> BudgetLimits:
+    def of(cls, limits: Mapping[str, object]) -> BudgetLimits:
         """As stored: what is not a number is no limit."""
-        cost, tokens, time_s = (said.get(name) for name in cls.__struct_fields__)
+        cost, tokens, time_s = (limits.get(name) for name in cls.__struct_fields__)
         return cls(
             cost_usd=float(cost) if isinstance(cost, int | float) else None,
             tokens=int(tokens) if isinstance(tokens, int | float) else None,
@@ -69,9 +69,9 @@ class BudgetLimits(Struct, frozen=True):
         """The stricter of each."""
         return BudgetLimits.of({**other.plain, **{k: min(v, other.plain.get(k, v)) for k, v in self.plain.items()}})
 
-    def over(self, said: Mapping[str, float | None]) -> BudgetLimits:
+    def over(self, limits: Mapping[str, float | None]) -> BudgetLimits:
         """These with what a person said over them; None there takes a limit away."""
-        return BudgetLimits.of({**self.plain, **said})
+        return BudgetLimits.of({**self.plain, **limits})
 
     def without(self, names: Iterable[str]) -> BudgetLimits:
         return self.over(dict.fromkeys(names))

@@ -10,14 +10,14 @@ from gitswarm.records.base import WrittenSection
 from gitswarm.records.budget import BudgetLimits, seconds
 
 
-def _seconds(said: object) -> object:
+def _seconds(value: object) -> object:
     """`4h` for people, seconds where it is stored."""
-    if not isinstance(said, str):
-        return said
+    if not isinstance(value, str):
+        return value
     try:
-        return seconds(said)
+        return seconds(value)
     except ValueError as error:
-        raise ValueError(f"'{said}' is not a duration: 90s, 45m, 4h, 1h30m") from error
+        raise ValueError(f"'{value}' is not a duration: 90s, 45m, 4h, 1h30m") from error
 
 
 _Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field, JsonValue
 from gitswarm.records.base import Record
 
 
-def plain_switch(said: object) -> object:
+def plain_switch(value: object) -> object:
     """`off` is a boolean to YAML."""
-    return "off" if said is False else said
+    return "off" if value is False else value
 
 
 SandboxRule = Literal["off", "auto", "require"]

@@ -55,13 +55,13 @@ class ToolCall(Record):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_format_1(cls, said: object) -> object:
+    def _of_format_1(cls, fields: object) -> object:
         """Format 1 has `tool`, and two words for what git-swarm itself carries out."""
-        if not isinstance(said, Mapping) or "tool" not in said:
-            return said
-        rest = {name: value for name, value in said.items() if name != "tool"}
+        if not isinstance(fields, Mapping) or "tool" not in fields:
+            return fields
+        rest = {name: value for name, value in fields.items() if name != "tool"}
         own = rest.get("source") in _FORMAT_1_SOURCES
-        return {"tool_name": said["tool"], **rest, **({"source": "kernel-executed"} if own else {})}
+        return {"tool_name": fields["tool"], **rest, **({"source": "kernel-executed"} if own else {})}
 
 
 class ReceiptRouting(Record):

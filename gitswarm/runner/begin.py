@@ -99,12 +99,12 @@ def refuse_run(repository: Repository, new: NewRun, around: Surroundings) -> lis
     """
     settings, specs = new.spec.settings, new.specs
     asked = asked_engines(settings, specs.flows.values(), specs.sidequests.values())
-    told = refuse_impossible(settings, asked, _engines(new, around), around)
+    warnings = refuse_impossible(settings, asked, _engines(new, around), around)
     if new.spec.settings.policy.sandbox == "require":
         sandbox_for(new.spec.settings.policy, around.env)
     refuse_unready(repository)
     _refuse_swarm_file(repository, new.spec.base)
-    return told
+    return warnings
 
 
 def _engines(new: NewRun, around: Surroundings) -> Engines:

@@ -117,9 +117,9 @@ def _cut_off(
 
 def mention_refused(session: Session, containment: Containment) -> None:
     """Tells what a step asked the network for in vain."""
-    for told in containment.refused[:_SHOWN]:
-        place = f" (the place for it is {_CONFIG})" if told.startswith(REFUSED) else ""
-        session.around.observer.notice(f"{told}{place}")
+    for refusal in containment.refused[:_SHOWN]:
+        place = f" (the place for it is {_CONFIG})" if refusal.startswith(REFUSED) else ""
+        session.around.observer.notice(f"{refusal}{place}")
 
 
 def let_go(session: Session, name: str) -> None:

@@ -113,12 +113,12 @@ def _containment(settings: FrozenSettings, env: Mapping[str, str]) -> Iterator[D
 
 
 def _git(repository: Repository) -> Diagnosis:
-    said = repository.git.output("--version").decode(errors="replace").strip()
-    found = re.search(r"(\d+)\.(\d+)", said)
+    version = repository.git.output("--version").decode(errors="replace").strip()
+    found = re.search(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) >= MINIMUM_GIT:
-        return Diagnosis("git", "ok", said)
+        return Diagnosis("git", "ok", version)
     needed = ".".join(str(part) for part in MINIMUM_GIT)
-    return Diagnosis("git", "problem", f"{said} is too old: git-swarm needs {needed}", "install a newer git")
+    return Diagnosis("git", "problem", f"{version} is too old: git-swarm needs {needed}", "install a newer git")
 
 
 def _guard(repository: Repository) -> Iterator[Diagnosis]:
@@ -164,10 +164,10 @@ def _large_files(repository: Repository) -> Iterator[Diagnosis]:
 
 
 def _uses_lfs(repository: Repository) -> bool:
-    said = [repository.common_dir / "info" / "attributes"]
+    files = [repository.common_dir / "info" / "attributes"]
     if repository.checkout is not None:
-        said.append(repository.checkout / ".gitattributes")
-    return any(path.is_file() and _LFS.search(path.read_bytes()) for path in said)
+        files.append(repository.checkout / ".gitattributes")
+    return any(path.is_file() and _LFS.search(path.read_bytes()) for path in files)
 
 
 def _interrupted(repository: Repository) -> Iterator[Diagnosis]:

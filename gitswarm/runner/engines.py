@@ -215,8 +215,8 @@ def survey_engines(settings: FrozenSettings, machine: EngineContext) -> Iterator
         yield EngineHere(adapter.engine_id, STUB, stub.capabilities, (adapter.engine_id, STUB) in by_key)
         for mode, capabilities in adapter.modes.items():
             key = (adapter.engine_id, mode)
-            said = EngineChoice(engine=adapter.engine_id, mode=mode, provider=adapter.providers[0])
-            setup = engine_setup(adapter, by_key.get(key, said), settings, machine, lambda _model: None)
+            asked_for = EngineChoice(engine=adapter.engine_id, mode=mode, provider=adapter.providers[0])
+            setup = engine_setup(adapter, by_key.get(key, asked_for), settings, machine, lambda _model: None)
             program = adapter.usable(mode, setup, machine.env)
             login = adapter.login(setup, machine.env)
             yield EngineHere(adapter.engine_id, mode, capabilities, key in by_key, program, login)

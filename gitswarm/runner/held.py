@@ -121,20 +121,20 @@ def _commit_before(repository: Repository, layout: RunLayout, journal: OpenJourn
     """Where the branch was when the step started; None when its journal does not say so in a way that can be true."""
     start = next((event.payload for event in journal.read() if event.kind == "step_start"), {})
     # A step beside others starts at their fork; the branch may have gone on from there.
-    said = str(start.get("branch_tip", start.get("commit_before")))
-    if not _ID.fullmatch(said) or not repository.objects.has(said):
+    commit_id = str(start.get("branch_tip", start.get("commit_before")))
+    if not _ID.fullmatch(commit_id) or not repository.objects.has(commit_id):
         return None
-    message = parse_message(repository.objects.commit(said).message)
-    return said if message is not None and message.trailers.get("Swarm-Run") == layout.run_id else None
+    message = parse_message(repository.objects.commit(commit_id).message)
+    return commit_id if message is not None and message.trailers.get("Swarm-Run") == layout.run_id else None
 
 
 def _is_that_step(repository: Repository, tip: str, before: str, journal: OpenJournal) -> bool:
     commit = repository.objects.commit(tip)
     message = parse_message(commit.message)
-    said = message.trailers if message else {}
+    trailers = message.trailers if message else {}
     wanted = (journal.flow, journal.step, str(journal.iteration))
     return commit.parents[:1] == (before,) and wanted == tuple(
-        said.get(name) for name in ("Swarm-Flow", "Swarm-Step", "Swarm-Iteration")
+        trailers.get(name) for name in ("Swarm-Flow", "Swarm-Step", "Swarm-Iteration")
     )
 
 

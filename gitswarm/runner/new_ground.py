@@ -37,8 +37,8 @@ def stand_on_new_ground(session: Session, state: RunState) -> RunState:
 def _keep(session: Session, state: RunState) -> None:
     """The old chain with its notes."""
     objects, refs = session.repository.objects, session.repository.refs
-    for name, said in session.store.kept_work():
-        if said.get("Swarm-Reason") == RESET and objects.commit(refs.read(name) or "").parents[0] == state.tip:
+    for name, kept in session.store.kept_work():
+        if kept.get("Swarm-Reason") == RESET and objects.commit(refs.read(name) or "").parents[0] == state.tip:
             return
     trailers = {"Swarm-Reason": RESET, "Swarm-Base": state.ground.root}
     title = f"before the reset onto {state.base[:12]}"

@@ -119,11 +119,11 @@ def forecast(specs: FrozenSpecs, flow: Flow, spec: RunSpec) -> Iterator[StepFore
         model = choose_model(specs.policy, choice.engine, f"{flow.id}/{step.id}", station, wanted)
         role = Role(flow, step, station, specs.templates[template_id(flow, step)], model)
         budget = Budget.of(settings.context, specs.policy.facts(model.model).window)
-        told = pack_instructions(specs.instructions, budget.recent)
+        instructions = pack_instructions(specs.instructions, budget.recent)
         briefing = replace(
             _nothing_yet(),
             task=spec.task,
-            instructions=told,
+            instructions=instructions,
             trail=pack_trail(specs.trail, budget.older) if reads_trail(role) else "",
             commands=settings.configured_commands,
             charter_chars=budget.recent,

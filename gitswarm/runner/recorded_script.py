@@ -85,14 +85,14 @@ def _entry(run: _RecordedRun, stored: StepFiles) -> ScriptEntry:
         return ScriptEntry.model_validate({**again, **({"files": files} if files else {})})
     artifacts, promised = _artifacts(run, record, receipt)
     files |= artifacts
-    said: dict[str, object] = {"envelope": _claimed(stored), "files": files, "output": _last_words(run, record)}
-    said["leaves_out"] = tuple(
+    entry: dict[str, object] = {"envelope": _claimed(stored), "files": files, "output": _last_words(run, record)}
+    entry["leaves_out"] = tuple(
         name for name in promised if f"{_RUN_BASE}{name}" not in files and name not in (receipt.placeholders or ())
     )
     if receipt.outcome is not None and receipt.outcome.resets_at is not None:
-        said["outcome"] = EngineOutcome(kind=receipt.outcome.kind, resets_at=receipt.outcome.resets_at)
-    said["route"] = _answer(run.repository, record)
-    return ScriptEntry.model_validate({name: value for name, value in said.items() if value})
+        entry["outcome"] = EngineOutcome(kind=receipt.outcome.kind, resets_at=receipt.outcome.resets_at)
+    entry["route"] = _answer(run.repository, record)
+    return ScriptEntry.model_validate({name: value for name, value in entry.items() if value})
 
 
 def left_files(
@@ -173,21 +173,21 @@ def _claimed(stored: StepFiles) -> dict[str, JsonValue]:
     if envelope is None:
         return {}
     own = set(Envelope.model_fields) - set(Handoff.model_fields)
-    said: dict[str, JsonValue] = envelope.model_dump(mode="json", exclude=own, exclude_defaults=True)
+    claim: dict[str, JsonValue] = envelope.model_dump(mode="json", exclude=own, exclude_defaults=True)
     is_secret = stored.evidence is not None and bool(stored.evidence.secrets)
-    said["status"] = (envelope.status if is_secret else envelope.claimed_status or envelope.status).value
+    claim["status"] = (envelope.status if is_secret else envelope.claimed_status or envelope.status).value
     base = f"{RUNS_FOLDER}/{envelope.run_id}/"
     if envelope.artifacts:
-        said["artifacts"] = [name.removeprefix(base) for name in envelope.artifacts]
-    return said
+        claim["artifacts"] = [name.removeprefix(base) for name in envelope.artifacts]
+    return claim
 
 
 def _last_words(run: _RecordedRun, record: StepRecord) -> str | None:
     """What the agent said last, as its transcript has it."""
     content = run.repository.objects.file(record.tree, record.execution.transcript(record.engine)) or b""
     lines = (json.loads(line) for line in content.splitlines() if line.strip())
-    said = [line["content"] for line in lines if line.get("role") == "assistant"]
-    return said[-1] if said and said[-1] != record.summary else None
+    messages = [line["content"] for line in lines if line.get("role") == "assistant"]
+    return messages[-1] if messages and messages[-1] != record.summary else None
 
 
 def _answer(repository: Repository, record: StepRecord) -> Mapping[str, JsonValue] | str | None:
@@ -209,8 +209,8 @@ def _answer(repository: Repository, record: StepRecord) -> Mapping[str, JsonValu
         extend_graph=decision.proposal.nodes if decision.proposal is not None else (),
         inject_nodes=new if decision.proposal is None else (),
     )
-    said: dict[str, JsonValue] = signal.model_dump(mode="json", exclude_defaults=True)
-    return said
+    answer: dict[str, JsonValue] = signal.model_dump(mode="json", exclude_defaults=True)
+    return answer
 
 
 def to_yaml(script: Script) -> str:

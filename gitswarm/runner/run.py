@@ -174,8 +174,8 @@ def _end_events(session: Session, state: RunState, ending: RunOutcome) -> list[L
     reason = _reason(state, ending)
     if _END_KINDS[status] is EventKind.RUN_COMPLETED:
         error = reason if status is not RunStatus.SUCCEEDED else None
-        told = RunStatus.FAILED if status is RunStatus.UNPROVEN else status
-        last = Event(EventKind.RUN_COMPLETED, {"status": told, "error": error, **counts})
+        result = RunStatus.FAILED if status is RunStatus.UNPROVEN else status
+        last = Event(EventKind.RUN_COMPLETED, {"status": result, "error": error, **counts})
     else:
         last = Event(_END_KINDS[status], {"reason": reason, "next_step": decision.to_step, **counts})
     asked = [Event(kind, {"reason": ending.asked}) for kind, end in ANNOUNCED.items() if end is last.kind]

@@ -155,9 +155,9 @@ def off_branch(session: Session) -> dict[tuple[str, str], int]:
     beside others."""
     highest: dict[tuple[str, str], int] = {}
     found = [
-        (said["Swarm-Flow"], said["Swarm-Step"], int(said["Swarm-Iteration"]))
-        for _name, said in session.store.kept_work()
-        if "Swarm-Iteration" in said
+        (kept["Swarm-Flow"], kept["Swarm-Step"], int(kept["Swarm-Iteration"]))
+        for _name, kept in session.store.kept_work()
+        if "Swarm-Iteration" in kept
     ]
     records = siblings(session.repository, session.layout)
     found += [(record.flow, record.step, record.execution.iteration) for record in records]

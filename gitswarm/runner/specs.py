@@ -152,8 +152,8 @@ def frozen_files(layout: RunLayout, specs: FrozenSpecs) -> dict[str, bytes]:
     if specs.feedback is not None:
         files[f"{layout.specs}/{_FEEDBACK}"] = specs.feedback.to_json()
     if specs.script is not None:
-        said = specs.script.model_dump(mode="json", exclude_unset=True)
-        files[f"{layout.specs}/script.json"] = pretty_json(said)
+        script = specs.script.model_dump(mode="json", exclude_unset=True)
+        files[f"{layout.specs}/script.json"] = pretty_json(script)
     return files
 
 
@@ -173,10 +173,10 @@ def read_frozen(repository: Repository, layout: RunLayout, tree: str) -> FrozenS
         }
 
     where = f"{layout.specs}/script.json"
-    script, told, learned = found.get("script.json"), found.get(_INSTRUCTIONS), found.get(_TRAIL)
+    script, files, learned = found.get("script.json"), found.get(_INSTRUCTIONS), found.get(_TRAIL)
     instructions = Instructions()  # of a run of an earlier version, and where the project says nothing
-    if told is not None:
-        instructions = parsed(Instructions.from_json, told, layout, f"{layout.specs}/{_INSTRUCTIONS}")
+    if files is not None:
+        instructions = parsed(Instructions.from_json, files, layout, f"{layout.specs}/{_INSTRUCTIONS}")
     trail = ScentTrail()
     if learned is not None:
         trail = parsed(ScentTrail.from_json, learned, layout, f"{layout.specs}/{_TRAIL}")

@@ -147,8 +147,8 @@ def _git(shadow: Shadow, name: str) -> Git:
 
 def _no_filters(git: Git) -> list[str]:
     """Options that switch off every filter that the submodule itself configures."""
-    said = git.run("config", "--local", "--name-only", "-z", "--get-regexp", r"^filter\..*").stdout
-    drivers = {match[1] for match in re.finditer(r"filter\.([^\0]*)\.[^.\0]*\0", said.decode(errors="replace"))}
+    names = git.run("config", "--local", "--name-only", "-z", "--get-regexp", r"^filter\..*").stdout
+    drivers = {match[1] for match in re.finditer(r"filter\.([^\0]*)\.[^.\0]*\0", names.decode(errors="replace"))}
     off = {"clean": "", "smudge": "", "process": "", "required": "false"}
     return [
         word for name in sorted(drivers) for key, to in off.items() for word in ("-c", f"filter.{name}.{key}={to}")

@@ -147,10 +147,10 @@ def _proofs(name: str, found: RunOverview, steps: list[StepFiles]) -> tuple[Proo
         if each.record.engine == "command" and each.evidence is not None and each.evidence.tests.command:
             newest[each.evidence.tests.command] = each
     for command, each in newest.items():
-        said = {True: "passed", False: "failed", None: "judged nothing"}[
+        verdict = {True: "passed", False: "failed", None: "judged nothing"}[
             each.evidence.tests.passed if each.evidence else None
         ]
-        claim = f"{each.name} {said}"
+        claim = f"{each.name} {verdict}"
         where = each.record.commit[:12]
         proofs.append(
             Proof(

@@ -77,8 +77,8 @@ def _of_rest(steps: list[StepFiles], criteria: tuple[ReportedCriterion, ...]) ->
         yield Unproven("left out", path, why)
     for each in _newest(steps):
         if each.record.status is not Status.VERIFIED and each.record.engine not in (KERNEL, "command"):
-            told = f"{each.record.status.value}: {each.why or each.record.summary}"
-            yield Unproven("step", each.name, told.removesuffix(": "))
+            text = f"{each.record.status.value}: {each.why or each.record.summary}"
+            yield Unproven("step", each.name, text.removesuffix(": "))
 
 
 def criteria_of(opened: Opened, steps: list[StepFiles]) -> tuple[ReportedCriterion, ...]:
@@ -117,22 +117,22 @@ def claims_of(steps: list[StepFiles]) -> tuple[ReportedClaim, ...]:
     """What was found different, step by step; a finding that is a concern too is told once."""
     found = []
     for index, each in enumerate(steps):
-        told: set[str] = set()
+        seen: set[str] = set()
         for finding in each.evidence.verdict.findings if each.evidence and each.evidence.verdict else ():
-            told.add(finding.flag)
+            seen.add(finding.flag)
             outcome = _outcome(f"{finding.flag}@{each.record.flow}/{each.record.step}", steps[index:])
             found.append(
                 ReportedClaim(each.name, each.record.number, finding.flag, finding.claim, finding.fact, outcome)
             )
         for concern in each.evidence.opened if each.evidence else ():
-            if concern.flag not in told:
+            if concern.flag not in seen:
                 outcome = _outcome(concern.id, steps[index:])
                 found.append(ReportedClaim(each.name, each.record.number, concern.flag, "", concern.fact, outcome))
         if each.envelope is not None and each.envelope.claimed_status is not None:
             reason = each.envelope.status_reason or ""
             is_now = f"{each.envelope.status.value}: {reason}".removesuffix(": ")
-            said = each.envelope.claimed_status.value
-            found.append(ReportedClaim(each.name, each.record.number, "status", said, is_now, "counted"))
+            status = each.envelope.claimed_status.value
+            found.append(ReportedClaim(each.name, each.record.number, "status", status, is_now, "counted"))
     return tuple(found)
 
 

@@ -62,12 +62,12 @@ def _block(block: Block, room: _Room) -> str:
             return _more([f"- {_first(line, room)}" for line in lines], room, "- … and {} more")
         case Table(headings, rows):
             head = [f"| {' | '.join(headings)} |", f"|{'---|' * len(headings)}"]
-            told = [f"| {' | '.join(_inline(cell, room) for cell in row)} |" for row in rows]
+            rows_of_table = [f"| {' | '.join(_inline(cell, room) for cell in row)} |" for row in rows]
             filler = " |" * (len(headings) - 1)
-            return "\n".join([*head, _more(told, room, f"| … and {{}} more |{filler}")])
+            return "\n".join([*head, _more(rows_of_table, room, f"| … and {{}} more |{filler}")])
         case Commands(lines):
-            said = [f"# {_one_line(claim, room)}\n{_command(command)}" for claim, command in lines[: room.rows]]
-            text = "\n".join(said)
+            commands = [f"# {_one_line(claim, room)}\n{_command(command)}" for claim, command in lines[: room.rows]]
+            text = "\n".join(commands)
             fence = "`" * max(3, _longest_run(text) + 1)
             return f"{fence}sh\n{text}\n{fence}"
 
@@ -83,11 +83,11 @@ def _inline(line: Line, room: _Room) -> str:
 
 def _first(line: Line, room: _Room) -> str:
     """At the beginning of a line: it begins no list, heading or quote there."""
-    told = _inline(line, room)
-    found = _BLOCK.match(told)
+    text = _inline(line, room)
+    found = _BLOCK.match(text)
     if found is None:
-        return told
-    return f"{told[: found.end()]}\\{told[found.end() :]}" if found[0].isdigit() else f"\\{told}"
+        return text
+    return f"{text[: found.end()]}\\{text[found.end() :]}" if found[0].isdigit() else f"\\{text}"
 
 
 def _part(part: Part, room: _Room) -> str:

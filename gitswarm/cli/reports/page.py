@@ -156,8 +156,8 @@ def _reasons(file: ReportedFile) -> Line:
     line: Line = ()
     for reason in file.reasons:
         kind, colon, concern = reason.partition(": ")
-        told = (*prose(f"{kind} "), *code(concern)) if colon else prose(reason)
-        line = (*line, *prose("; "), *told) if line else told
+        words = (*prose(f"{kind} "), *code(concern)) if colon else prose(reason)
+        line = (*line, *prose("; "), *words) if line else words
     return line
 
 

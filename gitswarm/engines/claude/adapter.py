@@ -57,8 +57,8 @@ class ClaudeAdapter(EngineAdapter):
         return replace(program, problem=lacking[0], advice=lacking[1])
 
     def located(self, env: Mapping[str, str]) -> Path | None:
-        said = self.program_from_env(env)
-        return Path(said) if said else located(env, bundled_first=False)
+        path = self.program_from_env(env)
+        return Path(path) if path else located(env, bundled_first=False)
 
     def login(self, setup: EngineSetup, env: Mapping[str, str]) -> str:
         from gitswarm.engines.claude.login import login_words  # noqa: PLC0415 - see `open`

@@ -54,15 +54,15 @@ class CliTransport:
 def arguments(order: SessionOrder, socket: Path) -> list[str]:
     """The command line behind `claude`. Never `--bare`: it takes the hooks away, without a word."""
     settings = order.settings
-    said = ["-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
+    argv = ["-p", "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
     # Without these the tokens of an answer, and answers of a subagent, are not told before the session ends.
-    said += ["--include-partial-messages", "--forward-subagent-text"]
-    said += ["--permission-mode", "dontAsk", f"--setting-sources={','.join(settings.setting_sources)}"]
-    said += ["--settings", order.own_settings(_hooks(socket, order.containment)), "--tools", ",".join(order.tools)]
+    argv += ["--include-partial-messages", "--forward-subagent-text"]
+    argv += ["--permission-mode", "dontAsk", f"--setting-sources={','.join(settings.setting_sources)}"]
+    argv += ["--settings", order.own_settings(_hooks(socket, order.containment)), "--tools", ",".join(order.tools)]
     if not settings.setting_sources:
-        said.append("--strict-mcp-config")
+        argv.append("--strict-mcp-config")
     if order.system:
-        said += ["--system-prompt-file" if order.bare else "--append-system-prompt-file", str(order.system_file)]
+        argv += ["--system-prompt-file" if order.bare else "--append-system-prompt-file", str(order.system_file)]
     for flag, value in (
         ("--model", order.model),
         ("--fallback-model", settings.fallback_model),
@@ -71,10 +71,10 @@ def arguments(order: SessionOrder, socket: Path) -> list[str]:
         ("--json-schema", json.dumps(order.schema) if order.schema is not None else None),
     ):
         if value is not None:
-            said += [flag, str(value)]
+            argv += [flag, str(value)]
     if order.resume is not None:
-        said.append(f"--resume={order.resume}")
-    return said
+        argv.append(f"--resume={order.resume}")
+    return argv
 
 
 def _hooks(socket: Path, containment: Containment) -> dict[str, JsonValue]:
@@ -94,8 +94,8 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
     asking.start()
     with cast("IO[bytes]", process.stdout) as told:
         while line := told.readline(_LINE_BYTES):  # what is longer comes in pieces, which are noise
-            for said in read_line(line):
-                tell(said)
+            for message in read_line(line):
+                tell(message)
     exit_code = process.wait()
     complaints.join(1)  # something that it started may hold its stderr open
     tell(Gone(exit_code, " ".join(stderr).strip()))
@@ -104,7 +104,7 @@ def _listen(process: subprocess.Popen[bytes], prompt: str, tell: Tell) -> None:
 def _ask(stdin: IO[bytes] | None, prompt: str) -> None:
     """`client_composed`: the prompt is made by a program, so `/x` is no command and `@x` is no file in it."""
     content: dict[str, JsonValue] = {"role": "user", "content": prompt}
-    said = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
+    message = {"type": "user", "message": content, "parent_tool_use_id": None, "client_composed": True}
     if stdin is not None:
         with suppress(OSError), stdin:  # it went away before it had read everything: its end says why
-            stdin.write(json.dumps(said).encode() + b"\n")
+            stdin.write(json.dumps(message).encode() + b"\n")

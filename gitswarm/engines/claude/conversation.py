@@ -65,13 +65,13 @@ class Meter(Struct):
         if not self._answers:
             self._report()
 
-    def count(self, said: AnswerUsage) -> None:
-        name = said.id or self._newest.get(said.parent)
+    def count(self, usage: AnswerUsage) -> None:
+        name = usage.id or self._newest.get(usage.parent)
         if name is None:
             return
-        self._newest[said.parent] = name
+        self._newest[usage.parent] = name
         before = self._answers.get(name)
-        after = said if before is None else _later(before, said)
+        after = usage if before is None else _later(before, usage)
         if after != before:
             self._answers[name] = after
             self._report()
@@ -89,13 +89,13 @@ class Meter(Struct):
         self.tell(Tokens.of(used.prompt, used.completion), used.cost_usd)
 
 
-def _later(before: AnswerUsage, said: AnswerUsage) -> AnswerUsage:
+def _later(before: AnswerUsage, usage: AnswerUsage) -> AnswerUsage:
     """The same answer, of which more is known."""
     return replace(
         before,
-        prompt=max(before.prompt, said.prompt),
-        billed=max(before.billed, said.billed),
-        completion=max(before.completion, said.completion),
+        prompt=max(before.prompt, usage.prompt),
+        billed=max(before.billed, usage.billed),
+        completion=max(before.completion, usage.completion),
     )
 
 
@@ -125,46 +125,48 @@ class Conversation(Struct):
     _open: dict[str, OpenCall] = field(default_factory=dict)
     _refused: dict[str, str] = field(default_factory=dict)
 
-    def take(self, said: Said) -> None:
-        said = encodable(said)
-        match said:
+    def take(self, message: Said) -> None:
+        message = encodable(message)
+        match message:
             case Began():
-                self.session, self.model = said.session, said.model or self.model
+                self.session, self.model = message.session, message.model or self.model
                 self.meter.begin()
             case AnswerUsage():
-                self.meter.count(said)
+                self.meter.count(message)
             case Spoke():
-                self._speak(said)
+                self._speak(message)
             case Called():
-                self._begin(said)
+                self._begin(message)
             case Returned():
-                self._end(said)
+                self._end(message)
             case CallRefused():
-                self._refused[said.id] = said.reason
-            case Retrying() if said.status == _WRONG_KEY:
-                self.last = replace(self.last, refused=said.status)
+                self._refused[message.id] = message.reason
+            case Retrying() if message.status == _WRONG_KEY:
+                self.last = replace(self.last, refused=message.status)
             case Retrying():
                 self.emit(
-                    retry_event(said.attempt, said.of, said.wait_s, f"{said.status or ''} {said.error}".strip())
+                    retry_event(
+                        message.attempt, message.of, message.wait_s, f"{message.status or ''} {message.error}".strip()
+                    )
                 )
             case Switched():
-                self.model = said.model
-                self.recorder.note("system", f"{said.model} answers from here on")
+                self.model = message.model
+                self.recorder.note("system", f"{message.model} answers from here on")
             case _:
-                self._remember(said)
+                self._remember(message)
 
-    def _remember(self, said: Faulted | Limited | Ended | Gone) -> None:
+    def _remember(self, message: Faulted | Limited | Ended | Gone) -> None:
         """What tells how the session ended."""
-        match said:
+        match message:
             case Faulted():
-                self.last = replace(self.last, fault=said)
-                self.recorder.note("system", said.text)
+                self.last = replace(self.last, fault=message)
+                self.recorder.note("system", message.text)
             case Limited():
-                self.last = replace(self.last, limit=said)
+                self.last = replace(self.last, limit=message)
             case Ended():
-                self.last = replace(self.last, ended=said)
+                self.last = replace(self.last, ended=message)
             case Gone():
-                self.last = replace(self.last, gone=said)
+                self.last = replace(self.last, gone=message)
 
     def close(self) -> None:
         """Calls that never returned are over: whatever carried them out has been ended."""
@@ -174,47 +176,47 @@ class Conversation(Struct):
             )
         self._open.clear()
 
-    def _speak(self, said: Spoke) -> None:
+    def _speak(self, message: Spoke) -> None:
         self.has_spoken = True
-        if said.role == "user":
-            self.recorder.note("user", said.text)
+        if message.role == "user":
+            self.recorder.note("user", message.text)
             return
-        self.text = said.text
+        self.text = message.text
         if self.is_told:
-            self.recorder.say(said.text)
+            self.recorder.say(message.text)
         else:
-            self.recorder.note("assistant", said.text)
+            self.recorder.note("assistant", message.text)
 
-    def _begin(self, said: Called) -> None:
+    def _begin(self, message: Called) -> None:
         self.has_spoken = True
-        if said.tool == RESULT_TOOL:
-            self.recorder.note("assistant", json.dumps(dict(said.given), ensure_ascii=False))
+        if message.tool == RESULT_TOOL:
+            self.recorder.note("assistant", json.dumps(dict(message.given), ensure_ascii=False))
             return
-        starter = self._open.get(said.parent or "")
-        agent = None if said.parent is None else _kind_of(starter)
-        self._open[said.id] = self.recorder.begin(said.tool, said.given, agent)
+        starter = self._open.get(message.parent or "")
+        agent = None if message.parent is None else _kind_of(starter)
+        self._open[message.id] = self.recorder.begin(message.tool, message.given, agent)
 
-    def _end(self, said: Returned) -> None:
-        call = self._open.pop(said.id, None)
+    def _end(self, message: Returned) -> None:
+        call = self._open.pop(message.id, None)
         if call is None:
-            if not said.success:
-                self.recorder.note("user", said.output)  # why the handoff was not taken
+            if not message.success:
+                self.recorder.note("user", message.output)  # why the handoff was not taken
             return
-        if said.success and said.id not in self.gate.verdicts:
+        if message.success and message.id not in self.gate.verdicts:
             self.last = replace(self.last, unjudged=call.tool)
-        verdict = self._verdict(said, call)
-        output = verdict.told if isinstance(verdict, Deny) else said.output
-        self.recorder.end(call, ToolOutcome(said.success, output), verdict)
+        verdict = self._verdict(message, call)
+        output = verdict.told if isinstance(verdict, Deny) else message.output
+        self.recorder.end(call, ToolOutcome(message.success, output), verdict)
 
-    def _verdict(self, said: Returned, call: OpenCall) -> Verdict | None:
+    def _verdict(self, message: Returned, call: OpenCall) -> Verdict | None:
         """What kept the call from being carried out, or changed it: the policy, else the CLI's own rules."""
-        verdict = self.gate.verdicts.get(said.id)
+        verdict = self.gate.verdicts.get(message.id)
         if isinstance(verdict, Deny):
-            return None if said.success else verdict
-        if not said.success and said.id in self._refused:
-            return Deny("claude", cut(self._refused[said.id], _REASON_CHARS), "")
-        if verdict is None and not said.success and said.output.startswith(_HOOK_FAILED):
-            return Deny("policy", cut(said.output, _REASON_CHARS), "continue without this call")
+            return None if message.success else verdict
+        if not message.success and message.id in self._refused:
+            return Deny("claude", cut(self._refused[message.id], _REASON_CHARS), "")
+        if verdict is None and not message.success and message.output.startswith(_HOOK_FAILED):
+            return Deny("policy", cut(message.output, _REASON_CHARS), "continue without this call")
         if not isinstance(verdict, Rewrite):
             return None
         executed = encodable_input(verdict.input)
@@ -227,5 +229,5 @@ def _kind_of(starter: OpenCall | None) -> str:
 
 
 def retry_event(attempt: int, of: int, wait_s: float, reason: str) -> Event:
-    told: dict[str, JsonValue] = {"attempt": attempt, "of": of, "wait_s": round(wait_s, 1), "reason": reason}
-    return Event(EventKind.ENGINE_RETRY, told)
+    payload: dict[str, JsonValue] = {"attempt": attempt, "of": of, "wait_s": round(wait_s, 1), "reason": reason}
+    return Event(EventKind.ENGINE_RETRY, payload)

@@ -79,7 +79,7 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
             warnings.simplefilter("ignore", DeprecationWarning)  # of models: they are the policy's choice
             for attempt in tries:
                 with attempt:
-                    said = client.messages.create(
+                    reply = client.messages.create(
                         model=model,
                         max_tokens=MAX_TOKENS,
                         system=system,
@@ -100,15 +100,15 @@ def ask_directly(question: RouteQuestion, system: str, model: str, access: Direc
             raise TimeoutError from error
         cause = error.__cause__ if isinstance(error.__cause__, _TooLongError) else error.message
         return RouteAnswer(cost_usd=None, problem=f"no answer: {cause}")
-    used = said.usage
+    used = reply.usage
     prompt = used.input_tokens + (used.cache_creation_input_tokens or 0) + (used.cache_read_input_tokens or 0)
     price = access.prices(model)
     cost = None if price is None else (prompt * price[0] + used.output_tokens * price[1]) / 1_000_000
     tokens = Tokens.of(prompt, used.output_tokens)
-    if said.stop_reason != "end_turn":
-        ended = _ENDED.get(said.stop_reason or "", f"the answer ended with {said.stop_reason}")
+    if reply.stop_reason != "end_turn":
+        ended = _ENDED.get(reply.stop_reason or "", f"the answer ended with {reply.stop_reason}")
         return RouteAnswer(tokens=tokens, cost_usd=cost, problem=ended)
-    text = "".join(block.text for block in said.content if block.type == "text")
+    text = "".join(block.text for block in reply.content if block.type == "text")
     return RouteAnswer(text, tokens, cost)
 
 

@@ -81,27 +81,27 @@ def _without_result(last: LastWords) -> EngineOutcome:
 
 def _by_result(last: LastWords, ended: Ended) -> EngineOutcome:
     reason = ended.terminal_reason or ""
-    said = _in_one_line("; ".join(ended.errors) or ended.text)
+    text = _in_one_line("; ".join(ended.errors) or ended.text)
     if reason == "hook_stopped":
-        return EngineOutcome(kind="denied", detail=said or "a hook stopped the session")
+        return EngineOutcome(kind="denied", detail=text or "a hook stopped the session")
     if not ended.is_error:
         return EngineOutcome(kind="ok")
     kind = _KINDS.get(reason) or _KINDS.get(ended.subtype)
     if kind is not None:
-        return EngineOutcome(kind=kind, detail=said)
+        return EngineOutcome(kind=kind, detail=text)
     if reason in ("api_error", "prompt_too_long") or ended.status is not None or last.fault is not None:
-        return _api_error(last, ended, said)
-    return EngineOutcome(kind="killed", detail=said or reason or ended.subtype)
+        return _api_error(last, ended, text)
+    return EngineOutcome(kind="killed", detail=text or reason or ended.subtype)
 
 
-def _api_error(last: LastWords, ended: Ended, said: str) -> EngineOutcome:
+def _api_error(last: LastWords, ended: Ended, text: str) -> EngineOutcome:
     kind = last.fault.kind if last.fault else ""
     # A limit that was reached ends nothing by itself: there may be more behind it that is paid for.
     if last.limit is not None and (ended.status == _TOO_MANY or kind == "rate_limit"):
-        return EngineOutcome(kind="api_error", detail=said, status=ended.status, resets_at=_moment(last.limit))
+        return EngineOutcome(kind="api_error", detail=text, status=ended.status, resets_at=_moment(last.limit))
     return EngineOutcome(
         kind="api_error",
-        detail=_advised(said, kind, ended),
+        detail=_advised(text, kind, ended),
         status=ended.status,
         retryable=_may_pass(kind, ended),
     )
@@ -124,30 +124,30 @@ def _moment(limit: Limited) -> str:
         return UNKNOWN_TIME
 
 
-def _in_one_line(said: str) -> str:
+def _in_one_line(text: str) -> str:
     """The first paragraph: links and numbers of messages come behind it."""
-    return " ".join(said.strip().partition("\n\n")[0].split())
+    return " ".join(text.strip().partition("\n\n")[0].split())
 
 
-def _advised(said: str, kind: str, ended: Ended) -> str:
+def _advised(text: str, kind: str, ended: Ended) -> str:
     """The CLI's words, without its advice where that is none for somebody who runs git-swarm, and with ours."""
-    refused = _REFUSED.search(said)
+    refused = _REFUSED.search(text)
     if refused is not None:  # by our own proxy, which the CLI takes for the provider
         return f"{refused[0]} (the place for it is .swarm/config.yaml, committed before a run starts)"
     if kind in _ADVICE:
         for theirs in _THEIR_ADVICE:
-            said = said.partition(theirs)[0]
-        return f"{said.removeprefix('Failed to authenticate. ')} ({_ADVICE[kind]})"
+            text = text.partition(theirs)[0]
+        return f"{text.removeprefix('Failed to authenticate. ')} ({_ADVICE[kind]})"
     if ended.stop_reason == "refusal":
-        what = said.removesuffix(" Start a new session to continue.")
+        what = text.removesuffix(" Start a new session to continue.")
         return f"{what} (git swarm resume -m TEXT says it in other words; or start with --model ID)"
     if ended.terminal_reason == "prompt_too_long":
         return (
-            f"{said.partition(' · ')[0]} (prompts of new runs are smaller with context: lean in .swarm/config.yaml)"
+            f"{text.partition(' · ')[0]} (prompts of new runs are smaller with context: lean in .swarm/config.yaml)"
         )
     if ended.status is not None and not _may_pass(kind, ended):
-        return f"{said} (the same request fails again: check ANTHROPIC_BASE_URL and the model)"
-    return said.partition(" If it persists")[0]
+        return f"{text} (the same request fails again: check ANTHROPIC_BASE_URL and the model)"
+    return text.partition(" If it persists")[0]
 
 
 _ADVICE: Mapping[str, str] = {

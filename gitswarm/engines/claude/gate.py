@@ -38,12 +38,12 @@ class Gate(Struct):
 
 
 def _hook_answer(verdict: Verdict) -> Answer:
-    said: Answer = {"hookEventName": "PreToolUse"}
+    answer: Answer = {"hookEventName": "PreToolUse"}
     match verdict:
         case Allow():
-            said |= {"permissionDecision": "allow"}
+            answer |= {"permissionDecision": "allow"}
         case Rewrite():
-            said |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
+            answer |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
         case Deny():
-            said |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
-    return {"hookSpecificOutput": said}
+            answer |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
+    return {"hookSpecificOutput": answer}

@@ -39,9 +39,9 @@ class Worked(Struct, frozen=True):
             return work
         if final.outcome.resets_at is not None:
             return final.outcome
-        said = _said_in(final)
-        if work.kind == "ok" and isinstance(said, str):
-            return EngineOutcome(kind="no_envelope", detail=said, attempts=final.outcome.attempts)
+        words = _said_in(final)
+        if work.kind == "ok" and isinstance(words, str):
+            return EngineOutcome(kind="no_envelope", detail=words, attempts=final.outcome.attempts)
         return work
 
     def broken(self, error: Exception, usage: Usage) -> Worked:

@@ -69,9 +69,14 @@ def login_words(profile: ClaudeProfile, env: Mapping[str, str], now: datetime) -
         return given
     folder = config_folder(env)
     settings = folder / "settings.json"
-    said = _read(settings)
+    settings_read = _read(settings)
     in_settings = next(
-        (name for name in (*_VARIABLES, _HELPER) if {**_mapping(said.get("env")), **said}.get(name)), ""
+        (
+            name
+            for name in (*_VARIABLES, _HELPER)
+            if {**_mapping(settings_read.get("env")), **settings_read}.get(name)
+        ),
+        "",
     )
     reads = "user" in profile.settings.setting_sources
     if in_settings and reads:
@@ -110,5 +115,5 @@ def _read(path: Path) -> Mapping[str, object]:
         return {}
 
 
-def _mapping(said: object) -> Mapping[str, object]:
-    return said if isinstance(said, Mapping) else {}
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

@@ -65,11 +65,11 @@ class SessionOrder(Struct, frozen=True):
         """JSON for `--settings`, which comes before every other source."""
         # Agents make no commits: what Claude Code would tell them to write into messages is noise.
         # A user's or a project's settings may switch all hooks off, ours with them.
-        said: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
+        settings: dict[str, JsonValue] = {"includeCoAuthoredBy": False, "disableAllHooks": False}
         if not isinstance(self.containment, Uncontained):
             # Claude Code's own cannot be nested in ours; a user's settings may ask for it.
-            said["sandbox"] = {"enabled": False}
-        return json.dumps(said | ({"hooks": dict(hooks)} if hooks else {}))
+            settings["sandbox"] = {"enabled": False}
+        return json.dumps(settings | ({"hooks": dict(hooks)} if hooks else {}))
 
 
 Tell = Callable[[Said], None]

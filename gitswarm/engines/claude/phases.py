@@ -54,18 +54,18 @@ def hold_session(transport: Transport, order: SessionOrder, talk: Conversation, 
     heard: Queue[Said] = Queue(_BACKLOG)
     is_over = threading.Event()
 
-    def tell(said: Said) -> None:
+    def tell(message: Said) -> None:
         """Waits while there is too much to hear, as long as anybody listens."""
         while not is_over.is_set():
             with suppress(Full):
-                heard.put(said, timeout=_POLL_S)
+                heard.put(message, timeout=_POLL_S)
                 break
 
     with transport.hold(order, talk.gate, tell):
         try:
-            for said in _listen(heard, watch):
-                talk.take(said)
-                if isinstance(said, Returned):  # between two requests: what was used is known
+            for message in _listen(heard, watch):
+                talk.take(message)
+                if isinstance(message, Returned):  # between two requests: what was used is known
                     talk.last = replace(talk.last, over=_too_many(order, talk))
                 if talk.last.unjudged is not None or talk.last.over is not None or talk.last.refused is not None:
                     break
@@ -89,15 +89,15 @@ def _listen(heard: Queue[Said], watch: SessionLimits) -> Iterator[Said]:
     until = watch.deadline
     while time.monotonic() < until:
         try:
-            said = heard.get(timeout=_POLL_S)
+            message = heard.get(timeout=_POLL_S)
         except Empty:
             if watch.ended.is_set():
                 raise StepEndedError from None
             continue
-        yield said
-        if isinstance(said, Gone):
+        yield message
+        if isinstance(message, Gone):
             return
-        until = min(watch.deadline, time.monotonic() + _LINGER_S) if isinstance(said, Ended) else watch.deadline
+        until = min(watch.deadline, time.monotonic() + _LINGER_S) if isinstance(message, Ended) else watch.deadline
 
 
 _USERS = ("settings.json", "CLAUDE.md")

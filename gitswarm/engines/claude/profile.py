@@ -106,8 +106,8 @@ def _checked(path: Path, env: Mapping[str, str]) -> Program:
         return Program(None, problem=f"{path} does not print its version ({asked.error})", advice=_OTHERWISE)
     found = _VERSION.search(asked.output)
     if found is None or asked.exit_code != 0:
-        told = " ".join(asked.output.split())[:80]
-        how = f"exit code {asked.exit_code}, {told!r}"
+        version_line = " ".join(asked.output.split())[:80]
+        how = f"exit code {asked.exit_code}, {version_line!r}"
         return Program(None, problem=f"{path} does not print its version ({how})", advice=_OTHERWISE)
     version = ".".join(found.groups())
     if tuple(int(part) for part in found.groups()) < MINIMUM:
@@ -185,8 +185,8 @@ class ClaudeProfile(Struct, frozen=True):
         """
         :param env: the agent's; what the caller set for Claude is in it, and the profile's own comes before that.
         """
-        said = {**_UNLESS_SAID, **env, **self.access.env, **_ALWAYS, **(_ISOLATED if self.is_isolated else {})}
-        return {name: value for name, value in said.items() if name not in _NEVER}
+        variables = {**_UNLESS_SAID, **env, **self.access.env, **_ALWAYS, **(_ISOLATED if self.is_isolated else {})}
+        return {name: value for name, value in variables.items() if name not in _NEVER}
 
     def hosts(self, env: Mapping[str, str]) -> tuple[str, ...]:
         """Where its sessions ask their model, as `host:port`.
@@ -252,19 +252,19 @@ class ClaudeProfile(Struct, frozen=True):
         :param env: the caller's.
         """
         env = self.environment(env)
-        said, home = env.get("CLAUDE_CONFIG_DIR"), env.get("HOME")
-        if not said and not home:
+        places, home = env.get("CLAUDE_CONFIG_DIR"), env.get("HOME")
+        if not places and not home:
             return None
-        folder = Path(said) if said else Path(home or "") / ".claude"
+        folder = Path(places) if places else Path(home or "") / ".claude"
         return None if _can_write(folder / "projects") else folder
 
-    def cost(self, told: float | None, model: str, tokens: tuple[int, int]) -> float | None:
+    def cost(self, reported: float | None, model: str, tokens: tuple[int, int]) -> float | None:
         """What a session cost. The CLI computes with Anthropic's list prices, which say nothing of another provider.
 
         :param tokens: in and out.
         """
         if self.provider != "anthropic_compat":
-            return told
+            return reported
         price = self.prices(model)
         return None if price is None else (tokens[0] * price[0] + tokens[1] * price[1]) / 1_000_000
 

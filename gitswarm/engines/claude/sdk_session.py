@@ -122,10 +122,10 @@ def talk(order: SessionOrder, gate: Gate, tell: Tell, cancel: Cancel) -> None:
     has_ended = False
     loop = _Loop()
 
-    def pass_on(said: Said) -> None:
+    def pass_on(message: Said) -> None:
         nonlocal has_ended
-        has_ended = has_ended or isinstance(said, Ended)
-        tell(said)
+        has_ended = has_ended or isinstance(message, Ended)
+        tell(message)
 
     try:
         with asyncio.Runner(loop_factory=lambda: loop) as runner:

@@ -54,9 +54,9 @@ def read_message(message: JsonMessage) -> Iterator[Said]:
     elif kind == "stream_event":
         yield from streamed(_object(message.get("event")), message.get("parent_tool_use_id"))
     elif kind == "rate_limit_event":
-        told = _object(message.get("rate_limit_info"))
-        if told.get("status") == "rejected":
-            yield Limited(_integer(told.get("resetsAt")))
+        limit = _object(message.get("rate_limit_info"))
+        if limit.get("status") == "rejected":
+            yield Limited(_integer(limit.get("resetsAt")))
     elif kind == "result":
         yield _result(message)
 
@@ -81,10 +81,10 @@ def system(message: JsonMessage) -> Iterator[Said]:
 
 def _assistant(message: JsonMessage) -> Iterator[Said]:
     parent = message.get("parent_tool_use_id")
-    said = _object(message.get("message"))
-    yield from counted(said, parent)
+    content = _object(message.get("message"))
+    yield from counted(content, parent)
     error = message.get("error")
-    for block in _objects(said.get("content")):
+    for block in _objects(content.get("content")):
         if block.get("type") == "tool_use":
             given = as_input(block.get("input"))
             where = parent if isinstance(parent, str) else None

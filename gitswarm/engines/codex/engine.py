@@ -136,8 +136,8 @@ class _Again(Struct, frozen=True):
         wait_s = self.wait_s * 2 ** (attempt - 1)
         if not failed.retryable or attempt >= self.attempts or time.monotonic() + wait_s >= until:
             return False
-        told: dict[str, JsonValue] = {"attempt": attempt + 1, "of": self.attempts, "wait_s": round(wait_s, 1)}
-        self.emit(Event(EventKind.ENGINE_RETRY, {**told, "reason": failed.detail}))
+        payload: dict[str, JsonValue] = {"attempt": attempt + 1, "of": self.attempts, "wait_s": round(wait_s, 1)}
+        self.emit(Event(EventKind.ENGINE_RETRY, {**payload, "reason": failed.detail}))
         if request.ended.wait(wait_s):
             raise StepEndedError
         return True
@@ -227,7 +227,7 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
     asked = f'{{ type = "command", command = {_toml(hook)}, timeout = {HOOK_S} }}'
     no_shell = bool(request.terms.tools) and "Bash" not in request.terms.tools
     off = ("apps", "goals", "image_generation", "memories", "plugins", "shell_snapshot", "sleep_tool", "view_image")
-    said: dict[str, JsonValue] = {
+    config: dict[str, JsonValue] = {
         "model_provider": "gitswarm",
         "approval_policy": "never",
         # One wall: its own cannot be nested in ours.
@@ -260,8 +260,8 @@ def _config(request: StepRequest, folder: Path, env: Mapping[str, str]) -> str:
         "shell_environment_policy.exclude": [KEY],
     }
     if request.model not in _NO_MODEL:
-        said["model"] = request.model
-    lines = [f"{name} = {_toml(value)}" for name, value in said.items()]
+        config["model"] = request.model
+    lines = [f"{name} = {_toml(value)}" for name, value in config.items()]
     return "\n".join([*lines, f"hooks.PreToolUse = [{{ hooks = [{asked}] }}]", ""])
 
 
@@ -323,8 +323,8 @@ def _outcome(session: CodexSession, agent: AgentProcess) -> EngineOutcome:
         may_pass = status in (408, 409, 425, 429) or (status or 0) >= 500 or bool(_MAY_PASS.search(session.failure))
         return EngineOutcome(kind="api_error", detail=session.failure, status=status, retryable=may_pass)
     if not session.finished:
-        said = f"codex ended without a result, exit code {agent.exit_code} {agent.complaints}".strip()
-        return EngineOutcome(kind="killed", detail=said[:500])
+        detail = f"codex ended without a result, exit code {agent.exit_code} {agent.complaints}".strip()
+        return EngineOutcome(kind="killed", detail=detail[:500])
     if session.ran_out and not session.is_handing_over:
         return EngineOutcome(kind="max_turns", detail="it made more tool calls than it had turns")
     return EngineOutcome(kind="ok")

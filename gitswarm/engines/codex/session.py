@@ -101,15 +101,15 @@ class CodexSession:
             except Exception as error:  # noqa: BLE001 - raised again by who waits for the session
                 self.broken = error
                 verdict = undecided("what happens cannot be recorded")
-        said: Answer = {"hookEventName": "PreToolUse"}
+        answer: Answer = {"hookEventName": "PreToolUse"}
         if isinstance(verdict, Deny):
-            said |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
+            answer |= {"permissionDecision": "deny", "permissionDecisionReason": verdict.told}
         elif isinstance(verdict, Rewrite):
-            said |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
+            answer |= {"permissionDecision": "allow", "updatedInput": dict(verdict.input)}
         if self.agent is not None and (self.over or self.broken):
             self.agent.deadline = 0.0  # nobody listens to it any more
         # An `allow` that changes nothing is a failed hook to codex.
-        return {} if isinstance(verdict, Allow) else {"hookSpecificOutput": said}
+        return {} if isinstance(verdict, Allow) else {"hookSpecificOutput": answer}
 
     def _decided(self, tool: str, given: Given) -> Verdict:
         refusal = self._refusal(tool, given)
@@ -199,11 +199,11 @@ class CodexSession:
         elif kind == "item.completed":
             self._open.remove(found)
             done = item.get("status") == "completed"
-            said = item.get("aggregated_output")
-            if said is None:
-                said = "\n".join(f"{each.get('kind')} {each.get('path')}" for each in item.get("changes") or ())
+            output = item.get("aggregated_output")
+            if output is None:
+                output = "\n".join(f"{each.get('kind')} {each.get('path')}" for each in item.get("changes") or ())
             for call, verdict in found[2]:
-                self.recorder.end(call, ToolOutcome(success=done, output=str(said)), verdict)
+                self.recorder.end(call, ToolOutcome(success=done, output=str(output)), verdict)
 
     def close(self) -> None:
         """The program has ended: what it was allowed to do and did not report, it did not do."""
@@ -255,10 +255,10 @@ def _reads(command: str) -> list[tuple[str, Given]]:
         return [("Read", {"file_path": words[2]})] if only_shows else []
     if program not in _READERS or any(word.startswith("-") and not _OPTION.fullmatch(word) for word in words):
         return []
-    said = [word for word in words if not word.startswith("-")]
+    names = [word for word in words if not word.startswith("-")]
     if program in _SEARCHERS:
-        return [("Grep", {"pattern": said[0], "path": path}) for path in said[1:] or ["."]] if said else []
-    return [("Read", {"file_path": path}) for path in said or ["."]]
+        return [("Grep", {"pattern": names[0], "path": path}) for path in names[1:] or ["."]] if names else []
+    return [("Read", {"file_path": path}) for path in names or ["."]]
 
 
 def _parts(tool: str, given: Given) -> list[tuple[str, Given]]:
@@ -304,11 +304,11 @@ def _rewritten(tool: str, given: Given, changed: Sequence[tuple[Given, Given]]) 
 
 def _command_in(item: Mapping[str, Any]) -> str:
     """What the shell of an event was given: `/bin/bash -c '…'`."""
-    said = str(item.get("command") or "")
+    command = str(item.get("command") or "")
     try:
-        return shlex.split(said)[-1]
+        return shlex.split(command)[-1]
     except (ValueError, IndexError):
-        return said
+        return command
 
 
 def _tail(path: Path) -> list[bytes]:

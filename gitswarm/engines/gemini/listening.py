@@ -124,33 +124,33 @@ class Listener(Struct):
     def hear(self, line: str) -> None:
         """One line; nothing where it is not one of the stream."""
         try:
-            told = json.loads(line)
+            parsed = json.loads(line)
         except (ValueError, RecursionError):
             return
-        if not isinstance(told, dict):
+        if not isinstance(parsed, dict):
             return
-        said = encodable_input(told)
-        self._heard = _text(said.get("type"))
+        message = encodable_input(parsed)
+        self._heard = _text(message.get("type"))
         match self._heard:
             case "init":
-                self.session = _text(said.get("session_id")) or None
-            case "message" if said.get("role") == "assistant":
-                self.text += _text(said.get("content"))
+                self.session = _text(message.get("session_id")) or None
+            case "message" if message.get("role") == "assistant":
+                self.text += _text(message.get("content"))
             case "tool_use":
-                self._begin(said)
+                self._begin(message)
             case "tool_result":
-                self._end(said)
+                self._end(message)
             case "error":
-                self.fault = _text(said.get("message"))
+                self.fault = _text(message.get("message"))
                 self.recorder.note("system", self.fault)
             case "result":
-                self._result(said)
+                self._result(message)
 
     def speak(self) -> None:
         """Tells what it said up to here, and forgets it."""
-        said, self.text = self.text.strip(), ""
-        if said:
-            self.recorder.say(said)
+        spoken, self.text = self.text.strip(), ""
+        if spoken:
+            self.recorder.say(spoken)
 
     def close(self) -> None:
         """Calls that never returned are over: whatever carried them out has been ended."""
@@ -160,34 +160,34 @@ class Listener(Struct):
             )
         self._open.clear()
 
-    def _begin(self, said: Given) -> None:
+    def _begin(self, message: Given) -> None:
         self.speak()
-        tool, given = _text(said.get("tool_name")), said.get("parameters")
+        tool, given = _text(message.get("tool_name")), message.get("parameters")
         given = given if isinstance(given, dict) else {"input": given}
         known = TOOLS.get(tool, tool)
-        self._open[_text(said.get("tool_id"))] = (tool, given, self.recorder.begin(known, as_known(known, given)))
+        self._open[_text(message.get("tool_id"))] = (tool, given, self.recorder.begin(known, as_known(known, given)))
 
-    def _end(self, said: Given) -> None:
-        opened = self._open.pop(_text(said.get("tool_id")), None)
+    def _end(self, message: Given) -> None:
+        opened = self._open.pop(_text(message.get("tool_id")), None)
         if opened is None:
             return
         tool, given, call = opened
         verdict = self.gate.taken(tool, given)
-        success = said.get("status") == "success"
+        success = message.get("status") == "success"
         if success and (verdict is None or isinstance(verdict, Deny)):
             self.unjudged, verdict = call.tool, None  # whoever ends a hook before it has answered
         if isinstance(verdict, Deny):
             self.recorder.end(call, ToolOutcome(success=False, output=verdict.told), verdict)
             return
-        error = said.get("error")
-        output = _text(said.get("output")) or (_text(error.get("message")) if isinstance(error, dict) else "")
+        error = message.get("error")
+        output = _text(message.get("output")) or (_text(error.get("message")) if isinstance(error, dict) else "")
         if call.tool == "Bash":
             success = not self.gate.has_failed(given, verdict) and success
         self.recorder.end(call, ToolOutcome(success, output), verdict)
 
-    def _result(self, said: Given) -> None:
-        self.is_over, self.succeeded = True, said.get("status") == "success"
-        error, stats = said.get("error"), said.get("stats")
+    def _result(self, message: Given) -> None:
+        self.is_over, self.succeeded = True, message.get("status") == "success"
+        error, stats = message.get("error"), message.get("stats")
         if isinstance(error, dict):
             self.fault = _text(error.get("message")) or self.fault
         if isinstance(stats, dict):
@@ -220,11 +220,11 @@ def ended(listener: Listener, exit_code: int | None, complaints: str) -> EngineO
     if listener.succeeded and exit_code == 0:
         return EngineOutcome(kind="ok")
     status = _status(listener.fault, exit_code or 0)
-    said = _words(listener.fault) or f"exit code {exit_code}"
+    reason = _words(listener.fault) or f"exit code {exit_code}"
     advice = _ADVICE.get(status or 0)
     return EngineOutcome(
         kind="api_error",
-        detail=f"{said} ({advice})" if advice else said,
+        detail=f"{reason} ({advice})" if advice else reason,
         status=status,
         retryable=status is not None and (status in (408, 409, 425, 429) or status >= 500),
     )
@@ -248,8 +248,8 @@ def _hook_answer(verdict: Verdict) -> Answer:
 
 
 def _has_failed(response: JsonValue) -> bool:
-    told = response.get("llmContent") if isinstance(response, dict) else None
-    return isinstance(told, str) and _FAILED.search(_MARK.sub("", told)) is not None
+    content = response.get("llmContent") if isinstance(response, dict) else None
+    return isinstance(content, str) and _FAILED.search(_MARK.sub("", content)) is not None
 
 
 def _status(fault: str, exit_code: int) -> int | None:
@@ -266,11 +266,11 @@ def _total(used: JsonValue) -> int:
 def _words(fault: str) -> str:
     """What the provider said of a failure, in one line."""
     found = _API_ERROR.search(fault)
-    said = found[1] if found else fault
+    words = found[1] if found else fault
     with suppress(ValueError, TypeError, LookupError):
-        error = json.loads(said)["error"]
-        said = f"{error['code']} {error['message']}"
-    return " ".join(said.split())[:_MOST_CHARS]
+        error = json.loads(words)["error"]
+        words = f"{error['code']} {error['message']}"
+    return " ".join(words.split())[:_MOST_CHARS]
 
 
 def _text(value: JsonValue) -> str:

@@ -103,7 +103,7 @@ class GeminiSession(Struct):
     def _heard(
         self, agent: AgentProcess, listener: Listener, limits: PromptLimits, before: tuple[int, int]
     ) -> EngineOutcome:
-        told, began = self.used, time.monotonic()
+        seen, began = self.used, time.monotonic()
         try:
             for line in agent.lines():
                 listener.hear(line)
@@ -111,8 +111,8 @@ class GeminiSession(Struct):
                     return ended(listener, None, "")
                 if listener.is_between_answers:
                     now = self._so_far(listener, before)
-                    if now != told:
-                        told = now
+                    if now != seen:
+                        seen = now
                         self._tell(now)
                     over = self._too_much(now, limits)
                     if over is not None and not listener.is_over:

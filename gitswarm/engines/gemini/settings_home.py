@@ -141,11 +141,11 @@ class SettingsHome(Struct, frozen=True):
         """Tokens in and out of all answers in its conversations so far."""
         answers: dict[str, tuple[int, int]] = {}
         for conversation in self._conversations():
-            for said in _objects(conversation):
-                tokens = said.get("tokens")
-                if said.get("type") == "gemini" and isinstance(tokens, dict):
+            for message in _objects(conversation):
+                tokens = message.get("tokens")
+                if message.get("type") == "gemini" and isinstance(tokens, dict):
                     sent = _number(tokens, "input") + _number(tokens, "tool")
-                    answers[str(said.get("id"))] = sent, _number(tokens, "output") + _number(tokens, "thoughts")
+                    answers[str(message.get("id"))] = sent, _number(tokens, "output") + _number(tokens, "thoughts")
         return sum(sent for sent, _made in answers.values()), sum(made for _sent, made in answers.values())
 
     def continued(self, folder: Path) -> SettingsHome:
@@ -153,7 +153,7 @@ class SettingsHome(Struct, frozen=True):
         too: a process that goes on would send each of them twice, and the provider counts them."""
         new = replace(self, folder=folder)
         for conversation in self._conversations():
-            kept = [json.dumps(said) for said in _objects(conversation) if not _is_result(said)]
+            kept = [json.dumps(message) for message in _objects(conversation) if not _is_result(message)]
             copy = new.home / conversation.relative_to(self.home)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
@@ -168,9 +168,9 @@ class SettingsHome(Struct, frozen=True):
 
 def arguments(program: Path, model: str | None, resume: str | None) -> list[str]:
     """The command line. The prompt comes by standard input: everybody can read a command line."""
-    said = [str(program), "--output-format", "stream-json", "--yolo", "--skip-trust", "--extensions", "none"]
-    said += ["--model", model] if model is not None else []
-    return [*said, "--resume", resume] if resume is not None else said
+    argv = [str(program), "--output-format", "stream-json", "--yolo", "--skip-trust", "--extensions", "none"]
+    argv += ["--model", model] if model is not None else []
+    return [*argv, "--resume", resume] if resume is not None else argv
 
 
 def as_prompt(text: str, worktree: Path) -> str:
@@ -208,18 +208,18 @@ def _objects(path: Path) -> list[dict[str, JsonValue]]:
         text = file.read(_MOST_BYTES)
     for line in text.splitlines():
         try:
-            said = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             continue
-        if isinstance(said, dict):
-            found.append(said)
+        if isinstance(message, dict):
+            found.append(message)
     return found
 
 
-def _is_result(said: Mapping[str, JsonValue]) -> bool:
-    parts = said.get("content")
+def _is_result(message: Mapping[str, JsonValue]) -> bool:
+    parts = message.get("content")
     return (
-        said.get("type") == "user"
+        message.get("type") == "user"
         and isinstance(parts, list)
         and bool(parts)
         and all(isinstance(part, dict) and "functionResponse" in part for part in parts)

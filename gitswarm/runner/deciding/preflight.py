@@ -91,10 +91,10 @@ def paused_decision(decision: Decision, taken: list[Decision], commit: str) -> C
 
     :param taken: what was decided after `commit`, where `decision` was.
     """
-    said, way = decision.supersedes, decision.resume_at
-    if decision.decision is not Action.PAUSE or said is None or way is None or said.commit != commit:
+    place, way = decision.supersedes, decision.resume_at
+    if decision.decision is not Action.PAUSE or place is None or way is None or place.commit != commit:
         return None
-    earlier = next((each for each in taken if each.seq == said.seq), None)
+    earlier = next((each for each in taken if each.seq == place.seq), None)
     if earlier is not None and earlier.candidate_id == way.candidate_id:
         return earlier.choice
     return driver.continue_at(way, decision.stack, "resumed with another budget")
@@ -126,9 +126,9 @@ def allowance(session: Session, state: RunState, flow: str, steps: Mapping[str, 
 def _limits(session: Session, flow: str) -> tuple[BudgetLimits, BudgetLimits]:
     """Of the run and of the flow. What a person said on `resume` is about the run, and there is no other limit of
     that kind then."""
-    said = said_limits(session.repository, session.layout)
-    of_flow = session.specs.flows[flow].budget.limits.without(said)
-    return session.spec.settings.budget.limits.over(said), of_flow
+    limits = said_limits(session.repository, session.layout)
+    of_flow = session.specs.flows[flow].budget.limits.without(limits)
+    return session.spec.settings.budget.limits.over(limits), of_flow
 
 
 def _totals(session: Session, state: RunState, flow: str, limits: BudgetLimits) -> tuple[Total, Total]:

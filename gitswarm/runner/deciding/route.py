@@ -67,21 +67,21 @@ def decision_at_end(session: Session, end: str) -> Decision:
     repository = session.repository
     commit = repository.objects.commit(end)
     message = parse_message(commit.message)
-    said = message.trailers if message is not None else {}
-    layout = RunLayout(said.get("Swarm-Run", session.layout.run_id))  # of a fork: the run that it came from
+    trailers = message.trailers if message is not None else {}
+    layout = RunLayout(trailers.get("Swarm-Run", session.layout.run_id))  # of a fork: the run that it came from
     recorded = standing_decision(repository, layout, end)
     taken = [recorded] if recorded else decisions(repository, layout, commit.parents[0])
-    events = layout.end_events(int(said.get("Swarm-Iteration", "0")))
+    events = layout.end_events(int(trailers.get("Swarm-Iteration", "0")))
     decision = taken[-1] if taken else _told_at_end(session, commit, events)
     return decision.model_copy(update={"events": ()})
 
 
 def _told_at_end(session: Session, end: Commit, events: str) -> Decision:
     """Somebody removed the note: the `end` commit tells the decision too."""
-    told = final_decision(session, end.tree, events)
-    if told is None:
+    decision = final_decision(session, end.tree, events)
+    if decision is None:
         raise SwarmError(f"{end.id[:12]} lost its decision", hint=f"git swarm log {session.layout.run_id}")
-    flow, choice = told
+    flow, choice = decision
     place = DecisionPlace(flow or session.spec.flows[0], None, None, session.spec.routing_mode)
     return session.store.decide(end.id, choice, place)
 

@@ -104,12 +104,12 @@ def unproven(session: Session, state: RunState, record: StepRecord) -> BlockingF
     found = {each: tuple(told_concern(session, concern) for concern in own[each]) for each in own if own[each]}
     if not found:
         return None
-    told = [concern for concerns in found.values() for concern in concerns]
+    open_concerns = [concern for concerns in found.values() for concern in concerns]
     open_to = tuple(each.step for each, concerns in found.items() if _may_repeat(session, state, each, concerns))
     left = MAX_FINDING_REPEATS_IN_RUN - state.tally.repeats
     return BlockingFindings(
-        ids=tuple(concern.id for concern in told),
-        reason=f"{told[0].id}: {told[0].fact}",
+        ids=tuple(concern.id for concern in open_concerns),
+        reason=f"{open_concerns[0].id}: {open_concerns[0].fact}",
         may_repeat=bool(open_to[:left]),
         steps=open_to[:left] or tuple(each.step for each in found),
     )
@@ -121,23 +121,23 @@ def _own(state: RunState, record: StepRecord) -> tuple[OpenConcern, ...]:
     return tuple(concern for concern in state.blocking if concern.is_of(record.flow, record.step))
 
 
-def _may_repeat(session: Session, state: RunState, record: StepRecord, told: Sequence[Concern]) -> bool:
+def _may_repeat(session: Session, state: RunState, record: StepRecord, concerns: Sequence[Concern]) -> bool:
     flow, history = session.specs.flows[record.flow], state.tally.entered.get(record.flow, ())
     spent = record.repeat if record.is_aside else repeats_of(flow, record.step, history)
     same = record.repeat > 0 and all(concern.opened_by.number < record.number for concern in _own(state, record))
     return (
-        not (same or _declared(session, record, told))
-        and any(concern.flag not in _FOR_A_PERSON for concern in told)
+        not (same or _declared(session, record, concerns))
+        and any(concern.flag not in _FOR_A_PERSON for concern in concerns)
         and spent < MAX_FINDING_REPEATS
     )
 
 
-def _declared(session: Session, record: StepRecord, told: Sequence[Concern]) -> bool:
+def _declared(session: Session, record: StepRecord, concerns: Sequence[Concern]) -> bool:
     """Whether the agent said itself what was found: it is no slip, and waiting for your answer."""
     envelope = envelope_of(session, record)
-    said = " ".join((*envelope.concerns, *envelope.blockers)) if envelope is not None else ""
-    names = [name for concern in told for name in concern.names]
-    return bool(names) and all(name in said for name in names)
+    text = " ".join((*envelope.concerns, *envelope.blockers)) if envelope is not None else ""
+    names = [name for concern in concerns for name in concern.names]
+    return bool(names) and all(name in text for name in names)
 
 
 def rules_of(session: Session) -> Rules:

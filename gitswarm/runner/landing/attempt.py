@@ -149,13 +149,15 @@ def move_target(session: Session, target: str, old: str, new: str) -> bool | Ref
     refused = occupied(session, checkouts, objects.commit(old).tree, objects.commit(new).tree)
     if refused is not None:
         return refused
-    said = fast_forward(repository, checkouts[0], new)
-    if said is None:
+    refusal = fast_forward(repository, checkouts[0], new)
+    if refusal is None:
         return True
     if repository.refs.read(target) != old:
         return False
     return Refused(
-        f"git would not move {short(target)} in {checkouts[0].path}", f"git -C {checkouts[0].path} status", said=said
+        f"git would not move {short(target)} in {checkouts[0].path}",
+        f"git -C {checkouts[0].path} status",
+        said=refusal,
     )
 
 
@@ -213,8 +215,8 @@ def landing_result(way: Way | None, outcome: Outcome) -> StepResult:
         handoff = Handoff(status=Status.VERIFIED, summary=outcome.summary)
         trailers[LANDING] = f"{outcome.what.commit} {outcome.what.target}"
     else:
-        said = tuple(text for text in (*outcome.what.paths, outcome.what.said) if text)
-        handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=said)
+        lines = tuple(text for text in (*outcome.what.paths, outcome.what.said) if text)
+        handoff = Handoff(status=Status.BLOCKED, summary=outcome.summary, blockers=lines)
         if outcome.what.voids and way is not None:
             trailers[ApprovalKind.VOIDS] = way.approval.commit
     result = StepResult(LAND, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)

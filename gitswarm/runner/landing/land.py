@@ -55,12 +55,12 @@ def land_run(session: Session, state: RunState, wish: Wish) -> Delivered | Refus
     refused = unsound(session) or uncommitted_edits(session, state) or _foreseen(session, state, decided)
     if refused is not None and not refused.voids:
         return refused
-    told: list[Outcome] = []
-    operation = landing_operation(session, state, decided, told.append)
+    outcomes: list[Outcome] = []
+    operation = landing_operation(session, state, decided, outcomes.append)
     after = execute_out_of_band(session, state, OutOfBandStep(LAND, KERNEL, operation))
-    if not told:
+    if not outcomes:
         raise SwarmError("the landing did not end", hint=f"git swarm show {LAND} --run {after.layout.run_id}")
-    outcome = told[-1]
+    outcome = outcomes[-1]
     if isinstance(outcome.what, Refused):
         return outcome.what
     return Delivered(outcome.what, outcome.summary, after, is_new=True)

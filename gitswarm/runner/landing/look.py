@@ -73,9 +73,9 @@ def landing_target(session: Session) -> str | None:
 
 def target_of(session: Session, wish: Wish) -> str | None:
     """Full name of the branch to land on: as asked, as configured, else the one that the run was started on."""
-    said = wish.target or session.spec.settings.deploy.target
-    if said is not None:
-        return said if said.startswith(HEADS) else HEADS + said
+    name = wish.target or session.spec.settings.deploy.target
+    if name is not None:
+        return name if name.startswith(HEADS) else HEADS + name
     started = session.spec.base_ref
     if started is None or started.startswith(HEADS):
         return started

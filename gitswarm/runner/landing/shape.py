@@ -48,8 +48,8 @@ def landed_text(repository: RepositoryReader, state: RunState, task: str) -> str
     records = telling_steps(repository, state)
     last = records[-1] if records else state.last_step
     subject = shorten(task, _WIDTH) or (shorten(f"{last.flow}: {last.summary}", _WIDTH) if last else "land a run")
-    told = dict.fromkeys(_paragraphs(record.summary) for record in records)
-    return "\n\n".join((subject, *(text for text in told if text and not subject.endswith(text))))
+    paragraphs = dict.fromkeys(_paragraphs(record.summary) for record in records)
+    return "\n\n".join((subject, *(text for text in paragraphs if text and not subject.endswith(text))))
 
 
 def _paragraphs(summary: str) -> str:
@@ -219,8 +219,8 @@ def _what_hooks_changed(session: Session, shape: CommitSpec, commit: str) -> Ref
     if found.parents != shape.parents:
         return Refused("your commit hooks changed the parents of the commit", hint)
     wanted = shape.message.rpartition(f"{TRAILER}: ")[2].strip()
-    said = repository.git.output("log", "-1", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
-    if said.decode(errors="replace").strip() != wanted:
+    trailer = repository.git.output("log", "-1", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
+    if trailer.decode(errors="replace").strip() != wanted:
         return Refused(f"your commit hooks removed the trailer {TRAILER} from the message", hint)
     return None
 

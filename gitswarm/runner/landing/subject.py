@@ -36,13 +36,13 @@ def concerns_at_end(session: Session, state: RunState) -> tuple[Concern, ...]:
     )  # a fork's may be another's
     missing = ((flow.id, step) for flow in flows if flow and (step := untested(session, state, flow)) is not None)
     names = {concern.id for concern in known}
-    told = f"the run is {state.end}, and " if state.end is not None else ""
+    end = f"the run is {state.end}, and " if state.end is not None else ""
     skipped = (
         Concern(
             id=concern_id("tests_not_run", flow, step),
             flag="tests_not_run",
             blocking=True,
-            fact=f"{told}no test of {flow} ran on its code",
+            fact=f"{end}no test of {flow} ran on its code",
         )
         for flow, step in missing
     )
@@ -187,7 +187,7 @@ def speaking(word: ApprovalKind, subject: Subject, handoff: Handoff) -> Operatio
     """The operation of a step that says this word about the code; its commit stands on `subject.tip`."""
 
     def operation(_request: StepRequest, _emit: Emit) -> StepResult:
-        said = {word.value: f"{subject.tip} {subject.code}"}
-        return StepResult(APPROVE, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=said)
+        trailers = {word.value: f"{subject.tip} {subject.code}"}
+        return StepResult(APPROVE, Result.SUCCEEDED, handoff.summary, handoff=handoff, trailers=trailers)
 
     return operation

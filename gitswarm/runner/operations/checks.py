@@ -34,7 +34,7 @@ class Verify(Struct, frozen=True):
         session = self.step.session
         report = verify_run(session.repository, session.layout)
         errors = [finding for finding in report.findings if finding.severity == "error"]
-        told: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
+        findings: list[JsonValue] = [finding.model_dump(mode="json") for finding in report.findings[:_MOST_FINDINGS]]
         count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}" if errors else "no error"
         summary = f"{count} in the ledger of {report.commits} commit{'' if report.commits == 1 else 's'}"
         handoff = Handoff(
@@ -46,7 +46,7 @@ class Verify(Struct, frozen=True):
             "sound": report.is_sound,
             "commits": report.commits,
             "errors": len(errors),
-            "findings": told,
+            "findings": findings,
             "open_concerns": [each.model_dump(mode="json") for each in open_concerns(session, self.step.state)],
         }
         return reported(self.step, request, handoff, found)
@@ -65,8 +65,8 @@ class ScanSecrets(Struct, frozen=True):
             summary=f"{len(found)} secrets bar publishing" if found else "nothing that looks like a secret",
             concerns=tuple(map(described, found[:5])),
         )
-        told: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
-        return reported(step, request, handoff, {"found": len(found), "secrets": told})
+        findings: list[JsonValue] = [each.model_dump(mode="json") for each in found[:_MOST_FINDINGS]]
+        return reported(step, request, handoff, {"found": len(found), "secrets": findings})
 
 
 def secrets_in(session: Session, state: RunState) -> Sequence[SecretFound]:

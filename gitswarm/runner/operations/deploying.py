@@ -33,8 +33,8 @@ class Approve(Struct, frozen=True):
         decision = read_decision(step.session, step.state)
         verdict = decision.verdict.value if decision is not None else None
         against = list(_against(step)) if decision is not None and decision.verdict.merges else []
-        told: list[JsonValue] = [each.what for each in against]
-        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": told}
+        reasons: list[JsonValue] = [each.what for each in against]
+        report: dict[str, JsonValue] = {"verdict": verdict, "approved": False, "against": reasons}
         if decision is None or not decision.verdict.merges:
             summary = f"not approved: the verdict is {verdict or 'missing, or cannot be read'}"
             return reported(step, request, Handoff(status=Status.VERIFIED, summary=summary), report)
@@ -46,8 +46,8 @@ class Approve(Struct, frozen=True):
             return reported(step, request, handoff, {**report, "approved": True, "code": standing.code})
         subject = subject_of(step.session, step.state)
         handoff = Handoff(status=Status.VERIFIED, summary=f"approved by the gate: {subject.size}; {subject.tests}")
-        said = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
-        return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, said)
+        trailers = {ApprovalKind.APPROVES.value: f"{subject.tip} {subject.code}"}
+        return reported(step, request, handoff, {**report, "approved": True, "code": subject.code}, trailers)
 
 
 class _Objection(Struct, frozen=True):
@@ -86,12 +86,12 @@ def _is_of_this_gate(step: KernelStep) -> bool:
 def _refusal(step: KernelStep, against: Sequence[_Objection]) -> Handoff:
     """A watched run waits for a person; nobody else's word changes it."""
     watched = step.session.spec.human is HumanPolicy.SUPERVISED
-    told = tuple(each.what for each in against)
+    reasons = tuple(each.what for each in against)
     return Handoff(
         status=Status.BLOCKED if watched else Status.UNVERIFIED,
-        summary=f"not approved, although the verdict is to merge: {told[0]}",
-        blockers=(*told, against[0].way_on) if watched else (),
-        concerns=() if watched else told,
+        summary=f"not approved, although the verdict is to merge: {reasons[0]}",
+        blockers=(*reasons, against[0].way_on) if watched else (),
+        concerns=() if watched else reasons,
     )
 
 
@@ -109,9 +109,9 @@ class Land(Struct, frozen=True):
         refused = unsound(session) if isinstance(decided, Way) else decided
         if refused is not None or isinstance(decided, Refused):
             return self._refused(request, refused or Refused("nothing to land", ""))
-        told: list[Outcome] = []
-        result = landing_operation(session, state, decided, told.append)(request, emit)
-        what = told[-1].what
+        outcomes: list[Outcome] = []
+        result = landing_operation(session, state, decided, outcomes.append)(request, emit)
+        what = outcomes[-1].what
         if isinstance(what, Refused):
             return replace(self._refused(request, what), trailers=result.trailers, check=result.check)
         landed = self._landed(request, what.commit, what.target, result.trailers)
@@ -155,7 +155,9 @@ class RecordNotDeployed(Struct, frozen=True):
             return reported(step, request, Handoff(status=Status.VERIFIED, summary="landed before"), report)
         decision = read_decision(step.session, step.state)
         verdict = decision.verdict.value if decision is not None else "missing, or cannot be read"
-        said = step.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
-        reason = str(said) if said else f"the verdict is {verdict}"
+        merge_reason = (
+            step.earlier(MERGE_RESULT).get("reason") if decision is not None and decision.verdict.merges else None
+        )
+        reason = str(merge_reason) if merge_reason else f"the verdict is {verdict}"
         report = {"landed": False, "commit": None, "target": None, "reason": reason}
         return reported(step, request, Handoff(status=Status.VERIFIED, summary=f"not deployed: {reason}"), report)

@@ -37,10 +37,10 @@ class KernelStep(Struct, frozen=True):
         """An earlier report by its path in RUN_BASE; empty when there is none that can be read."""
         content = self.session.repository.objects.file(self.state.tip_tree, f"{self.session.layout.base}/{artifact}")
         try:
-            said = json.loads(content or b"{}")
+            fields = json.loads(content or b"{}")
         except ValueError:
             return {}
-        return said if isinstance(said, dict) else {}
+        return fields if isinstance(fields, dict) else {}
 
     def text(self, artifact: str) -> str:
         """An artifact of RUN_BASE as text; empty when there is none."""

@@ -74,20 +74,22 @@ class FetchUpstream(Struct, frozen=True):
     def __call__(self, request: StepRequest, _emit: Emit) -> StepResult:
         step, state = self.step, self.step.state
         if state.shared:
-            told = UpstreamCommit(None, "", problem="a run that was forked from another one stays on that one's base")
+            upstream = UpstreamCommit(
+                None, "", problem="a run that was forked from another one stays on that one's base"
+            )
         elif state.ground.before is not None:
-            told = UpstreamCommit(None, "", problem="a rebase of this run is under way")
+            upstream = UpstreamCommit(None, "", problem="a rebase of this run is under way")
         else:
-            told = _look(step)
-        report = _report(step.session.repository, state.base, told)
+            upstream = _look(step)
+        report = _report(step.session.repository, state.base, upstream)
         moved = report["moved"] is True
-        summary = f"{told.name} has moved on, commits: {report['behind']}" if moved else "upstream has not moved"
-        if told.problem:
-            summary = f"{summary}; {told.problem}"
+        summary = f"{upstream.name} has moved on, commits: {report['behind']}" if moved else "upstream has not moved"
+        if upstream.problem:
+            summary = f"{summary}; {upstream.problem}"
         handoff = Handoff(
-            status=Status.UNVERIFIED if told.problem else Status.VERIFIED,
-            summary=f"{summary}; its history was rewritten" if told.rewritten and moved else summary,
-            concerns=tuple(text for text in (told.problem, told.note) if text),
+            status=Status.UNVERIFIED if upstream.problem else Status.VERIFIED,
+            summary=f"{summary}; its history was rewritten" if upstream.rewritten and moved else summary,
+            concerns=tuple(text for text in (upstream.problem, upstream.note) if text),
         )
         return reported(step, request, handoff, report)
 
@@ -149,8 +151,8 @@ def _fetch(step: KernelStep, tracked: Tracked) -> tuple[str | None, str, bool]:
         return step.session.repository.refs.read(ref), "", False
     if _GONE in done.output:
         return None, f"{tracked.remote} has no {short(tracked.ref)} any more", True
-    said = next(iter(done.output.strip().splitlines()), "")
-    why = done.error or f"exit code {done.exit_code}: {said}"
+    line = next(iter(done.output.strip().splitlines()), "")
+    why = done.error or f"exit code {done.exit_code}: {line}"
     return None, f"git fetch {tracked.remote} did not succeed ({why})", False
 
 
@@ -165,25 +167,25 @@ def _remember(repository: Repository, ref: str, commit: str) -> None:
         repository.refs.swap(ref, found, commit, why="upstream")
 
 
-def _report(repository: Repository, base: str, told: UpstreamCommit) -> dict[str, JsonValue]:
-    there = told.commit
+def _report(repository: Repository, base: str, upstream: UpstreamCommit) -> dict[str, JsonValue]:
+    there = upstream.commit
     behind = _count(repository, base, there) if there is not None else 0
     ahead = _count(repository, there, base) if there is not None else 0
-    moved = there is not None and (behind > 0 or told.rewritten)
+    moved = there is not None and (behind > 0 or upstream.rewritten)
     return {
         "moved": moved,
         "base": base,
         "upstream": there,
-        "branch": told.name,
+        "branch": upstream.name,
         "behind": behind,
         "ahead": ahead,
         "commits": _lines(repository, "log", f"-{_MOST_COMMITS}", "--format=%h %s", f"{base}..{there}")
         if moved
         else [],
         "paths": _changed(repository, base, there) if moved and there is not None else [],
-        "rewritten": told.rewritten,
-        "deleted": told.deleted,
-        "reason": "; ".join(text for text in (told.problem, told.note) if text),
+        "rewritten": upstream.rewritten,
+        "deleted": upstream.deleted,
+        "reason": "; ".join(text for text in (upstream.problem, upstream.note) if text),
     }
 
 
@@ -238,8 +240,8 @@ class Rebase(Struct, frozen=True):
         tree, objects = state.tip_tree, step.session.repository.objects
         before = objects.commit(begun.parent).tree
         changed = {delta.path for delta in step.session.repository.diffs.between(begun.tree, tree)}
-        told = step.earlier(REBASE).get("files")
-        named = {str(path) for path in told} if isinstance(told, list) else set()
+        count = step.earlier(REBASE).get("files")
+        named = {str(path) for path in count} if isinstance(count, list) else set()
         known = (before, objects.commit(state.base).tree)
         left = [path for path in sorted(changed | named) if self._is_marked(path, tree, known)]
         return self._told(request, left, state.base, state.ground.before or "")

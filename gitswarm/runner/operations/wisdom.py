@@ -43,9 +43,9 @@ class WriteTrail(Struct, frozen=True):
         written = store.add(entry)
         runs = wisdom_at(session.repository, written.commit).runs
         lessons: list[JsonValue] = [each.model_dump(mode="json") for each in scent_trail(runs).lessons]
-        told = f"{len(entry.lessons)} learned, {len(entry.offered)} proposed"
+        summary = f"{len(entry.lessons)} learned, {len(entry.offered)} proposed"
         if entry.stub:
-            told += f"; {' and '.join(entry.stub)}: a stub's placeholders, never shown to a model"
+            summary += f"; {' and '.join(entry.stub)}: a stub's placeholders, never shown to a model"
         report = {
             "written": True,
             "ref": WISDOM_REF,
@@ -58,7 +58,7 @@ class WriteTrail(Struct, frozen=True):
             "lessons": lessons,
         }
         status = Status.UNVERIFIED if problems else Status.VERIFIED
-        return reported(step, request, Handoff(status=status, summary=told, concerns=tuple(problems)), report)
+        return reported(step, request, Handoff(status=status, summary=summary, concerns=tuple(problems)), report)
 
     def _read(self, artifact: str, schema: type[RecordT], problems: list[str]) -> RecordT | None:
         """An artifact as the branch holds it; None, and a problem more: it is missing, or not valid."""

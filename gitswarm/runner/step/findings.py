@@ -263,13 +263,13 @@ def _of_verdict(session: Session, plan: StepPlan, outcome: StepOutcome) -> Itera
         )
     # Red tests are a concern by themselves; a status that says nothing of them would be one more with every step.
     # That tests are fewer, or cover less, is told of who changed code; of others what they say of it and is not so.
-    told = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}
+    flags = {"claimed_verified_with_failures", *(("file_changes_mismatch",) if invented else ())}
     elsewhere = () if outcome.evidence.diff.files else ("test_count_decreased", "coverage_dropped")
     for finding in verdict.findings if verdict is not None else ():
         if finding.flag in elsewhere and not finding.claim:
             continue
-        if finding.flag not in told and finding.flag not in _BY_TEXT:
-            told.add(finding.flag)
+        if finding.flag not in flags and finding.flag not in _BY_TEXT:
+            flags.add(finding.flag)
             fact = f"{finding.claim!r}, but {finding.fact}" if finding.claim else finding.fact
             yield step_concern(plan, finding.flag, fact, blocking=False)
 

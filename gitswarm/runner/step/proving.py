@@ -117,9 +117,9 @@ def _gathered(
     key = base_key(session, base, order.shell)
     kept = kept_base(session, plan.before, key) if not final.is_red else None
     if kept is not None:
-        told = _compared_with(runs, proof, kept, without_tree)
-        if not any(each.blocking for each in compare(told).findings):
-            return told, None
+        compared = _compared_with(runs, proof, kept, without_tree)
+        if not any(each.blocking for each in compare(compared).findings):
+            return compared, None
     before = runs.on(base)
     proof = _compared_with(runs, proof, before, without_tree)
     if misses_untouched_tests(proof) and isinstance(again := runs.on(code), SuiteRun):
@@ -337,9 +337,9 @@ def _tested(session: Session, step: OpenStep, tree: str, line: str | None, limit
             step.request, worktree=place.path, run_base=run_base, env=env, command=order, containment=walls
         )
         began = time.time()
-        told = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
+        result = CommandEngine(None, session.around.clock).run(ask_for_names(asked), lambda _event: None)
         let_go(session, "landing")
-        if told.status is Result.FAILED:
-            return "no time" if told.duration_ms >= order.timeout_s * 1000 else "not possible"
-        in_tree = {} if told.report_files else _left_in(place.path, began)
-        return suite_run(session, place.path, told, in_tree)
+        if result.status is Result.FAILED:
+            return "no time" if result.duration_ms >= order.timeout_s * 1000 else "not possible"
+        in_tree = {} if result.report_files else _left_in(place.path, began)
+        return suite_run(session, place.path, result, in_tree)

@@ -111,8 +111,8 @@ def _is_readable(text: str, files: Mapping[str, bytes]) -> bool:
 def package_scripts(worktree: Path) -> dict[str, str]:
     """Of the package.json at the top."""
     try:
-        said = json.loads((worktree / "package.json").read_bytes()).get("scripts", {})
-        return {name: line for name, line in said.items() if isinstance(line, str)}
+        scripts = json.loads((worktree / "package.json").read_bytes()).get("scripts", {})
+        return {name: line for name, line in scripts.items() if isinstance(line, str)}
     except (OSError, ValueError, AttributeError):
         return {}
 

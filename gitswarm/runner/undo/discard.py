@@ -344,8 +344,8 @@ def _discarded_at(repository: Repository, layout: RunLayout, record: Discarded |
     """As its record says, or as old as the record's file; one without a record has been there for ever."""
     if record is not None:
         with contextlib.suppress(ValueError):
-            said = datetime.fromisoformat(record.discarded_at)
-            return said if said.tzinfo else said.replace(tzinfo=UTC)
+            when = datetime.fromisoformat(record.discarded_at)
+            return when if when.tzinfo else when.replace(tzinfo=UTC)
     try:
         return datetime.fromtimestamp(_record_path(repository, layout).stat().st_mtime, UTC)
     except FileNotFoundError:

@@ -118,11 +118,11 @@ def last_rollback(session: Session, state: RunState) -> LastRollback:
     :raises NotFoundError: the tip was not reached by a rollback.
     """
     store = session.store
-    undone = {said.get("Swarm-Undoes") for _name, said in store.kept_work()}
-    for name, said in reversed(store.kept_work()):
-        if said.get("Swarm-Reason") == ROLLED_BACK and name not in undone:
+    undone = {trailers.get("Swarm-Undoes") for _name, trailers in store.kept_work()}
+    for name, trailers in reversed(store.kept_work()):
+        if trailers.get("Swarm-Reason") == ROLLED_BACK and name not in undone:
             kept = session.repository.refs.read(name) or ""
-            return LastRollback(name, session.repository.objects.commit(kept).parents[0], said["Swarm-Target"])
+            return LastRollback(name, session.repository.objects.commit(kept).parents[0], trailers["Swarm-Target"])
     raise NotFoundError(f"{state.layout.run_id} has no rollback to undo", hint=f"git swarm log {state.layout.run_id}")
 
 

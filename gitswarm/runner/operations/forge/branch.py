@@ -182,6 +182,6 @@ class _Branch(Struct, frozen=True):
                 f"git {words[0]} took longer than {GIT_TIMEOUT_S:g} s", hint=f"git fetch {self.remote}"
             ) from error
         if done.returncode != 0:
-            said = self.session.redactor.scrub(spoken(done))
-            raise ForgeError(f"git {words[0]} failed: {said}", hint=f"git fetch {self.remote}")
+            output = self.session.redactor.scrub(spoken(done))
+            raise ForgeError(f"git {words[0]} failed: {output}", hint=f"git fetch {self.remote}")
         return done.stdout.decode(errors="replace")

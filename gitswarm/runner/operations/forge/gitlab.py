@@ -64,8 +64,8 @@ class GitLab(Struct, frozen=True):
 
     def edit(self, request: PullRequest, title: str, body: str, *, draft: bool) -> None:
         if (request.title, request.body, request.is_draft) != (title, body, draft):
-            told = f"{_DRAFT}{title}" if draft else title
-            self.program.api(self.host, self._requests(request), "PUT", {"title": told, "description": body})
+            full_title = f"{_DRAFT}{title}" if draft else title
+            self.program.api(self.host, self._requests(request), "PUT", {"title": full_title, "description": body})
 
     def remarks(self, request: PullRequest) -> list[Remark]:
         found = self.program.lists(self.host, f"{self._requests(request)}/discussions?{_PAGE}")

@@ -57,8 +57,8 @@ class Harvest(Struct, frozen=True):
         try:
             return self._from_forge()
         except ForgeError as error:
-            said = tuple(text for text in (error.message, error.hint) if text)
-            return _Harvest("none", reason=error.message, concerns=said)
+            lines = tuple(text for text in (error.message, error.hint) if text)
+            return _Harvest("none", reason=error.message, concerns=lines)
 
     def _from_forge(self) -> _Harvest:
         """

@@ -158,9 +158,9 @@ class ForgeCli(Struct, frozen=True):
         return done.stdout.decode(errors="replace")
 
     def _failure(self, words: str, done: subprocess.CompletedProcess[bytes]) -> ForgeError:
-        said = done.stderr.decode(errors="replace").strip()
-        found = _HTTP.search(said)
-        lines = " ".join(said.splitlines()[:_SAID_LINES]) or f"exit code {done.returncode}"
+        output = done.stderr.decode(errors="replace").strip()
+        found = _HTTP.search(output)
+        lines = " ".join(output.splitlines()[:_SAID_LINES]) or f"exit code {done.returncode}"
         http = int(found[1] or found[2]) if found else None
         return ForgeError(f"{words} failed: {lines}", hint=f"{self.name} auth status", http=http)
 

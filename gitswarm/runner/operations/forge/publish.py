@@ -56,8 +56,8 @@ class Publish(Struct, frozen=True):
             shown.bring_into_line(self._named())
         except ForgeError as error:
             shown.report["reason"] = error.message
-            said = tuple(text for text in (error.message, error.hint) if text)
-            handoff = Handoff(status=Status.UNVERIFIED, summary=f"{shown.summary}: {error.message}", concerns=said)
+            lines = tuple(text for text in (error.message, error.hint) if text)
+            handoff = Handoff(status=Status.UNVERIFIED, summary=f"{shown.summary}: {error.message}", concerns=lines)
             return reported(self.step, request, handoff, shown.report)
         handoff = Handoff(
             status=Status.UNVERIFIED if shown.concerns else Status.VERIFIED,
@@ -84,14 +84,14 @@ class Publish(Struct, frozen=True):
     def _barred(self, found: Sequence[SecretFound]) -> Handoff:
         """A watched run waits for a person to take them out; nobody else's word changes it."""
         watched = self.step.session.spec.human is HumanPolicy.SUPERVISED
-        told = tuple(map(described, found[:5]))
+        descriptions = tuple(map(described, found[:5]))
         count = f"{len(found)} secret{' bars' if len(found) == 1 else 's bar'} it"
         way_on = f"take them out in the run's worktree, then: git swarm resume {self.step.run} --adopt"
         return Handoff(
             status=Status.BLOCKED if watched else Status.UNVERIFIED,
             summary=f"not published: {count}",
-            blockers=(*told, way_on) if watched else (),
-            concerns=() if watched else told,
+            blockers=(*descriptions, way_on) if watched else (),
+            concerns=() if watched else descriptions,
         )
 
     def _named(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ from gitswarm.engines.claude.said import Usage
 
 _PROJECTS = "projects"
 _USAGE = "usage.json"
-_MOST_BYTES = 64 << 20
+_MOST_BYTES = 16 << 20
 _SESSION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -8,11 +8,14 @@ import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gitswarm.engines.claude.said import Usage
+from gitswarm.engines.claude.stored_sessions import StoredSession, keep_session
 from tests.claude.runs import having, reaching
 from tests.claude.stage import LOGIN
 from tests.conftest import Project
@@ -142,6 +145,21 @@ def _elsewhere(made: Project) -> None:
 def _forgotten(made: Project) -> None:
     for path in (made.root / ".git/swarm/conversations").glob("*/*/kept.json"):
         path.write_text("{", encoding="utf-8")
+
+
+@pytest.mark.parametrize("linked", ["projects", "projects/a", "projects/a/ID.jsonl", "projects/a/ID"])
+def test_no_link_of_an_agent_is_followed(tmp_path: Path, linked: str) -> None:
+    """A confined agent can write where its session is kept, and cannot read what is outside."""
+    session = StoredSession("01234567-89ab-cdef-0123-456789abcdef", Usage())
+    secret, place = tmp_path / "secret", tmp_path / "state" / linked.replace("ID", session.id)
+    for name in ("a", session.id):
+        (secret / name).mkdir(parents=True, exist_ok=True)
+        (secret / name / f"{session.id}.jsonl").write_text("{}", encoding="utf-8")
+    (secret / f"{session.id}.jsonl").write_text("{}", encoding="utf-8")
+    place.parent.mkdir(parents=True)
+    place.symlink_to(secret / f"{session.id}.jsonl" if linked.endswith("l") else secret)
+    keep_session(tmp_path / "state", session, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.soak

@@ -1,106 +1,16 @@
-"""Objects to read: loose ones from their own files, the others as one `git cat-file --batch` hands them out."""
+"""Objects to read, as one `git cat-file --batch` hands them out."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import weakref
-import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.object_reader import DIRECTORY, EMPTY_TREE, GITLINK, Commit, Entries, ObjectReader, Person
 from gitswarm.git.process import Git
-from gitswarm.git.ref_files import is_id
-
-_CHUNK = 65_536
-
-
-class LooseObjects:
-    """Objects that have a file of their own. What is not here may be packed, or lie in another store."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = os.fspath(folder)
-        self._children: dict[tuple[str, str], tuple[str, int] | None] = {}
-
-    def read(self, object_id: str) -> tuple[bytes, bytes] | None:
-        """Kind and content; None: it is not here, or damaged."""
-        if not is_id(object_id):
-            return None
-        try:
-            packed = _content(f"{self._folder}/{object_id[:2]}/{object_id[2:]}")
-            stream = zlib.decompressobj()
-            kind, _blank, rest = stream.decompress(packed).partition(b" ")
-        except (OSError, zlib.error):
-            return None
-        size, _nul, content = rest.partition(b"\0")
-        is_whole = stream.eof and not stream.unused_data and size == b"%d" % len(content)
-        return (kind, content) if is_whole else None
-
-    def child(self, tree_id: str, name: str) -> tuple[str, int] | None:
-        """Id and mode of an entry of a tree; None: it has no such entry.
-
-        :raises LookupError: the tree is not here.
-        """
-        key = (tree_id, name)
-        if key not in self._children:
-            found = self.read(tree_id)
-            if found is None or found[0] != b"tree":
-                raise LookupError(tree_id)
-            self._children[key] = _entry(found[1], os.fsencode(name))
-        return self._children[key]
-
-    def reached(self, tree_id: str, path: str) -> tuple[str, str] | None:
-        """As far as a path leads here: the object there, and what is left of the path below it; "": it is what the
-        path names. None: there is nothing of that name, or a submodule.
-        """
-        names = path.split("/")
-        at, mode = tree_id, DIRECTORY
-        for number, name in enumerate(names):
-            if mode != DIRECTORY:
-                return None
-            try:
-                found = self.child(at, name)
-            except LookupError:
-                return at, "/".join(names[number:])
-            if found is None:
-                return None
-            at, mode = found
-        return (at, "") if mode != GITLINK else None
-
-
-def _content(path: str) -> bytes:
-    """Of a file: half the time of `open`, for files of a few hundred bytes."""
-    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        content = os.read(number, _CHUNK)
-        if len(content) < _CHUNK:
-            return content
-        chunks = [content]
-        while chunks[-1]:
-            chunks.append(os.read(number, _CHUNK))
-        return b"".join(chunks)
-    finally:
-        os.close(number)
-
-
-def _entry(tree: bytes, name: bytes) -> tuple[str, int] | None:
-    """Id and mode. The bytes that are sought may also be a part of an id or of another name: entries are counted
-    off up to them."""
-    sought = b" " + name + b"\0"
-    start, at = 0, tree.find(sought)
-    while at >= 0:
-        end = tree.index(b"\0", start)
-        if end < at:
-            start = end + 21
-        elif start < at and end == at + len(sought) - 1 and b" " not in tree[start:at]:
-            return tree[end + 1 : end + 21].hex(), int(tree[start:at], 8)
-        else:
-            at = tree.find(sought, at + 1)
-    return None
-
 
 _Found = tuple[str, bytes, bytes]
 """Id, kind and content of an object."""
@@ -111,14 +21,10 @@ _AT_ONCE = 100
 
 
 class CatFile(ObjectReader):
-    """Reads objects; its process is started for the first one that is not loose, and ends with this object."""
+    """Reads objects; its process is started for the first one, and ends with this object."""
 
-    def __init__(self, git: Git, store: Path) -> None:
-        """
-        :param store: the folder that objects lie in.
-        """
+    def __init__(self, git: Git) -> None:
         self._git = git
-        self._loose = LooseObjects(store)
         self._process: subprocess.Popen[bytes] | None = None
         self._commits: dict[str, Commit] = {}
 
@@ -135,9 +41,6 @@ class CatFile(ObjectReader):
         return Person(name.strip(), rest.partition(">")[0].strip())
 
     def peeled(self, object_id: str) -> str | None:
-        loose = self._loose.read(object_id)
-        if loose is not None and loose[0] == b"commit":
-            return object_id
         (found,) = self._ask([f"{object_id}^{{commit}}"])
         return found[0] if found is not None else None
 
@@ -151,23 +54,12 @@ class CatFile(ObjectReader):
 
     def files_of(self, wanted: Sequence[tuple[str, str]]) -> list[bytes | None]:
         contents: list[bytes | None] = [None] * len(wanted)
-        asked: list[tuple[int, str, str]] = []
-        for index, (tree_id, path) in enumerate(wanted):
-            reached = self._loose.reached(tree_id, path)
-            if reached is None:
-                continue
-            at, rest = reached
-            found = None if rest else self._loose.read(at)
-            if found is None:
-                asked.append((index, at, rest))
-            elif found[0] == b"blob":
-                contents[index] = found[1]
-        for first in range(0, len(asked), _AT_ONCE):
-            part = asked[first : first + _AT_ONCE]
-            answers = self._ask([self._name(at, rest) for _index, at, rest in part])
-            for (index, at, rest), answer in zip(part, answers, strict=True):
+        for first in range(0, len(wanted), _AT_ONCE):
+            part = wanted[first : first + _AT_ONCE]
+            answers = self._ask([self._name(tree_id, path) for tree_id, path in part])
+            for index, ((tree_id, path), answer) in enumerate(zip(part, answers, strict=True), start=first):
                 if answer is None:
-                    self._refuse_missing(at, rest)
+                    self._refuse_missing(tree_id, path)
                 elif answer[1] == b"blob":
                     contents[index] = answer[2]
         return contents
@@ -219,9 +111,6 @@ class CatFile(ObjectReader):
         return content
 
     def _object(self, object_id: str) -> _Found:
-        loose = self._loose.read(object_id)
-        if loose is not None:
-            return object_id, *loose
         (found,) = self._ask([object_id])
         if found is None:
             raise _missing(object_id)

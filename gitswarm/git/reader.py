@@ -1,4 +1,4 @@
-"""A repository to read from: files for refs and loose objects, one process of git for all other objects. Commands
+"""A repository to read from: files for refs, one process of git for objects. Commands
 that change nothing need no more, and it costs a tenth of the import of libgit2."""
 
 from __future__ import annotations
@@ -142,5 +142,5 @@ def open_reader(folder: Path, env: Mapping[str, str]) -> RepositoryReader:
     """As `open_repository`, for reading only."""
     clean = scrubbed(env)
     place = discover(Git(clean), folder)
-    objects = CatFile(Git(clean, place.common_dir), place.common_dir / "objects")
+    objects = CatFile(Git(clean, place.common_dir))
     return RepositoryReader(place, clean, objects, RefFiles(place.common_dir))

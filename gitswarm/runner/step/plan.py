@@ -30,22 +30,13 @@ from gitswarm.specs.model_policy import ModelRequest, choose_model
 from gitswarm.specs.station import Station, declared_artifacts, writes_code
 
 
-class Unfinished(Struct, frozen=True):
-    """A conversation that its provider ended, and that can be gone on with. `folder`: as its engine left it; `tree`:
-    of the worktree then, with the run's files; `execution`: whose it is, as `step@n`."""
-
-    folder: Path
-    tree: str
-    execution: str
-
-
 class Resumption(Struct, frozen=True):
     """A person let the run go on. `answer` is what they said to it, `partial` what an interrupted step left,
-    `unfinished` what a failed one did."""
+    `unfinished` where the conversation of a failed one lies that it goes on with (runner/step/unfinished.py)."""
 
     answer: str = ""
     partial: str = ""
-    unfinished: Unfinished | None = None
+    unfinished: Path | None = None
 
 
 class Parallel(Struct, frozen=True):
@@ -88,7 +79,7 @@ class StepPlan(Struct, frozen=True):
     out_of_band: OutOfBand | None = None
     keeps_code: bool = False
     allowed: BudgetLimits = UNLIMITED
-    unfinished: Unfinished | None = None
+    unfinished: Path | None = None
 
     @property
     def repeat(self) -> int:

@@ -16,6 +16,7 @@ from gitswarm.records.text import written
 from gitswarm.routing.loops import ExecutedStep, UncommittedExecution, judge_microloop, loop_state, receipt_routing
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.plan import OpenStep, StepPlan
+from gitswarm.runner.step.unfinished import execution_of
 from gitswarm.specs.flow import Microloop
 
 
@@ -85,7 +86,7 @@ def _receipt(step: OpenStep, outcome: StepOutcome) -> Receipt:
         placeholders=result.placeholders or None,
         sandbox=step.request.containment.name or None,
         network=tuple(step.request.containment.hosts) if step.request.containment.name else None,
-        continues=plan.unfinished.execution if plan.unfinished is not None else None,
+        continues=execution_of(plan.unfinished) if plan.unfinished is not None else None,
     )
     routing = plan.step.routing
     if not isinstance(routing, Microloop) or outcome.is_failed:

@@ -75,7 +75,7 @@ def step_request(session: Session, place: Workplace, plan: StepPlan) -> StepRequ
         containment=walls,
         deadline=None if plan.allowed.time_s is None else time.monotonic() + plan.allowed.time_s,
         keeps=None if plan.parallel else conversation_folder(session, plan.execution),
-        continues=plan.unfinished.folder if plan.unfinished is not None else None,
+        continues=plan.unfinished,
         set_by="budget.max_time" if plan.allowed.time_s == plan.step.budget.limits.time_s else "--max-time",
     )
     is_named = plan.before.is_judged and is_test_step(session.spec.settings, plan.step)

@@ -15,7 +15,7 @@ from gitswarm.records.evidence import Evidence
 from gitswarm.records.execution import Execution
 from gitswarm.records.routing import Decision
 from gitswarm.runner.session import Session, Workplace
-from gitswarm.runner.step.plan import OpenStep, StepPlan, Unfinished, declared_paths
+from gitswarm.runner.step.plan import OpenStep, StepPlan, declared_paths
 from gitswarm.worktree import snapshot
 
 _RECORD = "kept.json"
@@ -31,8 +31,8 @@ def conversation_folder(session: Session, execution: Execution) -> Path:
     return conversations_of(session.repository, session.layout.run_id) / name
 
 
-def find_unfinished(session: Session, state: RunState, place: Workplace, decision: Decision) -> Unfinished | None:
-    """What the step that is next left when it failed, if nothing has happened since."""
+def find_unfinished(session: Session, state: RunState, place: Workplace, decision: Decision) -> Path | None:
+    """The conversation that the step that is next left when it failed, if nothing has happened since."""
     record = state.last_step
     if record is None or (record.flow, record.step) != (decision.next_flow, decision.to_step):
         return None
@@ -40,7 +40,7 @@ def find_unfinished(session: Session, state: RunState, place: Workplace, decisio
         return None
     folder = conversation_folder(session, record.execution)
     try:
-        kept = KeptConversation.from_json((folder / _RECORD).read_bytes())
+        kept = _kept_in(folder)
     except (OSError, ValueError):
         return None
     if (
@@ -49,7 +49,16 @@ def find_unfinished(session: Session, state: RunState, place: Workplace, decisio
         or not session.repository.objects.has(kept.tree)
     ):
         return None
-    return Unfinished(folder, kept.tree, f"{record.step}@{record.execution.iteration}")
+    return folder
+
+
+def execution_of(folder: Path) -> str:
+    """Whose conversation it is, as `step@n`."""
+    return folder.name.partition(".")[2]
+
+
+def _kept_in(folder: Path) -> KeptConversation:
+    return KeptConversation.from_json((folder / _RECORD).read_bytes())
 
 
 def lay_work_out(session: Session, place: Workplace, plan: StepPlan) -> None:
@@ -58,10 +67,10 @@ def lay_work_out(session: Session, place: Workplace, plan: StepPlan) -> None:
     shutil.rmtree(conversation_folder(session, plan.execution), ignore_errors=True)
     if plan.unfinished is None:
         return
-    whose = plan.unfinished.execution
+    whose = execution_of(plan.unfinished)
     session.around.observer.notice(f"{plan.execution.name} continues the conversation of {whose}")
     place.index.leave()
-    snapshot.restore(place.shadow, plan.unfinished.tree, session.layout.base)
+    snapshot.restore(place.shadow, _kept_in(plan.unfinished).tree, session.layout.base)
     snapshot.align_index(place.shadow, plan.before.tip_tree)
     place.folder.examine(plan.before.tip_tree, declared_paths(place, plan))
 

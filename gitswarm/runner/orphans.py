@@ -33,6 +33,6 @@ def end_orphans(session: Session) -> None:
     locks: list[Path] = []
     shadow = find_shadow(session.repository, session.layout.branch)
     if shadow is not None:
-        locks.extend(shadow.git_dir / name for name in ("index.lock", "HEAD.lock"))
+        locks.extend(shadow.git_dir / name for name in ("index.lock", "index.aligned.lock", "HEAD.lock"))
     for lock in locks:
         lock.unlink(missing_ok=True)

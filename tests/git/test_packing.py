@@ -92,6 +92,9 @@ def test_a_repack_of_somebody_else_s_meanwhile_loses_nothing(project: Project, r
             tree = put(repository, number, tree)
             if number % 15 == 7:
                 project.git("repack", "-a", "-d", "-q")
+            if number == 38:
+                project.git("multi-pack-index", "write")
+    project.git("multi-pack-index", "verify")
     assert len(project.git("ls-tree", "--name-only", f"{REF}:folder").splitlines()) == 40
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
 

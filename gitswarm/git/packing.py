@@ -48,7 +48,8 @@ class Packing:
         :param renew: has libgit2 look anew; it never forgets a pack that has gone.
         """
         self._folder = store / "pack"
-        self._renew = renew
+        # libgit2's store refers to us without the garbage collector's knowing: nothing may lead back from here.
+        self._renew = weakref.WeakMethod(renew)
         self._lock = RLock()
         self._size = 0
         self._new: dict[pygit2.Oid, tuple[int, bytes]] = {}
@@ -136,7 +137,8 @@ class Packing:
                 # Without its index nobody looks for a pack any more.
                 for suffix in (".idx", ".pack"):
                     replaced.with_suffix(suffix).unlink(missing_ok=True)
-            self._renew()
+            if renew := self._renew():
+                renew()
             self._remember(path, entries, level)
 
     def _write(self, entries: _Entries, *, durable: bool) -> Path:
@@ -151,7 +153,8 @@ class Packing:
         self._kept.append(keep)
         if not self._folder.is_dir():
             self._folder.mkdir()
-            self._renew()  # libgit2 looks for the folder only once
+            if renew := self._renew():  # libgit2 looks for the folder only once
+                renew()
         _put(staged, pack, durable=durable)
         with suppress(FileExistsError):
             keep.hardlink_to(staged)  # a tenth of what a file of its own costs

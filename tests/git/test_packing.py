@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import weakref
 from pathlib import Path
 
 import pytest
@@ -56,6 +58,18 @@ def test_many_writes_are_few_packs_and_one_in_the_end(project: Project, reposito
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
     # libgit2 reads them too, which saw packs come and go.
     assert [len(repository.objects.names(each, "folder")) for each in known] == list(range(1, 301))
+
+
+def test_a_repository_that_nobody_uses_any_more_lets_go_of_its_packs(project: Project) -> None:
+    used = open_repository(project.root, project.env)
+    with used.packed():
+        tree = put(used, 2, put(used, 1))
+    used.objects.file(tree, "folder/1")
+    was = weakref.ref(used)
+    del used
+    gc.collect()
+    maps = Path("/proc/self/maps")
+    assert (was(), maps.exists() and str(project.root) in maps.read_text(encoding="utf-8")) == (None, False)
 
 
 def test_a_pack_is_on_disk_before_what_it_replaces_goes(

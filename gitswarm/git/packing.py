@@ -11,16 +11,14 @@ import os
 import struct
 import weakref
 import zlib
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from threading import RLock
 
 import pygit2
-from msgspec import Struct
 
 from gitswarm.git.process import refusal
 
@@ -30,31 +28,15 @@ _TREE, _BLOB = 2, 3
 _FAN_OUT = 16
 """So many packs of a kind become one: the longest run has a few dozen of them."""
 
-_MANY_BYTES = 16_000_000
-"""A pack of so many is not copied into a bigger one."""
+_MANY_BYTES = 4_000_000
+"""A pack of more is not kept in memory, to be copied into a bigger one."""
 
 _SMALL = 4096
-_HEAD, _SUM = 12, 20
+_HEAD = 12
 
 
-class _Pack(Struct, frozen=True):
-    """A pack that this process wrote. Its objects in the order of their ids: id, CRC-32 and place of each."""
-
-    path: Path
-    size: int
-    ids: bytes
-    sums: array[int]
-    places: array[int]
-
-    def entries(self) -> Iterator[tuple[bytes, int, bytes]]:
-        """Id, CRC-32 and bytes of each object; of none, where somebody repacked the repository."""
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return
-        ends = dict(pairwise([*sorted(self.places), len(content) - _SUM]))
-        for number, place in enumerate(self.places):
-            yield self.ids[number * 20 : number * 20 + 20], self.sums[number], content[place : ends[place]]
+_Entries = dict[bytes, bytes]
+"""Id → what stands in a pack about an object."""
 
 
 class Packing:
@@ -66,14 +48,15 @@ class Packing:
         :param renew: has libgit2 look anew; it never forgets a pack that has gone.
         """
         self._folder = store / "pack"
-        self._renew = renew
+        # libgit2's store refers to us without the garbage collector's knowing: nothing may lead back from here.
+        self._renew = weakref.WeakMethod(renew)
         self._lock = RLock()
         self._size = 0
         self._new: dict[pygit2.Oid, tuple[int, bytes]] = {}
         self._written: dict[pygit2.Oid, tuple[int, bytes]] = {}
         self._kept: list[Path] = []
         weakref.finalize(self, _remove, self._kept)
-        self._packs: list[list[_Pack]] = []
+        self._packs: list[list[tuple[Path, _Entries]]] = []
         self.durable = False
 
     def add(self, object_id: pygit2.Oid, content: bytes, kind: int) -> None:
@@ -111,14 +94,13 @@ class Packing:
         with self._lock:
             if not self._new:
                 return
-            pairs = ((object_id.raw, _entry(*found)) for object_id, found in self._new.items())
+            entries = {object_id.raw: _entry(*found) for object_id, found in self._new.items()}
             try:
-                entries = [(raw, zlib.crc32(entry), entry) for raw, entry in pairs]
-                self._add(self._write(entries, durable=self.durable), 0)
+                path = self._write(entries, durable=self.durable)
             except OSError as error:
                 raise refusal("cannot write to the object store", str(error)) from error
-            self._written = self._new
-            self._new, self._size = {}, 0
+            self._written, self._new, self._size = self._new, {}, 0
+            self._remember(path, entries, 0)
 
     def release(self) -> None:
         """A ref names what was written: from here on it is a pack like any other."""
@@ -128,58 +110,51 @@ class Packing:
     def join(self) -> None:
         """Makes one of the packs of this process."""
         with self._lock:
-            self._join([pack for level in self._packs for pack in level], 0)
+            every = [pack for level in self._packs for pack in level]
+            self._packs.clear()
+            self._join(every, 0)
 
-    def _add(self, pack: _Pack, level: int) -> None:
-        if level == len(self._packs):
-            self._packs.append([])
-        self._packs[level].append(pack)
-        if len(self._packs[level]) >= _FAN_OUT:
-            self._join(self._packs[level], level + 1)
-
-    def _join(self, found: Sequence[_Pack], level: int) -> None:
-        packs = [pack for pack in found if pack.size < _MANY_BYTES]
-        if len(packs) < 2:
+    def _remember(self, path: Path, entries: _Entries, level: int) -> None:
+        if sum(map(len, entries.values())) > _MANY_BYTES:
             return
-        entries = {raw: (raw, check, entry) for pack in packs for raw, check, entry in pack.entries()}
-        try:
-            # What it replaces may be on disk for good already: flushed as `git repack` does.
-            made = [self._write(list(entries.values()), durable=True)] if entries else []
-        except OSError:
-            return  # many packs do as well
-        for each in self._packs:
-            each[:] = [pack for pack in each if pack not in packs]
-        for pack in made:
-            self._add(pack, level)
-        for pack in packs:
-            # Without its index nobody looks for a pack any more.
-            for suffix in (".idx", ".pack"):
-                pack.path.with_suffix(suffix).unlink(missing_ok=True)
-        self._renew()
+        while len(self._packs) <= level:
+            self._packs.append([])
+        self._packs[level].append((path, entries))
+        if len(self._packs[level]) == _FAN_OUT:
+            packs, self._packs[level] = self._packs[level], []
+            self._join(packs, level + 1)
 
-    def _write(self, entries: Sequence[tuple[bytes, int, bytes]], *, durable: bool) -> _Pack:
-        head = struct.pack(">4sII", b"PACK", 2, len(entries))
-        body = b"".join([head, *(entry for _raw, _check, entry in entries)])
+    def _join(self, packs: Sequence[tuple[Path, _Entries]], level: int) -> None:
+        """What cannot be written stays in many packs, which do as well."""
+        # An index of several packs goes on naming one that has gone.
+        if len(packs) < 2 or any(self._folder.glob("multi-pack-index*")):
+            return
+        entries = {object_id: entry for _path, found in packs for object_id, entry in found.items()}
+        with suppress(OSError):
+            # What it replaces may be on disk for good already: flushed as `git repack` does.
+            path = self._write(entries, durable=True)
+            for replaced, _found in packs:
+                # Without its index nobody looks for a pack any more.
+                for suffix in (".idx", ".pack"):
+                    replaced.with_suffix(suffix).unlink(missing_ok=True)
+            if renew := self._renew():
+                renew()
+            self._remember(path, entries, level)
+
+    def _write(self, entries: _Entries, *, durable: bool) -> Path:
+        body = b"".join([struct.pack(">4sII", b"PACK", 2, len(entries)), *entries.values()])
         seal = hashlib.sha1(body, usedforsecurity=False).digest()
-        places = list(accumulate((len(entry) for _raw, _check, entry in entries[:-1]), initial=_HEAD))
-        ordered = sorted((raw, check, place) for (raw, check, _entry), place in zip(entries, places, strict=True))
         path = self._folder / f"pack-{seal.hex()}.pack"
-        made = _Pack(
-            path,
-            len(body),
-            b"".join(raw for raw, _check, _place in ordered),
-            array("I", [check for _raw, check, _place in ordered]),
-            array("I", [place for _raw, _check, place in ordered]),
-        )
-        self._store(path, body + seal, _index(made, seal), durable=durable)
-        return made
+        self._store(path, body + seal, _index(entries, seal), durable=durable)
+        return path
 
     def _store(self, path: Path, pack: bytes, index: bytes, *, durable: bool) -> None:
         staged, keep = self._folder / f"tmp_{path.name}", path.with_suffix(".keep")
         self._kept.append(keep)
         if not self._folder.is_dir():
             self._folder.mkdir()
-            self._renew()  # libgit2 looks for the folder only once
+            if renew := self._renew():  # libgit2 looks for the folder only once
+                renew()
         _put(staged, pack, durable=durable)
         with suppress(FileExistsError):
             keep.hardlink_to(staged)  # a tenth of what a file of its own costs
@@ -233,17 +208,18 @@ def _entry(kind: int, content: bytes) -> bytes:
     return bytes(head) + deflate.compress(content) + deflate.flush()
 
 
-def _index(pack: _Pack, seal: bytes) -> bytes:
-    firsts = Counter(pack.ids[::20])
-    counted = accumulate(firsts[number] for number in range(256))
-    count = len(pack.places)
+def _index(entries: _Entries, seal: bytes) -> bytes:
+    places = dict(zip(entries, accumulate(map(len, entries.values()), initial=_HEAD), strict=False))
+    ids = sorted(entries)
+    firsts = Counter(object_id[0] for object_id in ids)
+    numbers = [2, *accumulate(firsts[first] for first in range(256))]
+    sums = [zlib.crc32(entries[object_id]) for object_id in ids]
     body = b"".join(
         [
             b"\377tOc",
-            struct.pack(">257I", 2, *counted),
-            pack.ids,
-            struct.pack(f">{count}I", *pack.sums),
-            struct.pack(f">{count}I", *pack.places),
+            struct.pack(">257I", *numbers),
+            *ids,
+            struct.pack(f">{2 * len(ids)}I", *sums, *(places[object_id] for object_id in ids)),
             seal,
         ]
     )

@@ -42,7 +42,7 @@ class UsersGit(Struct, frozen=True):
 
     env: Mapping[str, str]
     folder: Path
-    before: Callable[[], None] = lambda: None
+    before: Callable[[], None]
 
     @property
     def own_env(self) -> dict[str, str]:

@@ -31,6 +31,8 @@ _FAN_OUT = 16
 _MANY_BYTES = 4_000_000
 """A pack of more is not kept in memory, to be copied into a bigger one."""
 
+_KEPT = b"git-swarm writes objects\n"
+
 _SMALL = 4096
 _HEAD = 12
 
@@ -156,8 +158,12 @@ class Packing:
             if renew := self._renew():  # libgit2 looks for the folder only once
                 renew()
         _put(staged, pack, durable=durable)
-        with suppress(FileExistsError):
+        try:
             keep.hardlink_to(staged)  # a tenth of what a file of its own costs
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            keep.write_bytes(_KEPT)
         staged.replace(path)
         _put(staged, index, durable=durable)
         staged.replace(path.with_suffix(".idx"))
@@ -185,7 +191,7 @@ def _remove(paths: list[Path]) -> None:
 def is_left_behind(keep: Path) -> bool:
     """Whether a `.keep` is ours, and no pack of a `git fetch`."""
     pack = keep.with_suffix(".pack")
-    return pack.exists() and keep.samefile(pack)
+    return pack.exists() and (keep.samefile(pack) or keep.read_bytes() == _KEPT)
 
 
 def flush_folder(folder: Path) -> None:

@@ -103,7 +103,7 @@ def remote_of(repository: RepositoryReader, name: str, env: Mapping[str, str]) -
 
     :param env: the user's whole environment.
     """
-    users = UsersGit(env, repository.main_folder)
+    users = UsersGit(env, repository.main_folder, repository.git.before)
     named = users.run("remote", "get-url", "--push", "--", name)
     if named.returncode != 0:  # a URL, which may be rewritten too
         named = users.run("ls-remote", "--get-url", "--", name)

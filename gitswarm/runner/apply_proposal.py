@@ -162,13 +162,14 @@ class _Committing(Struct, frozen=True):
         with _checkout(self.repository, base, tree) as place:
             elsewhere = ("-c", f"core.hooksPath={hooks.path}") if hooks.missing_in(place) else ()
             words = ("commit", "--quiet", "--cleanup=whitespace", "-F", "-")
-            done = UsersGit(self.env, place).run(*elsewhere, *words, stdin=message.encode())
+            users = UsersGit(self.env, place, self.repository.git.before)
+            done = users.run(*elsewhere, *words, stdin=message.encode())
             if done.returncode != 0:
                 raise SwarmError(
                     f"your commit hooks refused it:\n{spoken(done)}",
                     hint=f"git swarm wisdom show {self.offer.id} --diff | git apply   (then commit it yourself)",
                 )
-            head = UsersGit(self.env, place).run("rev-parse", "HEAD").stdout.decode().strip()
+            head = users.run("rev-parse", "HEAD").stdout.decode().strip()
         if self.repository.objects.commit(head).parents != (base,):
             raise GitFailedError(
                 "your commit hooks changed the parent of the commit", hint="git config core.hooksPath"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import shutil
 import weakref
@@ -98,6 +99,22 @@ def test_a_repack_takes_nothing_away_that_no_ref_names_yet(project: Project, rep
     put(repository, 1)
     project.git("repack", "-a", "-d", "-q")
     assert (len(packs(repository)), project.git("show", f"{REF}:folder/1")) == (1, "1\n1")
+
+
+def test_where_there_are_no_hard_links_a_file_keeps_the_pack(
+    project: Project, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_path: Path, _target: Path) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    blob = repository.objects.write_blob(b"soon")
+    repository.git.before()
+    project.git("repack", "-a", "-d", "-q")
+    (keep,) = packs(repository, "keep")
+    assert (project.git("cat-file", "-p", blob), is_left_behind(keep)) == ("soon", True)
+    put(repository, 1)
+    assert packs(repository, "keep") == []
 
 
 def test_a_repack_of_somebody_else_s_meanwhile_loses_nothing(project: Project, repository: Repository) -> None:

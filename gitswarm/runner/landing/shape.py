@@ -189,7 +189,7 @@ def _without_checkout(session: Session, shape: CommitSpec) -> Made | Spoiled:
 
 def _with_hooks(session: Session, shape: CommitSpec, place: Shadow) -> Made | Spoiled:
     """`git commit` of the user in a worktree that holds exactly what lands."""
-    users = UsersGit(session.around.env, place.path)
+    users = UsersGit(session.around.env, place.path, session.repository.git.before)
     folder = users_hooks(session)
     # husky and others make their folder for a checkout, not for every worktree.
     elsewhere = ("-c", f"core.hooksPath={folder.path}") if folder.missing_in(place.path) else ()

@@ -388,7 +388,7 @@ def test_a_repository_that_borrows_objects(project: Project, tmp_path: Path) -> 
 
 def test_nothing_is_left_beside_the_object_store(project: Project) -> None:
     blocked_run(project, {"write": {"src/key.py": f"KEY = '{token(14)}'\n"}})
-    assert list((project.root / ".git" / "objects").glob("tmp_*")) == []
+    assert list((project.root / ".git" / "objects").glob(f"{incoming.PREFIX}*")) == []
 
 
 # --- by other ways ------------------------------------------------------------------------------------------------
@@ -491,4 +491,4 @@ def test_a_stop_in_the_middle_of_staging_leaves_an_index_that_can_be_read(projec
     assert project.git("status", "--porcelain", cwd=worktree) == "?? src/fine.py"
     project.swarm("resume")
     assert "src/fine.py" in project.tree(f"shadow/{only_run(project)}")
-    assert kept_bytes(project).count(b"tmp_objdir-swarm") == 0
+    assert kept_bytes(project).count(incoming.PREFIX.encode()) == 0

@@ -130,6 +130,7 @@ LEFT = [
     f"swarm/quarantine/{GONE}",
     f"swarm/requests/{GONE}.json",
     "gc.pid.4711",
+    "objects/pack/swarm-new-abcdef",
     "objects/tmp_object_git2_abcdef",
 ]
 

@@ -79,8 +79,8 @@ def _letters(text: str) -> str:
     return "".join(_RUN.findall(_JOINT.sub("", _ESCAPE.sub("\n", _LABEL.sub("\n", text)))))
 
 
-PREFIX = "tmp_objdir-swarm-"
-"""`git prune` sweeps folders that begin so far like this, and so do we."""
+PREFIX = "swarm-objdir-"
+"""Not `tmp_…`: a `git prune --expire=now` beside a run would take such a folder away."""
 
 _ATTEMPTS = 20
 

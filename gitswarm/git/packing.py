@@ -33,6 +33,10 @@ _MANY_BYTES = 4_000_000
 
 _KEPT = b"git-swarm writes objects\n"
 
+STAGED = "swarm-new-"
+"""How files begin that are no pack yet. Not `tmp_…`, which a `git prune --expire=now` takes away; each has a name of
+its own, as two processes may write the same pack, and nobody but root opens again what is read-only."""
+
 _SMALL = 4096
 _HEAD = 12
 
@@ -151,36 +155,39 @@ class Packing:
         return path
 
     def _store(self, path: Path, pack: bytes, index: bytes, *, durable: bool) -> None:
-        staged, keep = self._folder / f"tmp_{path.name}", path.with_suffix(".keep")
+        staged = self._folder / f"{STAGED}{os.urandom(8).hex()}"
+        staged_index, keep = staged.with_suffix(".index"), path.with_suffix(".keep")
         self._kept.append(keep)
         if not self._folder.is_dir():
-            self._folder.mkdir()
+            self._folder.mkdir(exist_ok=True)
             if renew := self._renew():  # libgit2 looks for the folder only once
                 renew()
-        _put(staged, pack, durable=durable)
         try:
-            keep.hardlink_to(staged)  # a tenth of what a file of its own costs
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without hard links
-            keep.write_bytes(_KEPT)
-        staged.replace(path)
-        _put(staged, index, durable=durable)
-        staged.replace(path.with_suffix(".idx"))
+            # Both first: of a pack without an index nothing would free the room again.
+            _put(staged, pack, durable=durable)
+            _put(staged_index, index, durable=durable)
+            try:
+                keep.hardlink_to(staged)  # a tenth of what a file of its own costs
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without hard links
+                keep.write_bytes(_KEPT)
+            staged.replace(path)
+            staged_index.replace(path.with_suffix(".idx"))
+        except OSError:
+            staged.unlink(missing_ok=True)
+            staged_index.unlink(missing_ok=True)
+            raise
         if durable:
             flush_folder(self._folder)
 
 
 def _put(path: Path, content: bytes, *, durable: bool) -> None:
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o444), "wb") as file:
-            file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-    except OSError:
-        path.unlink(missing_ok=True)
-        raise
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444), "wb") as file:
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
 
 
 def _remove(paths: list[Path]) -> None:

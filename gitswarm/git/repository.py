@@ -90,7 +90,7 @@ class Repository(RepositoryReader):
 
     def sealed_objects(self) -> SealedObjects:
         """The objects once more, read and hashed anew: not what libgit2 remembers of them."""
-        return SealedObjects(pygit2.Repository(self._pygit2.path))
+        return SealedObjects(pygit2.Repository(self._pygit2.path), self.git)
 
     def notes(self, ref: str) -> Notes:
         return Notes(self.objects, self.refs, ref)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import pygit2
@@ -14,6 +15,7 @@ from msgspec import Struct
 
 from gitswarm.errors import GarbledError
 from gitswarm.git.object_reader import EMPTY_TREE, Person, hash_object
+from gitswarm.git.process import Git
 
 DIRECTORY = 0o040000
 GITLINK = 0o160000
@@ -60,8 +62,12 @@ class TreeChange(Struct, frozen=True):
 class SealedObjects:
     """Every object is read and hashed once; trees are kept. `seen` counts the objects that were right."""
 
-    def __init__(self, repository: pygit2.Repository) -> None:
+    def __init__(self, repository: pygit2.Repository, git: Git) -> None:
+        """
+        :param git: fetches what a partial clone lacks; libgit2 cannot.
+        """
         self._odb = repository.odb
+        self._git = git
         self._trees: dict[str, Entries] = {EMPTY_TREE: {}}
         self._sound: set[str] = set()
 
@@ -74,7 +80,7 @@ class SealedObjects:
         :raises GarbledError: it is not here, it is damaged, or it is something else.
         """
         try:
-            number, content = self._odb.read(object_id)
+            number, content = self._read(object_id)
         except (KeyError, ValueError, OSError, pygit2.GitError) as error:
             why = "is missing" if isinstance(error, KeyError) else "is damaged"
             raise _garbled(object_id, why) from error
@@ -86,6 +92,12 @@ class SealedObjects:
         if found != kind:
             raise _garbled(object_id, f"is not a {kind} but a {found}")
         return content
+
+    def _read(self, object_id: str) -> tuple[int, bytes]:
+        with suppress(KeyError):
+            return self._odb.read(object_id)
+        self._git.run("cat-file", "-e", object_id)
+        return self._odb.read(object_id)
 
     def has(self, object_id: str) -> bool:
         try:

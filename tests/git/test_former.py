@@ -9,8 +9,9 @@ from pathlib import Path
 import pygit2
 import pytest
 
-from gitswarm.git.incoming import Former
+from gitswarm.git.incoming import Former, Incoming
 from gitswarm.git.repository import open_repository
+from tests.conftest import Project
 from tests.safety.redact.corpus import SHAPED, Dice
 from tests.tables import table
 
@@ -80,3 +81,10 @@ def test_nothing_is_held_by_no_tree(hold: Hold, tmp_path: Path) -> None:
     repository = open_repository(tmp_path, os.environ)
     assert Former(repository.git, repository.objects, ()).held({TOKEN}) == set()
     assert hold(a="x").held(set()) == set()
+
+
+def test_a_prune_beside_takes_nothing_that_is_looked_at_away(project: Project) -> None:
+    with Incoming(project.root / ".git" / "objects", "run", durable=False) as incoming:
+        incoming.index.touch()
+        project.git("prune", "--expire=now")
+        assert incoming.index.exists()

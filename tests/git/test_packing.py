@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.errors import SwarmError
+from gitswarm.git import packing
 from gitswarm.git.packing import is_left_behind
 from gitswarm.git.repository import Repository, open_repository
 from tests.conftest import Project
@@ -115,6 +117,32 @@ def test_where_there_are_no_hard_links_a_file_keeps_the_pack(
     assert (project.git("cat-file", "-p", blob), is_left_behind(keep)) == ("soon", True)
     put(repository, 1)
     assert packs(repository, "keep") == []
+
+
+def test_what_is_half_written_is_no_git_prune_s_and_gone_when_there_is_no_room(
+    project: Project, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And two processes that write the same pack at once do not write the same file."""
+    names: list[str] = []
+
+    def no_room(path: Path, content: bytes, *, durable: bool) -> None:
+        names.append(path.name)
+        put_down(path, content, durable=durable)
+        if path.suffix == ".index":
+            project.git("prune", "--expire=now")
+            assert path.exists()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    put_down = packing._put
+    monkeypatch.setattr(packing, "_put", no_room)
+    blob = repository.objects.write_blob(b"large")
+    for _ in range(2):
+        with pytest.raises(SwarmError, match="No space left"):
+            repository.git.before()
+    assert (len(set(names)), list((repository.objects.store / "pack").iterdir())) == (4, [])
+    monkeypatch.undo()
+    repository.git.before()
+    assert project.git("cat-file", "-p", blob) == "large"
 
 
 def test_a_repack_of_somebody_else_s_meanwhile_loses_nothing(project: Project, repository: Repository) -> None:

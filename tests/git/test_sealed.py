@@ -129,3 +129,12 @@ def test_a_scratch_repository_sees_everything_and_leaves_nothing(project: Projec
         made = scratch.objects.with_subtree(tree, "z", None)
         assert scratch.objects.entry(made, "a-b") == repository.objects.entry(tree, "a-b")
     assert (place.exists(), repository.objects.has(made)) == (False, False)
+
+
+def test_what_a_partial_clone_lacks_is_fetched(project: Project, tree: str, tmp_path: Path) -> None:
+    project.git("config", "uploadpack.allowFilter", "true")
+    partial = Project(tmp_path / "partial", project.env)
+    project.git("clone", "-q", "--bare", "--filter=blob:none", f"file://{project.root}", str(partial.root))
+    entry = sealed(partial).entry(tree, "z/x")
+    assert entry is not None
+    assert sealed(partial).read(entry.id, "blob") == b"6"

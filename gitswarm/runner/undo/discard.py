@@ -18,7 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.incoming import PREFIX
 from gitswarm.git.locks import Locks, names_dead_process
-from gitswarm.git.packing import is_left_behind
+from gitswarm.git.packing import STAGED, is_left_behind
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import TRASH, archived_runs, discarded_runs
 from gitswarm.ledger.layout import RunLayout
@@ -104,6 +104,7 @@ def _temporary(repository: Repository) -> Iterator[Path]:
     """Half-written files: of libgit2, which `git prune` does not know, and our own before they get their name."""
     yield from (repository.common_dir / "objects").rglob("tmp_object_git2_*")
     yield from repository.objects.store.glob(f"{PREFIX}*")
+    yield from repository.objects.store.glob(f"pack/{STAGED}*")
     yield from (path for path in repository.objects.store.glob("pack/*.keep") if is_left_behind(path))
     lock = repository.common_dir / "gc.pid.lock"
     yield from (path for path in repository.common_dir.glob("gc.pid.*") if path != lock)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.claude.runs import asked, reaching, scripted
@@ -23,6 +24,7 @@ LIE = {
 BY_AUTHOR = FLOW.replace("code-implementer", "test-author")
 
 
+@pytest.mark.soak
 @by("cli")
 def test_a_deleted_suite_comes_to_no_good_end(mode: str, tmp_path: Path, loopback: Loopback) -> None:
     made = new_project(tmp_path)

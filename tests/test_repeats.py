@@ -55,9 +55,10 @@ def test_a_process_killed_at_any_moment_loses_nothing(tmp_path: Path) -> None:
         each(moments, lambda moment: kill_at_moment(undisturbed, moment, tmp_path / str(moment)))
 
 
-def test_a_run_does_not_mind_that_refs_are_packed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", test_hostile_beside.LOOPS)
+def test_a_run_does_not_mind_other_git_commands(tmp_path: Path, command: str) -> None:
     beside = test_hostile_beside.test_a_run_does_not_mind_other_git_commands
-    repeat(tmp_path, lambda project, folder: beside(project, folder, "pack-refs"))
+    repeat(tmp_path, lambda project, folder: beside(project, folder, command))
 
 
 def test_a_second_interrupt_ends_the_branches_of_a_fork(tmp_path: Path) -> None:

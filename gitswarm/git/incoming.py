@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Self
 
 from gitswarm.git.objects import Objects
-from gitswarm.git.packing import flush_folder
 from gitswarm.git.process import Git
 
 _CODE = (":(top)", ":(exclude,top,glob)[.]swarm/runs/**")
@@ -82,24 +81,21 @@ def _letters(text: str) -> str:
 PREFIX = "swarm-objdir-"
 """Not `tmp_…`: a `git prune --expire=now` beside a run would take such a folder away."""
 
-_ATTEMPTS = 20
-
 _PIECE = 16_000_000
 
 
 class Incoming:
     """A folder for objects and for an index that names them. Whatever is left of an earlier one goes at the start.
 
-    Killed at any moment it leaves nothing but that folder, and objects in the store that nobody names.
+    Killed at any moment it leaves nothing but that folder, and a pack in the store that nobody names.
     """
 
-    def __init__(self, store: Path, name: str, *, durable: bool) -> None:
+    def __init__(self, store: Path, name: str) -> None:
         """
         :param store: the folder of the repository's objects.
         :param name: tells apart who works at the same time: of one worktree, one at a time.
         """
         self._store = store
-        self._durable = durable
         self._folder = store / f"{PREFIX}{name}"
         self.index = self._folder / "index"
 
@@ -110,10 +106,7 @@ class Incoming:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            self._folder.rmdir()  # what was accepted left nothing behind
-        except OSError:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def empty(self) -> None:
         """Throws the objects and the index away."""
@@ -142,16 +135,19 @@ class Incoming:
             return self._streamed(git, blob_id)
         return None
 
-    def accept(self) -> None:
-        """Makes the objects part of the store."""
+    def accept(self, objects: Objects) -> None:
+        """Makes the objects part of the store; there before `objects.flush()` returns.
+
+        Never as loose ones: a `git prune` that began before something named them would take them away.
+        """
         for fan in sorted(self._folder.iterdir()):
-            if fan.is_dir() and fan.name != "info":
-                # An index of a pack comes last: what it names is there then.
-                for path in sorted(fan.iterdir(), key=lambda path: path.suffix == ".idx"):
-                    _move(path, self._store / fan.name)
-                if self._durable:
-                    flush_folder(self._store / fan.name)
+            if fan.name == "pack":
+                for pack in fan.glob("*.pack"):
+                    objects.adopt_pack(pack)
                 fan.rmdir()
+            elif fan.is_dir() and fan.name != "info":
+                for path in fan.iterdir():
+                    objects.take_in(path)
 
     def _has(self, git: Git, blob_id: str) -> bool:
         only_here = {**self.env, "GIT_ALTERNATE_OBJECT_DIRECTORIES": ""}
@@ -179,15 +175,3 @@ def _inflated(path: Path) -> Iterator[bytes]:
     yield piece[piece.index(b"\0") + 1 :]
     while inflate.unconsumed_tail:
         yield inflate.decompress(inflate.unconsumed_tail, _PIECE)
-
-
-def _move(path: Path, folder: Path) -> None:
-    for attempt in range(_ATTEMPTS):
-        try:
-            path.rename(folder / path.name)
-        except FileNotFoundError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-            folder.mkdir(exist_ok=True)  # a git that prunes takes an empty folder away again
-        else:
-            return

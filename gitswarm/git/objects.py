@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +24,7 @@ from gitswarm.git.object_reader import (
     Person,
     hash_object,
 )
-from gitswarm.git.packing import Packing
+from gitswarm.git.packing import KINDS, Packing
 from gitswarm.git.process import Git, refusal
 
 FILE = 0o100644
@@ -123,8 +124,25 @@ class Objects(ObjectReader):
     def write_blob(self, content: bytes) -> str:
         object_id = hash_object("blob", content)
         # Without a look whether it is in the store: a copy costs less, and no `git prune` may take it away.
-        self._packing.add_blob(pygit2.Oid(hex=object_id), content)
+        self._packing.add_large(pygit2.Oid(hex=object_id), content)
         return object_id
+
+    def take_in(self, loose: Path) -> None:
+        """Adds an object that git wrote as a file of its own, named by its id, somewhere else."""
+        about, _nul, content = zlib.decompress(loose.read_bytes()).partition(b"\0")
+        object_id = pygit2.Oid(hex=loose.parent.name + loose.name)
+        self._packing.add_large(object_id, content, KINDS[about.partition(b" ")[0]])
+
+    def adopt_pack(self, pack: Path) -> None:
+        """Moves a pack that git wrote somewhere else into the store."""
+        self._packing.adopt(pack)
+
+    def flush(self) -> None:
+        """All that was written is on disk when it returns: from here on an index may name it.
+
+        :raises SwarmError: it cannot be written.
+        """
+        self._packing.flush()
 
     def read_blob(self, blob_id: str) -> bytes:
         """

@@ -23,6 +23,7 @@ import pygit2
 from gitswarm.git.process import refusal
 
 _TREE, _BLOB = 2, 3
+KINDS = {b"commit": 1, b"tree": _TREE, b"blob": _BLOB, b"tag": 4}
 """Kinds of objects, as packs and libgit2 number them."""
 
 _FAN_OUT = 16
@@ -60,7 +61,7 @@ class Packing:
         self._size = 0
         self._new: dict[pygit2.Oid, tuple[int, bytes]] = {}
         self._written: dict[pygit2.Oid, tuple[int, bytes]] = {}
-        self._kept: list[Path] = []
+        self._kept: set[Path] = set()
         weakref.finalize(self, _remove, self._kept)
         self._packs: list[list[tuple[Path, _Entries]]] = []
         self.durable = False
@@ -71,11 +72,11 @@ class Packing:
             self._new[object_id] = (kind, content)
             self._size += len(content)
 
-    def add_blob(self, object_id: pygit2.Oid, content: bytes) -> None:
+    def add_large(self, object_id: pygit2.Oid, content: bytes, kind: int = _BLOB) -> None:
         """
         :raises SwarmError: so much is new that it had to be written, and could not be.
         """
-        self.add(object_id, content, _BLOB)
+        self.add(object_id, content, kind)
         if self._size > _MANY_BYTES:
             self.flush()
 
@@ -92,8 +93,8 @@ class Packing:
         return object_id in self._new
 
     def flush(self) -> None:
-        """What is new is in the store when it returns. Until `release` a `git repack -a -d` leaves it there, though
-        nothing may name it yet.
+        """What is new is in the store when it returns. As long as this process lives no `git repack -a -d` takes it
+        away, though nothing may name it yet.
 
         :raises SwarmError: it cannot be written.
         """
@@ -108,17 +109,23 @@ class Packing:
             self._written, self._new, self._size = self._new, {}, 0
             self._remember(path, entries, 0)
 
-    def release(self) -> None:
-        """A ref names what was written: from here on it is a pack like any other."""
+    def adopt(self, pack: Path) -> None:
+        """Moves a pack that git wrote into the store, and what belongs to it."""
+        others = [path for path in pack.parent.glob(f"{pack.stem}.*") if path.suffix not in {".pack", ".idx"}]
         with self._lock:
-            _remove(self._kept)
+            self._keep(self._folder / pack.name, pack)
+        for path in (pack, *others, pack.with_suffix(".idx")):  # what the index names is there when it is
+            path.replace(self._folder / path.name)
+        if self.durable:
+            flush_folder(self._folder)
 
     def join(self) -> None:
-        """Makes one of the packs of this process."""
+        """Makes one of the packs of this process: from here on it is a pack like any other."""
         with self._lock:
             every = [pack for level in self._packs for pack in level]
             self._packs.clear()
             self._join(every, 0)
+            _remove(self._kept)
 
     def _remember(self, path: Path, entries: _Entries, level: int) -> None:
         if sum(map(len, entries.values())) > _MANY_BYTES:
@@ -141,8 +148,9 @@ class Packing:
             path = self._write(entries, durable=True)
             for replaced, _found in packs:
                 # Without its index nobody looks for a pack any more.
-                for suffix in (".idx", ".pack"):
+                for suffix in (".idx", ".pack", ".keep"):
                     replaced.with_suffix(suffix).unlink(missing_ok=True)
+                self._kept.discard(replaced.with_suffix(".keep"))
             if renew := self._renew():
                 renew()
             self._remember(path, entries, level)
@@ -156,22 +164,13 @@ class Packing:
 
     def _store(self, path: Path, pack: bytes, index: bytes, *, durable: bool) -> None:
         staged = self._folder / f"{STAGED}{os.urandom(8).hex()}"
-        staged_index, keep = staged.with_suffix(".index"), path.with_suffix(".keep")
-        self._kept.append(keep)
-        if not self._folder.is_dir():
-            self._folder.mkdir(exist_ok=True)
-            if renew := self._renew():  # libgit2 looks for the folder only once
-                renew()
+        staged_index = staged.with_suffix(".index")
+        self._make_folder()
         try:
             # Both first: of a pack without an index nothing would free the room again.
             _put(staged, pack, durable=durable)
             _put(staged_index, index, durable=durable)
-            try:
-                keep.hardlink_to(staged)  # a tenth of what a file of its own costs
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without hard links
-                keep.write_bytes(_KEPT)
+            self._keep(path, staged)
             staged.replace(path)
             staged_index.replace(path.with_suffix(".idx"))
         except OSError:
@@ -180,6 +179,24 @@ class Packing:
             raise
         if durable:
             flush_folder(self._folder)
+
+    def _make_folder(self) -> None:
+        if not self._folder.is_dir():
+            self._folder.mkdir(exist_ok=True)
+            if renew := self._renew():  # libgit2 looks for the folder only once
+                renew()
+
+    def _keep(self, path: Path, staged: Path) -> None:
+        """Before it gets its name: from then on a `git repack -a -d` would take away what no ref names."""
+        self._make_folder()
+        keep = path.with_suffix(".keep")
+        self._kept.add(keep)
+        try:
+            keep.hardlink_to(staged)  # a tenth of what a file of its own costs
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without hard links
+            keep.write_bytes(_KEPT)
 
 
 def _put(path: Path, content: bytes, *, durable: bool) -> None:
@@ -190,7 +207,7 @@ def _put(path: Path, content: bytes, *, durable: bool) -> None:
             os.fsync(file.fileno())
 
 
-def _remove(paths: list[Path]) -> None:
+def _remove(paths: set[Path]) -> None:
     while paths:
         paths.pop().unlink(missing_ok=True)
 

@@ -82,8 +82,6 @@ class Refs:
                 pause = min(pause * 2, 0.2)
             else:
                 self._moved[name] = new
-                if not name.endswith("/next"):  # the note in the same pack has no ref yet
-                    self._packing.release()
                 return
 
     def _swap_once(self, name: str, old: str | None, new: str | None, why: str) -> None:

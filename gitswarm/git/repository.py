@@ -70,7 +70,6 @@ class Repository(RepositoryReader):
             yield
         finally:
             self._packing.join()
-            self._packing.release()
 
     def refuse_old_git(self) -> None:
         """

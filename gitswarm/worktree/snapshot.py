@@ -58,13 +58,13 @@ def stage(shadow: Shadow, search: Search | None = None) -> Staged:
     """
     with _incoming(shadow) as incoming:
         staged = _staged(shadow, incoming, search, ())
-        # Its objects are there: from here on it may name them.
+        shadow.objects.flush()
         incoming.index.replace(shadow.git_dir / "index")
         return staged
 
 
 def _incoming(shadow: Shadow) -> Incoming:
-    return Incoming(shadow.objects.store, shadow.git_dir.name, durable=shadow.git.durable)
+    return Incoming(shadow.objects.store, shadow.git_dir.name)
 
 
 def unchanged(tree: str) -> Staged:
@@ -85,8 +85,9 @@ def _staged(shadow: Shadow, incoming: Incoming, search: Search | None, also: Seq
             break
         flagged |= found
         incoming.empty()
-    incoming.accept()
-    return Staged(_tree_of_index(shadow, incoming.index), tuple(flagged.values()), refused)
+    tree = _tree_of_index(shadow, incoming)
+    incoming.accept(shadow.objects)
+    return Staged(tree, tuple(flagged.values()), refused)
 
 
 def _add_or_take(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: Sequence[str]) -> str:
@@ -110,7 +111,8 @@ def _copy_index(shadow: Shadow, incoming: Incoming) -> None:
 
 
 def _add(shadow: Shadow, incoming: Incoming, flagged: Sequence[Flagged], also: Sequence[str]) -> None:
-    quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false")
+    # What is larger git writes into a pack, and never has in memory; the rest passes through ours.
+    quiet = ("-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false", "-c", "core.bigFileThreshold=1m")
     copied, left_out = shadow.copied, {item.path for item in flagged}
     if copied:
         forget(shadow, copied, incoming.index)
@@ -177,12 +179,12 @@ def _raw_change(about: bytes, name: bytes) -> IndexChange:
     return IndexChange(os.fsdecode(name), int(old_mode, 8), old, int(new_mode, 8), new)
 
 
-def _tree_of_index(shadow: Shadow, index: Path) -> str:
+def _tree_of_index(shadow: Shadow, incoming: Incoming) -> str:
     """libgit2 saves a process where the index is small; it parses a big one slower than git does."""
-    tree = shadow.objects.tree_of_index(index) if _is_small(index) else None
+    tree = shadow.objects.tree_of_index(incoming.index) if _is_small(incoming.index) else None
     if tree is not None:
         return tree
-    return shadow.git.output("write-tree", extra_env={"GIT_INDEX_FILE": str(index)}).decode().strip()
+    return shadow.git.output("write-tree", extra_env=incoming.env).decode().strip()
 
 
 def _is_small(index: Path) -> bool:

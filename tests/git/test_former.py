@@ -84,7 +84,7 @@ def test_nothing_is_held_by_no_tree(hold: Hold, tmp_path: Path) -> None:
 
 
 def test_a_prune_beside_takes_nothing_that_is_looked_at_away(project: Project) -> None:
-    with Incoming(project.root / ".git" / "objects", "run", durable=False) as incoming:
+    with Incoming(project.root / ".git" / "objects", "run") as incoming:
         incoming.index.touch()
         project.git("prune", "--expire=now")
         assert incoming.index.exists()

@@ -50,6 +50,23 @@ def test_a_staged_tree_is_the_one_that_git_writes(project: Project, shadow: Shad
 
 
 @pytest.mark.usefixtures("limit")
+def test_what_is_staged_lies_in_packs_that_a_prune_leaves_alone(project: Project, shadow: Shadow) -> None:
+    """A loose object is a `git prune`'s that began before something named it."""
+    change(shadow)
+    (shadow.path / "large").write_bytes(os.urandom(1_500_000))
+    photo = snapshot.photograph(shadow).tree
+    shadow.objects.flush()
+    project.git("prune", "--expire=now")
+    project.git("repack", "-a", "-d", "-q")
+    assert project.git("count-objects").startswith("0 objects")
+    named = project.git("rev-list", "--objects", "--no-object-names", photo).splitlines()
+    assert (len(named), snapshot.stage(shadow).tree) == (6, photo)
+    for path in ("large", "src/app.py"):
+        content = (shadow.path / path).read_bytes()
+        assert shadow.objects.file(photo, path) == content
+
+
+@pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("known", [True, False])
 def test_after_a_commit_the_index_is_its_tree(project: Project, shadow: Shadow, *, known: bool) -> None:
     change(shadow)

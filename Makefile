@@ -105,8 +105,10 @@ ifdef T
 test: $(CLAUDE) $(FETCHED)  ## T=PATH: the tests of a file or a folder, nothing else
 	$(PYTEST) -m 'not soak' $(T)
 else
+# Collected once before: each worker would rewrite the asserts of every module by itself.
 test: $(CLAUDE) $(FETCHED)  ## the checks and, at the same time, the tests; long suites as a seeded sample
 	@$(MAKE) --no-print-directory check >$(VENV)/checks.log 2>&1 & checks=$$!; \
+	$(PYTEST) --collect-only -q -m 'not soak' >$(VENV)/collected.log 2>&1; \
 	$(PYTEST) $(SPREAD) -m 'not soak'; tests=$$?; \
 	wait $$checks; checked=$$?; cat $(VENV)/checks.log; \
 	exit $$((tests ? tests : checked))

@@ -55,6 +55,10 @@ _PROJECT = {
     ),
 }
 """A flow whose station promises no files."""
+_LINE = 'echo ran > c.txt; echo "found $ACME_TOKEN"; exit 3'
+_ORDINARY = Orders(
+    {"a.txt": "one\n", "sub/b.txt": "zwei ✓\n"}, [_LINE], says=f"the token is {SECRET}", used=(1200, 300, 0.25)
+)
 
 
 class EngineContract:
@@ -73,6 +77,7 @@ class EngineContract:
     adapter: ClassVar[EngineAdapter]
     mode: ClassVar[str]
     lacks: ClassVar[Mapping[str, str]] = {}
+    _seen: ClassVar[SeenStep]
 
     def stage(self, orders: Orders, folder: Path) -> EngineFixture:
         """
@@ -142,6 +147,16 @@ class EngineContract:
         assert living(mark) == []
         return seen
 
+    def ordinary(self, place: Path) -> SeenStep:
+        """A step with calls, words and costs: once for all tests of a class that look at it."""
+        cls = type(self)
+        seen: SeenStep | None = vars(cls).get("_seen")
+        if seen is None:
+            seen = self.perform(_ORDINARY, place)
+            assert str(place) not in repr(seen.done.transcript) + repr(seen.done.tool_calls)
+            cls._seen = seen
+        return seen
+
     # --- the border: one step
 
     def test_it_says_who_it_is(self, place: Path) -> None:
@@ -154,7 +169,7 @@ class EngineContract:
         assert [each.name for each in fields(engine.capabilities)] == [each.name for each in fields(Capabilities)]
 
     def test_files_are_written_and_calls_recorded(self, place: Path) -> None:
-        seen = self.perform(Orders({"a.txt": "one\n", "sub/b.txt": "zwei ✓\n"}, ["echo ran > c.txt; exit 3"]), place)
+        seen = self.ordinary(place)
 
         assert seen.files == {"a.txt": "one\n", "sub/b.txt": "zwei ✓\n", "c.txt": "ran\n"}
         done = seen.done
@@ -165,27 +180,27 @@ class EngineContract:
         assert (done.handoff.status, done.handoff.summary) == (Status.VERIFIED, VERIFIED["summary"])
         calls = [(call.tool_name, call.success, call.blocked) for call in done.tool_calls]
         assert calls == [("Write", True, False), ("Write", True, False), ("Bash", False, False)]
-        assert str(place) not in repr(done.transcript) + repr(done.tool_calls)
 
     def test_events_come_in_order_while_it_works(self, place: Path) -> None:
-        seen = self.perform(Orders({"a.txt": "one"}, ["true"], says="all is done"), place)
+        seen = self.ordinary(place)
 
         kinds = [event.kind for event in seen.events if event.kind in (EventKind.TOOL_START, EventKind.TOOL_END)]
-        assert kinds == [EventKind.TOOL_START, EventKind.TOOL_END] * 2
+        assert kinds == [EventKind.TOOL_START, EventKind.TOOL_END] * 3
         started, ended = seen.told(EventKind.TOOL_START), seen.told(EventKind.TOOL_END)
-        assert [each["tool"] for each in started] == [each["tool"] for each in ended] == ["Write", "Bash"]
+        assert [each["tool"] for each in started] == [each["tool"] for each in ended] == ["Write", "Write", "Bash"]
         roles = [getattr(line, "role", getattr(line, "type", "")) for line in seen.done.transcript]
         assert roles[:2] == ["system", "user"]
-        assert [each for each in roles if each.startswith("tool")] == ["tool_use", "tool_result"] * 2
+        assert [each for each in roles if each.startswith("tool")] == ["tool_use", "tool_result"] * 3
 
     def test_the_policy_is_asked_before_each_call(self, place: Path) -> None:
-        seen = self.perform(Orders({"a.txt": "one"}, ["touch b.txt"]), place)
+        seen = self.ordinary(place)
 
-        assert [(tool, "a.txt" in there, "b.txt" in there) for tool, _given, there in seen.asked] == [
+        assert [(tool, "a.txt" in there, "c.txt" in there) for tool, _given, there in seen.asked] == [
             ("Write", False, False),
+            ("Write", True, False),
             ("Bash", True, False),
         ]
-        assert seen.asked[1][1]["command"] == "touch b.txt"
+        assert seen.asked[2][1]["command"] == _LINE
 
     def test_what_is_denied_is_not_carried_out(self, place: Path) -> None:
         def no_shell(tool: str, _given: Given) -> Verdict:
@@ -244,7 +259,7 @@ class EngineContract:
         assert seen.took_s < BOUND_S / 2
 
     def test_what_it_used_is_told_and_returned(self, place: Path) -> None:
-        seen = self.perform(Orders({"a.txt": "one"}, used=(1200, 300, 0.25)), place)
+        seen = self.ordinary(place)
 
         last = seen.told(EventKind.USAGE)[-1]
         assert last["tokens"] == seen.done.tokens.model_dump(mode="json")
@@ -252,7 +267,7 @@ class EngineContract:
         assert seen.done.cost_usd is None or seen.done.cost_usd > 0
 
     def test_no_event_tells_a_secret(self, place: Path) -> None:
-        seen = self.perform(Orders(runs=['echo "found $ACME_TOKEN"'], says=f"the token is {SECRET}"), place)
+        seen = self.ordinary(place)
 
         assert SECRET not in repr(seen.events)
         assert SECRET not in repr([call.output for call in seen.done.tool_calls])

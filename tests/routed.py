@@ -85,19 +85,25 @@ class Case:
     no_events: bool = False
 
 
+def _yaml(value: object) -> str:
+    """With libyaml where it is: a case has a dozen files."""
+    written: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper))
+    return written
+
+
 def set_up(project: Project, case: Case) -> str:
     """Commits the case's flows and sidequests; the path of its script.
 
     Unless the case wants the bundled sidequests, they are replaced by ones that never fire.
     """
-    files = {f".swarm/flows/{found['id']}.yaml": yaml.safe_dump(found) for found in case.flows}
+    files = {f".swarm/flows/{found['id']}.yaml": _yaml(found) for found in case.flows}
     never = {"kind": "condition", "if": "false"}
     bundled = Path(__file__).parent.parent / "flows" / "sidequests"
     quiet = () if case.bundled_sidequests else [quest(path.stem, never) for path in bundled.iterdir()]
     for found in (*quiet, *case.sidequests):
-        files[f".swarm/sidequests/{found['id']}.yaml"] = yaml.safe_dump(found)
+        files[f".swarm/sidequests/{found['id']}.yaml"] = _yaml(found)
     project.commit({**files, **case.files})
-    return project.script(yaml.safe_dump({"steps": dict(case.steps)}))
+    return project.script(_yaml({"steps": dict(case.steps)}))
 
 
 def drive(project: Project, case: Case) -> str:

@@ -242,7 +242,7 @@ def _index(entries: _Entries, seal: bytes) -> bytes:
     places = dict(zip(entries, accumulate(map(len, entries.values()), initial=_HEAD), strict=False))
     ids = sorted(entries)
     firsts = Counter(object_id[0] for object_id in ids)
-    numbers = [2, *accumulate(firsts[first] for first in range(256))]
+    numbers = [2, *accumulate(map(firsts.__getitem__, range(256)))]
     sums = [zlib.crc32(entries[object_id]) for object_id in ids]
     body = b"".join(
         [

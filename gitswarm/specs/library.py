@@ -174,11 +174,7 @@ def load_library(bundled: Path, user_files: Mapping[str, str], suites: Iterable[
     :param suites: names of `commands.tests` in the configuration: a step may name them as its command.
     :raises SpecError: two files of a user have one id.
     """
-    files = [
-        SpecFile(path.relative_to(bundled).as_posix(), path.read_text(encoding="utf-8"), "bundled")
-        for path in sorted(bundled.rglob("*"))
-        if path.is_file()
-    ]
+    files = [*_bundled(bundled)]
     files += [SpecFile(name, text, "user") for name, text in sorted(user_files.items())]
     clashes: list[str] = []
     found: dict[str, dict[str, SpecFile]] = {kind: {} for kind in ("flows", *_FOLDERS)}
@@ -196,6 +192,15 @@ def load_library(bundled: Path, user_files: Mapping[str, str], suites: Iterable[
     if clashes:
         raise SpecError(clashes, hint="keep one of the two files")
     return Library(found, (*KNOWN_COMMANDS, *suites))
+
+
+@cache
+def _bundled(folder: Path) -> tuple[SpecFile, ...]:
+    return tuple(
+        SpecFile(path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8"), "bundled")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    )
 
 
 def _refuse(problems: Iterable[str]) -> None:

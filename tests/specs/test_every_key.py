@@ -5,6 +5,7 @@ What only a run shows stands in tests/test_every_key.py, with the test that no k
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -149,9 +150,9 @@ class World:
 
 def world(documents: Documents) -> World:
     files = {
-        f"{folder}/{documents[kind]['id']}.yaml": yaml.safe_dump(documents[kind]) for kind, folder in FOLDERS.items()
+        f"{folder}/{documents[kind]['id']}.yaml": json.dumps(documents[kind]) for kind, folder in FOLDERS.items()
     }
-    files[".swarm/flows/policy/models.yaml"] = yaml.safe_dump(documents["policy"])
+    files[".swarm/flows/policy/models.yaml"] = json.dumps(documents["policy"])
     return World(documents, load_library(bundled("flows"), files))
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,37 +69,45 @@ def circle(content: dict[str, Any], chance: random.Random) -> None:
 MUTATIONS: tuple[Mutation, ...] = (delete, retype, misspell, circle)
 
 
-def mutated() -> Iterator[tuple[str, str]]:
-    """(path, text) of every file."""
+@cache
+def parsed(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def mutated() -> Mapping[str, str]:
+    """Text of every file, by path."""
+    found: dict[str, str] = {}
     chance = random.Random(SEED)
     flows = sorted(bundled("flows").glob("*.yaml"))
     stations = sorted((bundled("flows") / "stations").glob("*.yaml"))
     for number in range(FILES):
         kind, sources = [("", flows), ("stations/", stations)][number % 2]
-        content = copy.deepcopy(yaml.safe_load(chance.choice(sources).read_text(encoding="utf-8")))
+        content = copy.deepcopy(parsed(chance.choice(sources)))
         name = f"m{number}"
         content["id"] = name
         MUTATIONS[number // 2 % len(MUTATIONS)](content, chance)
-        yield f".swarm/flows/{kind}{name}.yaml", yaml.safe_dump(content, sort_keys=False)
+        found[f".swarm/flows/{kind}{name}.yaml"] = yaml.safe_dump(content, sort_keys=False)
+    return found
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Answer:
     project: Project = new_project(tmp_path_factory.mktemp("mutated"))
-    project.write(dict(mutated()))
+    project.write(mutated())
     return ask(project, "flows", "validate")
 
 
 def test_one_process_finds_them_all(told: Answer) -> None:
     found = set(re.findall(r"^git-swarm: (\.swarm/flows/\S+?):\d+: ", told.stderr, re.MULTILINE))
-    assert (told.code, sorted(found)) == (1, sorted(path for path, _text in mutated()))
+    assert (told.code, sorted(found)) == (1, sorted(mutated()))
     assert "Traceback" not in told.stderr
 
 
 def test_every_line_is_one_of_the_file(told: Answer) -> None:
-    texts = dict(mutated())
     for path, line in re.findall(r"^git-swarm: (\.swarm/flows/\S+?):(\d+): ", told.stderr, re.MULTILINE):
-        assert 1 <= int(line) <= texts[path].count("\n")
+        assert 1 <= int(line) <= mutated()[path].count("\n")
 
 
 def test_a_misspelt_key_is_told_with_the_nearest_known_one(told: Answer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -56,5 +57,7 @@ def _put(worktree: Path, path: Path, file: LeftFile | None) -> None:
     if file.link is not None:
         path.symlink_to(file.link)
         return
-    path.write_bytes(file.content)
-    path.chmod(0o755 if file.executable else 0o644)
+    with path.open("wb") as written:
+        written.write(file.content)
+        # Not by its name: another branch of a fork may just put its own there.
+        os.fchmod(written.fileno(), 0o755 if file.executable else 0o644)

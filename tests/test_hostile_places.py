@@ -201,3 +201,20 @@ def test_any_folder_name_will_do(project: Project, tmp_path: Path, name: str | b
     assert stopped.ask("resume").code == 0
     stopped.assert_whole()
     assert stopped.ask("discard", stopped.run).code == 0
+
+
+@pytest.mark.parametrize(("shared", "modes"), [("group", 0o440), ("0664", 0o444), ("umask", 0o400)])
+def test_those_who_share_the_repository_can_read_what_a_run_writes(project: Project, shared: str, modes: int) -> None:
+    """However narrow the umask of the one who runs it is; git's own commands do so for what they write."""
+    project.git("config", "core.sharedRepository", shared)
+    git_dir = project.root / ".git"
+    before = {path for path in git_dir.rglob("*") if path.is_file()}
+    umask = os.umask(0o077)
+    try:
+        assert ask(project, "start", "build", "--mode", "stub", "-m", "x").code == 0
+    finally:
+        os.umask(umask)
+    new = [path for path in git_dir.rglob("*") if path.is_file() and path not in before]
+    assert {path.stat().st_mode & 0o444 for path in new} == {modes}
+    folders = {path.stat().st_mode & 0o055 for path in (git_dir / "refs" / "swarm").rglob("*") if path.is_dir()}
+    assert folders == {(modes & 0o044) | (modes & 0o044) >> 2}

@@ -163,6 +163,8 @@ def feedback_of(path: str | None) -> Feedback | None:
 
 
 def apply_durability(repository: Repository, config: Config) -> None:
+    """And lets those write who share the repository."""
+    repository.share()
     if config.durability == "full":
         repository.survive_power_loss()
 

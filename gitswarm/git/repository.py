@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,13 @@ from gitswarm.git.sealed import SealedObjects
 _CACHED_TREE_BYTES = 1 << 20
 _FIRST = 1_000
 """Before the backends for files, which would look at the disk first."""
+
+_GROUP, _ALL = 0o660, 0o664
+_SHARED = {
+    **dict.fromkeys(("group", "true", "yes", "on", "1"), _GROUP),
+    **dict.fromkeys(("all", "world", "everybody", "2"), _ALL),
+}
+"""What git adds to the permissions of a file."""
 
 SHADOW_BRANCH = "refs/heads/shadow"
 
@@ -86,6 +95,16 @@ class Repository(RepositoryReader):
         pygit2.settings.enable_fsync_gitdir(value=True)
         self._packing.durable = True
         self._durable = True
+
+    def share(self) -> None:
+        """From now on new files have the permissions that `core.sharedRepository` gives them (git-config(1)); libgit2
+        leaves that to the caller."""
+        config = self._pygit2.config
+        shared = (config["core.sharedrepository"] or "").lower() if "core.sharedrepository" in config else ""
+        is_mode = re.fullmatch("0[0-7]{3}", shared)
+        mode = int(shared, 8) if is_mode else _SHARED.get(shared, 0)
+        allowed = mode | (mode & 0o444) >> 2  # folders are entered by those who may read
+        os.umask((0o777 if is_mode else os.umask(0o077)) & ~allowed)
 
     def sealed_objects(self) -> SealedObjects:
         """The objects once more, read and hashed anew: not what libgit2 remembers of them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Project
-from tests.hostile import Stopped, stopped_run
+from tests.hostile import FLOW, Stopped, stopped_run
 from tests.projects import ask
 
 
@@ -206,12 +206,13 @@ def test_any_folder_name_will_do(project: Project, tmp_path: Path, name: str | b
 @pytest.mark.parametrize(("shared", "modes"), [("group", 0o440), ("0664", 0o444), ("umask", 0o400)])
 def test_those_who_share_the_repository_can_read_what_a_run_writes(project: Project, shared: str, modes: int) -> None:
     """However narrow the umask of the one who runs it is; git's own commands do so for what they write."""
+    project.commit({".swarm/flows/three.yaml": FLOW})
     project.git("config", "core.sharedRepository", shared)
     git_dir = project.root / ".git"
     before = {path for path in git_dir.rglob("*") if path.is_file()}
     umask = os.umask(0o077)
     try:
-        assert ask(project, "start", "build", "--mode", "stub", "-m", "x").code == 0
+        assert ask(project, "start", "three", "--mode", "stub", "-m", "x").code == 0
     finally:
         os.umask(umask)
     new = [path for path in git_dir.rglob("*") if path.is_file() and path not in before]

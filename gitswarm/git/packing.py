@@ -214,8 +214,10 @@ def _remove(paths: set[Path]) -> None:
 
 def is_left_behind(keep: Path) -> bool:
     """Whether a `.keep` is ours, and no pack of a `git fetch`."""
-    pack = keep.with_suffix(".pack")
-    return pack.exists() and (keep.samefile(pack) or keep.read_bytes() == _KEPT)
+    with suppress(FileNotFoundError), keep.open("rb") as file:
+        # The pack itself, also where the repository was copied and the link is none any more.
+        return file.read(len(_KEPT)).startswith((b"PACK", _KEPT))
+    return False
 
 
 def flush_folder(folder: Path) -> None:

@@ -164,11 +164,13 @@ def test_a_repack_of_somebody_else_s_meanwhile_loses_nothing(project: Project, r
     assert project.git("fsck", "--full", "--strict", "--no-dangling") == ""
 
 
-def test_what_a_killed_process_keeps_is_told_from_what_a_fetch_keeps(repository: Repository, tmp_path: Path) -> None:
+def test_what_a_killed_process_keeps_is_told_from_what_a_fetch_keeps(repository: Repository) -> None:
     put(repository, 1)
     pack = packs(repository, "pack")[0]
     keep = pack.with_suffix(".keep")
     ours = is_left_behind(keep)
     keep.unlink()
-    shutil.copy(pack, keep)
-    assert (ours, is_left_behind(keep), is_left_behind(tmp_path / "pack-1.keep")) == (True, False, False)
+    shutil.copy(pack, keep)  # the repository was copied
+    copied = is_left_behind(keep)
+    keep.write_text("fetch-pack 4711 on host", encoding="utf-8")
+    assert (ours, copied, is_left_behind(keep)) == (True, True, False)

@@ -53,8 +53,9 @@ def leftovers(repository: Repository) -> Iterator[Path]:
     oldest = time.time() - _STALE_S
     known = _known_runs(repository)
     for path in (*_of_no_run(repository, known), *_temporary(repository), *_worktrees(repository, known)):
-        if path.lstat().st_mtime < oldest:
-            yield path
+        with contextlib.suppress(FileNotFoundError):  # its process has just removed it
+            if path.lstat().st_mtime < oldest:
+                yield path
 
 
 def remove(path: Path) -> None:

@@ -32,7 +32,7 @@ def main() -> None:
     from gitswarm.cli.app import run
 
     code = run(line)
-    # The interpreter looks for garbage once more as it ends, which takes a seventh of a command. Nothing waits for that.
+    # The interpreter looks for garbage once more as it ends, a seventh of a command, and nothing waits for that.
     gc.freeze()
     sys.exit(code)
 

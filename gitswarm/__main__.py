@@ -31,10 +31,9 @@ def main() -> None:
     gc.set_threshold(_OBJECTS)
     from gitswarm.cli.app import run
 
-    code = run(line)
-    # The interpreter looks for garbage once more as it ends, a seventh of a command, and nothing waits for that.
-    gc.freeze()
-    sys.exit(code)
+    # As it ends the interpreter looks for garbage again, a seventh of a command. What a command imports later,
+    # for its step, is not frozen: duckdb complains on stderr of what was not collected.
+    sys.exit(run(line, imported=gc.freeze))
 
 
 if __name__ == "__main__":

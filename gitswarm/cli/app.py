@@ -19,10 +19,13 @@ INTERRUPTED = 130
 USAGE = 2
 
 
-def run(arguments: list[str]) -> int:
-    """Executes a command line; the exit code of the contract (design section 8)."""
+def run(arguments: list[str], imported: Callable[[], object] = lambda: None) -> int:
+    """Executes a command line; the exit code of the contract (design section 8).
+
+    :param imported: called when the command's module is there.
+    """
     try:
-        return _choose(ROOT, NAME, arguments)
+        return _choose(ROOT, NAME, arguments, imported)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:
@@ -40,25 +43,26 @@ def run(arguments: list[str]) -> int:
         return fail(error, arguments)
 
 
-def _choose(group: Group, name: str, line: list[str]) -> int:
+def _choose(group: Group, name: str, line: list[str], imported: Callable[[], object]) -> int:
     """Calls the entry of a group that a line begins with."""
     if line[:1] in HELP or not line:
         (sys.stdout if line else sys.stderr).write(help_text(group, name))
         return 0 if line else USAGE
     if line[0] in group.entries:
-        return _call(group, name, line[0], line[1:])
+        return _call(group, name, line, imported)
     complain(*unknown(group, name, line[0]))
     return USAGE
 
 
-def _call(group: Group, name: str, entry: str, line: list[str]) -> int:
-    found, whole = group.entries[entry], f"{name} {entry}"
+def _call(group: Group, name: str, line: list[str], imported: Callable[[], object]) -> int:
+    found, whole = group.entries[line[0]], f"{name} {line[0]}"
     if isinstance(found, Group):
-        return _choose(found, whole, line)
-    color, rest = _color_of(found, line)
+        return _choose(found, whole, line[1:], imported)
+    color, rest = _color_of(found, line[1:])
     follows = any(word in ("-f", "--follow") for word in rest)
     with wished(color), paged() if found.is_long and not follows else nullcontext():
         function = command_function(found)
+        imported()
         values = plain_values(function, rest)
         if values is None:
             from gitswarm.cli.tree import call

@@ -12,7 +12,7 @@ from gitswarm.cli.lines import hanging, next_lines
 from gitswarm.cli.opened import JsonFlag
 from gitswarm.errors import NotARepositoryError
 from gitswarm.runner.doctor import Diagnosis, examine_machine, examine_repository, repair
-from gitswarm.runner.human import refuse_agent
+from gitswarm.runner.marks import refuse_agent
 from gitswarm.runner.observer import SilentObserver
 from gitswarm.settings import CommandLine, Config, freeze_settings, load_config
 

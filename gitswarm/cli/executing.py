@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,13 +41,13 @@ from gitswarm.records.budget import OPTIONS, seconds
 from gitswarm.records.execution import FORK_OF
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.review import Feedback
-from gitswarm.runner.hub.shared import SharedRun
-from gitswarm.runner.human import ResumeOptions
 from gitswarm.runner.observer import Observer, SilentObserver
-from gitswarm.runner.operations.forge.feedback import read_feedback
-from gitswarm.runner.resume import resume_run
 from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
+
+if TYPE_CHECKING:
+    from gitswarm.runner.hub.shared import SharedRun
+    from gitswarm.runner.human import ResumeOptions
 
 MaxCostOption = Annotated[str | None, Option("--max-cost", metavar="USD", help="What the run may cost; or none.")]
 MaxTokensOption = Annotated[
@@ -159,7 +159,11 @@ def feedback_of(path: str | None) -> Feedback | None:
     """
     :raises SwarmError: the file cannot be read, or is no feedback.
     """
-    return read_feedback(path, read_text(path, "git swarm resume --feedback FILE")) if path is not None else None
+    if path is None:
+        return None
+    from gitswarm.runner.operations.forge.feedback import read_feedback  # noqa: PLC0415 - few have any
+
+    return read_feedback(path, read_text(path, "git swarm resume --feedback FILE"))
 
 
 def apply_durability(repository: Repository, config: Config) -> None:
@@ -197,6 +201,8 @@ def continue_run(
     shared: SharedRun | None = None,
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
+    from gitswarm.runner.resume import resume_run  # noqa: PLC0415 - a start needs none of it
+
     config = config_of_run(repository, layout)
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:

@@ -7,18 +7,19 @@ import shlex
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gitswarm.cli.opened import folder_here
 from gitswarm.errors import NotARepositoryError, NotFoundError, SpecError
 from gitswarm.git.repository import Repository, open_repository
 from gitswarm.resources import bundled
-from gitswarm.runner.observer import Observer
-from gitswarm.runner.session import Surroundings
-from gitswarm.settings import CONFIG_FILE, Config, engine_access, load_config, readable_parts, worktree_folder
-from gitswarm.settings_personal import EntryError
-from gitswarm.specs.library import USER_FOLDERS, Library, load_library
-from gitswarm.specs.yaml_source import nearest
-from gitswarm.worktree.shadow import Placement
+
+if TYPE_CHECKING:
+    from gitswarm.runner.observer import Observer
+    from gitswarm.runner.session import Surroundings
+    from gitswarm.settings import Config
+    from gitswarm.specs.library import Library
+    from gitswarm.worktree.shadow import Placement
 
 
 def repository_here() -> Repository:
@@ -34,6 +35,8 @@ def now() -> datetime:
 
 def config_at(repository: Repository, tree: str) -> Config:
     """Configuration of the commit with this tree, with the person's over it."""
+    from gitswarm.settings import CONFIG_FILE
+
     team = repository.objects.file(tree, CONFIG_FILE)
     return _loaded(repository, team.decode(errors="replace") if team is not None else None)
 
@@ -42,6 +45,9 @@ def _loaded(repository: Repository, team: str | None) -> Config:
     """
     :raises SpecError: it is wrong; an entry of git's configuration with the command that unsets it.
     """
+    from gitswarm.settings import load_config
+    from gitswarm.settings_personal import EntryError
+
     try:
         return load_config(team, repository.config("swarm."))
     except EntryError as error:
@@ -50,6 +56,8 @@ def _loaded(repository: Repository, team: str | None) -> Config:
 
 def unset_hint(repository: Repository, error: SpecError) -> str:
     """The hint of an error, for the file that sets the entry."""
+    from gitswarm.settings_personal import EntryError
+
     if not isinstance(error, EntryError):
         return error.hint
     done = repository.git.run("config", "--show-scope", "--get", error.name)
@@ -61,12 +69,16 @@ def unset_hint(repository: Repository, error: SpecError) -> str:
 
 def readable_config(repository: Repository) -> tuple[Config, list[tuple[str, str]]]:
     """As `config_here`, without what cannot be read; and of that, what is wrong, and the command that removes it."""
+    from gitswarm.settings import load_config, readable_parts
+
     team, entries, wrong = readable_parts(committed_config(repository), repository.config("swarm."))
     return load_config(team, entries), [(each.message, unset_hint(repository, each)) for each in wrong]
 
 
 def committed_config(repository: Repository) -> str | None:
     """The text of the team's file in HEAD."""
+    from gitswarm.settings import CONFIG_FILE
+
     try:
         tree = repository.objects.commit(repository.resolve("HEAD")).tree
     except NotFoundError:  # no commit yet
@@ -77,6 +89,8 @@ def committed_config(repository: Repository) -> str | None:
 
 def config_here() -> Config:
     """Configuration of a run that would be started here; outside of a repository what is built in."""
+    from gitswarm.settings import load_config
+
     try:
         repository = repository_here()
     except NotARepositoryError:
@@ -86,10 +100,16 @@ def config_here() -> Config:
 
 def surroundings(config: Config, observer: Observer) -> Surroundings:
     """What this process was given, for a run with this configuration."""
+    from gitswarm.runner.session import Surroundings
+    from gitswarm.settings import engine_access
+
     return Surroundings(os.environ, now, placement(config), observer, access=engine_access(config, os.environ))
 
 
 def placement(config: Config) -> Placement:
+    from gitswarm.settings import worktree_folder
+    from gitswarm.worktree.shadow import Placement
+
     home = Path(os.environ.get("HOME") or "/")
     state = os.environ.get("XDG_STATE_HOME")
     return Placement(worktree_folder(config, home), Path(state) if state else home / ".local" / "state")
@@ -97,6 +117,8 @@ def placement(config: Config) -> Placement:
 
 def library_here() -> Library:
     """What is bundled, and what lies in the checkout that we stand in; outside of a repository only the bundled."""
+    from gitswarm.specs.library import USER_FOLDERS, load_library
+
     user: dict[str, str] = {}
     try:
         checkout = repository_here().checkout
@@ -136,6 +158,8 @@ def read_text(path: str, again: str = "") -> str:
 
 
 def _missing(path: Path) -> str:
+    from gitswarm.specs.yaml_source import nearest
+
     if not path.parent.is_dir():
         return f"there is no file {path}: its folder is not there"
     near = nearest(path.name, [each.name for each in path.parent.iterdir()])

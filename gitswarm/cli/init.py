@@ -13,8 +13,8 @@ from gitswarm.cli.here import repository_here
 from gitswarm.cli.lines import told
 from gitswarm.errors import SwarmError
 from gitswarm.git.repository import Repository
-from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.initialise import Initialised, Wishes, initialise, undo_init
+from gitswarm.runner.marks import refuse_agent
 from gitswarm.safety.guard import is_guard
 from gitswarm.safety.install_manifest import Change, FileState
 from gitswarm.settings import CONFIG_FILE, load_config

@@ -22,7 +22,7 @@ from gitswarm.cli.here import now, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag, RunArgument
 from gitswarm.ledger.finding import find_run
 from gitswarm.ledger.state import replay as read_run
-from gitswarm.runner.human import refuse_agent
+from gitswarm.runner.marks import refuse_agent
 from gitswarm.runner.replaying import ComparedStep, Recording, compare_steps, plan_replay, play
 
 if TYPE_CHECKING:

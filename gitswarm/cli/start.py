@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
-from gitswarm.cli.exchange import new_shared
 from gitswarm.cli.executing import (
     Executed,
     FeedbackOption,
@@ -46,7 +45,6 @@ from gitswarm.records.wisdom import ScentTrail
 from gitswarm.resources import bundled
 from gitswarm.routing.macro import ALL, sequence_problem
 from gitswarm.runner.begin import NewRun, create_run, read_instructions, refuse_run, start_run
-from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.observer import Observer
 from gitswarm.runner.prompts import StepForecast, forecast
 from gitswarm.runner.specs import freeze, parse_script, user_files
@@ -213,7 +211,10 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
             observer.notice(_ALLOWED if asked.allow_stub else _REHEARSAL)
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
-        around = replace(around, shared=new_shared(repository, RunLayout(new.spec.run_id)) if asked.hub else None)
+        if asked.hub:
+            from gitswarm.cli.exchange import new_shared  # noqa: PLC0415 - few runs are shared
+
+            around = replace(around, shared=new_shared(repository, RunLayout(new.spec.run_id)))
         state = start_run(repository, new, around, notices)
     return Executed(state, stop.requested())
 
@@ -241,6 +242,8 @@ def _plan(repository: Repository, asked: Asked) -> _Planned:
     """Everything that can be wrong is found here, before anything exists."""
     refuse_unready(repository)
     if asked.hub:
+        from gitswarm.runner.hub.transfer import hub_for_runs  # noqa: PLC0415 - as above
+
         hub_for_runs(repository, os.environ)
     base = repository.resolve(asked.base)
     tree = repository.objects.commit(base).tree

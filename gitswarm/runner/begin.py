@@ -32,9 +32,10 @@ from gitswarm.runner.deciding.route import decide_next, enter_at
 from gitswarm.runner.deciding.situation import mention_navigator
 from gitswarm.runner.engines import Engines, asked_engines, build_engines, refuse_impossible
 from gitswarm.runner.hub.following import share
+from gitswarm.runner.marks import MARKER, process_mark
 from gitswarm.runner.observer import DiscreetObserver
 from gitswarm.runner.run import carry_on
-from gitswarm.runner.session import MARKER, FrozenSpecs, Session, Surroundings, Workplace, process_mark
+from gitswarm.runner.session import FrozenSpecs, Session, Surroundings, Workplace
 from gitswarm.runner.specs import frozen_files
 from gitswarm.runner.step.committed_files import StoredTests
 from gitswarm.runner.workplace import prepare_worktree

@@ -34,7 +34,6 @@ from gitswarm.specs.model_policy import ModelPolicy
 from gitswarm.worktree.shadow import checked_out_elsewhere
 
 _ID = re.compile(r"[0-9a-f]{40}")
-_NO_SPECS = FrozenSpecs({}, {}, {}, Fragments({}), ModelPolicy(categories={}, engines={}), {}, None)
 
 
 class Held(Struct, frozen=True):
@@ -67,7 +66,7 @@ def hold_run(
     except GarbledError:
         if executes:
             raise
-        specs = _NO_SPECS
+        specs = FrozenSpecs({}, {}, {}, Fragments({}), ModelPolicy(categories={}, engines={}), {}, None)
     specs = replace(specs, script=around.script or specs.script)
     session = open_session(repository, NewRun(run_spec(repository, first), specs), around)
     with session.locks.own_run(layout.run_id, timestamp(around.clock())), repository.packed():

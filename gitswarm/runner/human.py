@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gitswarm.engines.base import StepResult
 from gitswarm.errors import SwarmError
-from gitswarm.git.owners import live_owners
 from gitswarm.ledger.layout import HUMAN
 from gitswarm.ledger.state import RunState
-from gitswarm.process_table import ancestors
 from gitswarm.records.envelope import Handoff
 from gitswarm.records.execution import Execution
 from gitswarm.records.outcome import Result, Status
@@ -26,34 +23,11 @@ from gitswarm.runner.deciding.route import (
     pending_decision,
     repeat_decision,
 )
-from gitswarm.runner.session import MARKER, Session, Workplace
+from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.operation import execute_operation, operation_plan
 from gitswarm.runner.step.plan import Resumption
 from gitswarm.runner.undo.recovery import look, take_place
 from gitswarm.runner.workplace import prepare_worktree
-
-
-def refuse_agent(env: Mapping[str, str], command: str, common_dir: Path) -> None:
-    """Looks at the environment, and at who started this process: a step's detached child with an empty environment is
-    still below the process that executes the run.
-
-    :param command: as it is typed behind `git swarm`.
-    :param common_dir: of the repository.
-    :raises SwarmError: this process belongs to a step.
-    """
-    run = env.get(MARKER, "").partition(":")[0] or _executed_by_ancestor(common_dir)
-    if run is not None:
-        raise SwarmError(
-            f"an agent cannot {command}: this process belongs to a step of {run or 'a run'}",
-            hint=f"git swarm {command}   (a person, in a shell of their own)",
-        )
-
-
-def _executed_by_ancestor(common_dir: Path) -> str | None:
-    """The run that an ancestor of this process executes."""
-    owners = {owner.pid: run for run, owner in live_owners(common_dir)}
-    return next((owners[pid] for pid in ancestors() if pid in owners), None) if owners else None
-
 
 ADOPT = "adopt"
 

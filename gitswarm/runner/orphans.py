@@ -9,7 +9,8 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.process_table import end_processes_with
 from gitswarm.runner.containing import scratch_folder
-from gitswarm.runner.session import MARKER, Session
+from gitswarm.runner.marks import MARKER
+from gitswarm.runner.session import Session
 from gitswarm.worktree.shadow import find_shadow
 
 

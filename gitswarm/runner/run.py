@@ -17,9 +17,7 @@ from gitswarm.records.routing import Action, Decision
 from gitswarm.runner.control import STATUS, Request
 from gitswarm.runner.deciding.preflight import allowance, within_budget
 from gitswarm.runner.deciding.route import decide_next, end_of
-from gitswarm.runner.forks.branching import execute_fork
 from gitswarm.runner.hub.following import share
-from gitswarm.runner.operations.catalog import execute_kernel_step
 from gitswarm.runner.orphans import end_orphans
 from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.execute import execute_step
@@ -52,6 +50,8 @@ def carry_on(
                 return end_run(session, place, reached, ending)
             session.locks.hold_gc()
             if decision.decision is Action.FORK:
+                from gitswarm.runner.forks.branching import execute_fork  # noqa: PLC0415 - few flows fork
+
                 branched = execute_fork(session, place, reached, decision, resumption)
                 reached = branched.state
                 resumption = None if branched.executed else resumption
@@ -59,8 +59,12 @@ def carry_on(
                 plan = plan_step(session, place, reached, decision, resumption)
                 allowed = allowance(session, reached, plan.flow.id, {plan.step.id: decision})
                 plan = replace(plan, allowed=allowed[plan.step.id])
-                execute = execute_kernel_step if plan.step.is_kernel else execute_step
-                reached = execute(session, place, plan)
+                if plan.step.is_kernel:
+                    from gitswarm.runner.operations.catalog import execute_kernel_step  # noqa: PLC0415 - as above
+
+                    reached = execute_kernel_step(session, place, plan)
+                else:
+                    reached = execute_step(session, place, plan)
                 resumption = None
             session.around.observer.committed(reached)
             decision = decide_next(session, reached)

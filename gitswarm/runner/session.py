@@ -5,54 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gitswarm.engines.base import EngineAccess
-from gitswarm.evidence.suite_run import Missing, SuiteRun
-from gitswarm.git.locks import Locks
-from gitswarm.git.owners import clone_id
-from gitswarm.git.repository import Repository
 from gitswarm.ledger.copies import siblings
-from gitswarm.ledger.journal import Inbox
 from gitswarm.ledger.layout import AGENT_DOMAIN, RunLayout, agent_identity
-from gitswarm.ledger.store import RunStore
-from gitswarm.records.base import Clock
 from gitswarm.records.instructions import Instructions
-from gitswarm.records.review import Feedback
-from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.wisdom import ScentTrail
-from gitswarm.runner.control import Requests
-from gitswarm.runner.engines import Engines
-from gitswarm.runner.hub.shared import SharedRun
-from gitswarm.runner.observer import Observer
-from gitswarm.runner.step.committed_files import StoredTests
+from gitswarm.runner.marks import process_mark
 from gitswarm.safety.environment import walled
 from gitswarm.safety.guard import is_installed_hook
-from gitswarm.safety.redact.redactor import Redactor
 from gitswarm.safety.sandbox.trial import Sandbox
-from gitswarm.specs.flow import Flow
-from gitswarm.specs.fragments import Fragments, StepTemplate
-from gitswarm.specs.model_policy import ModelPolicy
-from gitswarm.specs.script import Script
-from gitswarm.specs.sidequest import Sidequest
-from gitswarm.specs.station import Station
 from gitswarm.worktree.repository_watch import IndexWatch, RepositoryWatch
 from gitswarm.worktree.run_folder import RunFolder
-from gitswarm.worktree.shadow import Placement, Shadow
 from gitswarm.worktree.submodules import NestedFinder
 
-MARKER = "SWARM_STEP_OF"
-"""Environment variable of every process that works for a run; its value is `process_mark`."""
-
-SIBLING_MARKER = "SWARM_SIBLING"
-"""The same for every process of a step that is executed beside others, so that only those can be ended."""
-
-
-def process_mark(repository: Repository, layout: RunLayout) -> str:
-    """`<run>:<repository>`: another clone on this machine may have the same run."""
-    return f"{layout.run_id}:{clone_id(repository.common_dir)}"
+if TYPE_CHECKING:
+    from gitswarm.engines.base import EngineAccess
+    from gitswarm.evidence.suite_run import Missing, SuiteRun
+    from gitswarm.git.locks import Locks
+    from gitswarm.git.repository import Repository
+    from gitswarm.ledger.journal import Inbox
+    from gitswarm.ledger.store import RunStore
+    from gitswarm.records.base import Clock
+    from gitswarm.records.review import Feedback
+    from gitswarm.records.run_spec import RunSpec
+    from gitswarm.runner.control import Requests
+    from gitswarm.runner.engines import Engines
+    from gitswarm.runner.hub.shared import SharedRun
+    from gitswarm.runner.observer import Observer
+    from gitswarm.runner.step.committed_files import StoredTests
+    from gitswarm.safety.redact.redactor import Redactor
+    from gitswarm.specs.flow import Flow
+    from gitswarm.specs.fragments import Fragments, StepTemplate
+    from gitswarm.specs.model_policy import ModelPolicy
+    from gitswarm.specs.script import Script
+    from gitswarm.specs.sidequest import Sidequest
+    from gitswarm.specs.station import Station
+    from gitswarm.worktree.shadow import Placement, Shadow
 
 
 class Surroundings(Struct, frozen=True):

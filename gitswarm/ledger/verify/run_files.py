@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -40,10 +41,14 @@ _FROZEN: Mapping[str, type[Record]] = {
     "templates": StepTemplate,
     "policy": ModelPolicy,
 }
-_TRANSCRIPT: TypeAdapter[TranscriptLine] = TypeAdapter(TranscriptLine)
 
 T = TypeVar("T")
 RecordT = TypeVar("RecordT", bound=Record)
+
+
+@cache
+def _transcript_line() -> TypeAdapter[TranscriptLine]:
+    return TypeAdapter(TranscriptLine)
 
 
 class CommitFiles(Struct, frozen=True):
@@ -80,7 +85,7 @@ class FileReader:
             return CommitFiles(events=events, lines=lines)
         execution = link.execution
         engine = link.trailers.get("Swarm-Engine", "").partition("/")[0]
-        self._lines(execution.transcript(engine), _TRANSCRIPT.validate_json, needed=False)
+        self._lines(execution.transcript(engine), _transcript_line().validate_json, needed=False)
         return CommitFiles(
             receipt=self._record(execution.receipt, Receipt),
             envelope=self._record(execution.envelope, Envelope),

@@ -29,7 +29,8 @@ from gitswarm.routing.situation import ForkBranch
 from gitswarm.runner.deciding.preflight import allowance
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.forks.onto_branch import bring_onto_branch, finished, fork_commit, state_at
-from gitswarm.runner.session import SIBLING_MARKER, Session, Workplace, off_branch
+from gitswarm.runner.marks import SIBLING_MARKER
+from gitswarm.runner.session import Session, Workplace, off_branch
 from gitswarm.runner.step.examine import examine, examine_shared
 from gitswarm.runner.step.examined import StepOutcome
 from gitswarm.runner.step.execute import ask, close_step, open_step, stage_commit

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct
 from pydantic import ValidationError
 
-from gitswarm.engines.stub import STUB_MATRIX
+from gitswarm.engines.stub import stub_matrix
 from gitswarm.evidence.criteria import NamedCriterion
 from gitswarm.ledger.overview import is_played
 from gitswarm.ledger.state import RunState
@@ -69,7 +69,7 @@ def read_matrix(session: Session, state: RunState) -> AcMatrix | None:
 def named_criteria(session: Session, state: RunState) -> tuple[NamedCriterion, ...]:
     """What the run has to prove: requirements with the tests that stand for them; none of a stub's placeholder."""
     matrix = read_matrix(session, state)
-    if matrix is None or (matrix == STUB_MATRIX and is_played(state)):
+    if matrix is None or (is_played(state) and matrix == stub_matrix()):
         return ()
     named = {each.id: each.test_cases for each in matrix.requirements}
     own = {each.id: each.test_cases for each in matrix.criteria()}

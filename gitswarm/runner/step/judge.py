@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from gitswarm.evidence.claims import Claims
 from gitswarm.evidence.comparison import Comparison, compare
 from gitswarm.evidence.test_count import CaseCounts
-from gitswarm.evidence.test_report import read_report
 from gitswarm.evidence.verdict import CommandCheck, Facts, judge, merge_verdicts
 from gitswarm.ledger.layout import KERNEL, RunLayout
 from gitswarm.ledger.state import RunState
@@ -163,6 +162,8 @@ def _report(outcome: StepOutcome) -> TestReport | None:
     if result.check is None or result.check.command is None:
         return None
     files = result.report_files or outcome.reports
+    from gitswarm.evidence.test_report import read_report  # noqa: PLC0415 - where tests ran
+
     return read_report(result.report_text, files, ended_well=result.check.passed is True)
 
 

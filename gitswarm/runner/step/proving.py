@@ -20,13 +20,11 @@ from gitswarm.engines.command import CommandEngine
 from gitswarm.errors import SwarmError
 from gitswarm.evidence.comparison import compare, misses_untouched_tests, needs_base
 from gitswarm.evidence.criteria import CriteriaFacts, NamedCriterion, criteria_names, judge_criteria
-from gitswarm.evidence.formats.test_output import masked
 from gitswarm.evidence.path_roles import role_of
 from gitswarm.evidence.suite_run import Missing, SuiteRun, SuiteRuns, is_own, own_tests, red_cases
 from gitswarm.evidence.test_changes import TestChanges, read_changes
 from gitswarm.evidence.test_command import select_tests
 from gitswarm.evidence.test_count import TextChange
-from gitswarm.evidence.test_report import read_run
 from gitswarm.ledger.message import parse_message
 from gitswarm.ledger.overview import is_played
 from gitswarm.records.case_results import BaseTests, CaseResults
@@ -225,6 +223,8 @@ def suite_run(
     """
     text = session.redactor.scrub(result.report_text)
     passed = result.check.passed if result.check is not None else None
+    from gitswarm.evidence.test_report import read_run  # noqa: PLC0415 - where tests ran
+
     run = read_run(text, result.report_files or in_tree, _roots(root), ended_well=passed is True)
     return SuiteRun(
         failed=passed is False,
@@ -243,6 +243,8 @@ def _roots(root: Path) -> tuple[str, ...]:
 
 
 def _hashed(text: str) -> str:
+    from gitswarm.evidence.formats.test_output import masked  # noqa: PLC0415 - where tests ran
+
     lines = (masked(line) for line in text.splitlines()[-_MASKED_LINES:])
     return hashlib.sha256("\n".join(lines).encode(errors="replace")).hexdigest()[:16] if text.strip() else ""
 

@@ -18,14 +18,14 @@ from gitswarm.engines.base import CommandOrder, SessionTerms, StepRequest
 from gitswarm.engines.registry import adapter_of
 from gitswarm.errors import SwarmError
 from gitswarm.evidence.test_command import request_report
-from gitswarm.evidence.test_report import read_run
 from gitswarm.ledger.layout import agent_identity
 from gitswarm.processes import project_environment
 from gitswarm.records.policy import Decide, PolicyRules
 from gitswarm.records.run_spec import FrozenSettings
 from gitswarm.runner.containing import contained, contained_environment, scratch_folder
 from gitswarm.runner.engines import OWN
-from gitswarm.runner.session import MARKER, SIBLING_MARKER, Session, Workplace
+from gitswarm.runner.marks import MARKER, SIBLING_MARKER
+from gitswarm.runner.session import Session, Workplace
 from gitswarm.runner.step.plan import StepPlan
 from gitswarm.runner.step.test_steps import is_test_step, project_command
 from gitswarm.runner.step.unfinished import conversation_folder
@@ -105,6 +105,8 @@ def ask_for_names(request: StepRequest) -> StepRequest:
 
 
 def _is_readable(text: str, files: Mapping[str, bytes]) -> bool:
+    from gitswarm.evidence.test_report import read_run  # noqa: PLC0415 - formats of reports: where tests ran
+
     return read_run(text, files) is not None
 
 

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from gitswarm.engines import base
 from gitswarm.records.policy import Allow, Deny, PolicyRules, Rewrite, Verdict
-from gitswarm.runner import session
+from gitswarm.runner import marks
 from gitswarm.safety.policy.command_line import MARKERS
 from gitswarm.safety.policy.decide import decide
 from gitswarm.safety.policy.paths import FOLDERS_OF_AGENTS, RunScope, Scope, StationRights, make_scope
@@ -135,7 +135,7 @@ def test_a_scope_is_made_of_what_the_machine_and_the_repository_say(tmp_path: Pa
 
 
 def test_the_markers_are_those_of_sessions_and_steps() -> None:
-    assert frozenset({base.SESSION_MARKER, session.MARKER, session.SIBLING_MARKER}) == MARKERS
+    assert frozenset({base.SESSION_MARKER, marks.MARKER, marks.SIBLING_MARKER}) == MARKERS
 
 
 @table("variable", FOLDERS_OF_AGENTS)

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from gitswarm.git.as_user import LOCAL_VARIABLES
 from gitswarm.runner.landing.look import users_git
+from gitswarm.runner.marks import MARKER
 from gitswarm.runner.operations.forge.github import GitHub
 from gitswarm.runner.operations.forge.gitlab import GitLab
 from gitswarm.runner.operations.forge.program import Forge, ForgeCli, ForgeError
-from gitswarm.runner.session import MARKER, Session
+from gitswarm.runner.session import Session
 
 NO_FORGE = "no forge is configured"
 _URL = re.compile(r"[a-z+]+://(?:[^@/]*@)?(?P<host>[^/:]+)(?P<port>:\d+)?/(?P<path>.+)")

@@ -17,8 +17,9 @@ from gitswarm.ledger.state import RunState
 from gitswarm.records.secrets import Scrub
 from gitswarm.runner.landing.look import target_of, users_git
 from gitswarm.runner.landing.plan import HEADS, Wish, short
+from gitswarm.runner.marks import MARKER
 from gitswarm.runner.operations.forge.program import ForgeError, Remark
-from gitswarm.runner.session import MARKER, Session
+from gitswarm.runner.session import Session
 
 _MOST_BODY = 60_000  # GitHub takes 65,536 characters
 _MOST_TITLE = 200

@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "pull": "Bring a run from the hub",
         "hold": "Let nobody else continue a run that is on the hub",
         "release": "Let every clone continue it again",
+        "fleet-exec": "One run of the hub to its end, for schedulers",
     },
     "tidy up": {
         "discard": "Remove runs, or only their worktrees",
@@ -89,6 +90,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "push": ("git swarm push", "git swarm push 2aa18a hub"),
     "hold": ("git swarm hold 2aa18a",),
     "release": ("git swarm release 2aa18a",),
+    "fleet-exec": ("git swarm fleet-exec 2aa18a --hub git@host:runs.git --dir /var/tmp/w",),
     "pull": ("git swarm pull 2aa18a", "git swarm pull && git swarm log"),
     "skip": ("git swarm skip write_docs -m 'there are none'",),
     "rollback": ("git swarm rollback implement --dry-run", "git swarm rollback 7", "git swarm rollback --undo"),

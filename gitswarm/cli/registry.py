@@ -70,6 +70,12 @@ ROOT = Group(
             words="run",
         ),
         "hold": Command("exchange:hold", "Let nobody else continue a run on the hub, until `release`.", words="run"),
+        "fleet-exec": Command(
+            "fleet.unit:fleet_exec",
+            "Execute one run of the hub, as a fleet does.",
+            "--hub= --dir= --parent=",
+            words="run",
+        ),
         "release": Command("exchange:release", "Let every clone continue a run again, whoever held it.", words="run"),
         "skip": Command(
             "resume:skip",

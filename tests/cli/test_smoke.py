@@ -75,6 +75,7 @@ WRITING = [
     "pull RUN",
     "hold RUN",
     "release RUN",
+    "fleet-exec RUN",
 ]
 """In this order, one after the other."""
 

@@ -50,6 +50,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "pull": "Bring a run from the hub",
         "hold": "Let nobody else continue a run that is on the hub",
         "release": "Let every clone continue it again",
+        "fleet": "Many runs, on this machine or on many",
         "fleet-exec": "One run of the hub to its end, for schedulers",
     },
     "tidy up": {
@@ -90,6 +91,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "push": ("git swarm push", "git swarm push 2aa18a hub"),
     "hold": ("git swarm hold 2aa18a",),
     "release": ("git swarm release 2aa18a",),
+    "fleet run": (
+        "git swarm fleet run --issues issues.txt --workers 4 --mode cli",
+        "git swarm fleet run --issues issues.jsonl --scheduler tcp://127.0.0.1:8786",
+        "git swarm fleet run 2aa18a 70cc64",
+    ),
+    "fleet status": ("git swarm fleet status", "git swarm fleet status --issues issues.txt --json"),
+    "fleet serve": ("git swarm fleet serve --port 8786",),
+    "fleet work": ("git swarm fleet work tcp://127.0.0.1:8786 --slots 4",),
     "fleet-exec": ("git swarm fleet-exec 2aa18a --hub git@host:runs.git --dir /var/tmp/w",),
     "pull": ("git swarm pull 2aa18a", "git swarm pull && git swarm log"),
     "skip": ("git swarm skip write_docs -m 'there are none'",),

@@ -23,7 +23,7 @@ from gitswarm.records.instructions import Instructions
 from gitswarm.records.review import Feedback
 from gitswarm.records.run_spec import RunSpec
 from gitswarm.records.wisdom import ScentTrail
-from gitswarm.runner.control import Requests
+from gitswarm.runner.control import Requests, Wish
 from gitswarm.runner.engines import Engines
 from gitswarm.runner.hub.shared import SharedRun
 from gitswarm.runner.observer import Observer
@@ -70,6 +70,8 @@ class Surroundings(Struct, frozen=True):
     """Played in place of the one that the run froze, which has no secrets, not even such as may be committed."""
     shared: SharedRun | None = None
     """Where each step is pushed to."""
+    cut_off_means: Wish = "pause"
+    """How a run ends that a signal ended, and nobody asked for it."""
 
 
 class FrozenSpecs(Struct, frozen=True):

@@ -79,11 +79,9 @@ def checked_tls(address: str, tls: Tls, again: str) -> bool:
     if tls.is_whole:
         return True
     if any(files) or parts.scheme == "tls" or not is_loopback(host):
-        hint = f"{again}tls://{host}:{port} --tls-ca ca.pem --tls-cert cert.pem --tls-key key.pem"
-        tunnel = f"   (or ssh -L {port}:127.0.0.1:{port} {host}, and tcp://127.0.0.1:{port})"
         raise UsageError(
             f"{address}: without TLS everybody who reaches it executes what he likes as you",
-            hint=hint + ("" if is_loopback(host) else tunnel),
+            hint=f"{again}tls://{host}:{port} --tls-ca ca.pem --tls-cert cert.pem --tls-key key.pem",
         )
     return False
 

@@ -27,6 +27,7 @@ from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, look_at_hub
+from gitswarm.records.outcome import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.held import hold_run
@@ -226,7 +227,7 @@ class Fleet:
             "steps": job.steps,
             "attempt": job.attempts,
         }
-        is_over = lease is not None and not lease.executes and (not is_open(lease) or answer.code == 0)
+        is_over = lease is not None and (not is_open(lease) or job.state == RunStatus.STOPPED.value)
         if answer.code == FencedError.exit_code:
             job.ended, job.state = True, ELSEWHERE
             self._board.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
+from urllib.parse import urlsplit
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, err, out
@@ -25,6 +26,7 @@ from gitswarm.cli.fleet.cluster import (
     Tls,
     checked_tls,
     embedded,
+    is_loopback,
     joined,
     need_dask,
     refuse_other_versions,
@@ -208,8 +210,7 @@ def serve(
     try:
         is_tls = checked_tls(f"tcp://{host}:{port}", tls, "")
     except UsageError as error:
-        tunnel = f"git swarm fleet serve --port {port}   (and on each worker: ssh -L {port}:127.0.0.1:{port} {host})"
-        raise UsageError(error.message, hint=f"{again}\n{tunnel}") from error
+        raise UsageError(error.message, hint=again) from error
     words = ["scheduler", "--host", host, "--port", str(port), "--dashboard-address", NO_DASHBOARD]
     words += ["--protocol", "tls", *tls.words] if is_tls else []
     url = f"{'tls' if is_tls else 'tcp'}://{host}:{port}"
@@ -248,7 +249,8 @@ def work(
     words = ["worker", url, "--no-nanny", "--nthreads", str(number), "--resources", f"{SLOT}={number}"]
     words += ["--memory-limit", "0", "--death-timeout", "60", "--dashboard-address", NO_DASHBOARD]
     words += tls.words if is_tls else []
-    words += ["--host", host or ("" if is_tls else "127.0.0.1")] if host or not is_tls else []
+    reached = host or ("127.0.0.1" if is_loopback(urlsplit(url).hostname or "") else None)
+    words += ["--host", reached] if reached else []
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
         words += ["--local-directory", str(place / "dask")]

@@ -65,7 +65,9 @@ def fleet_exec(
     except RunHeldError as error:  # on this machine: it pushes by itself
         raise FencedError(error.message, hint=error.hint) from error
     try:
-        continue_run(repository, layout, ResumeOptions(), until=None, as_json=False, shared=shared)
+        options = ResumeOptions()
+        # A signal says that this process is to end, not that the run has to wait for a person.
+        continue_run(repository, layout, options, until=None, as_json=False, shared=shared, cut_off_means="stop")
     finally:
         if folder is not None:
             _tidy(repository, layout)

@@ -134,15 +134,13 @@ def embedded(slots: int) -> Iterator[Client]:
 def joined(address: str, tls: Tls) -> Iterator[Client]:
     """A scheduler that runs.
 
-    :raises UsageError: as `checked_tls`.
     :raises SwarmError: it does not answer.
     """
-    is_tls = checked_tls(address, tls, "git swarm fleet run --scheduler ")
     need_dask()
     from distributed import Client  # noqa: PLC0415
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    security = tls.security() if is_tls else None
+    security = tls.security() if tls.is_whole else None
     try:
         client = Client(address, timeout=_JOIN_S, security=security, set_as_default=False)
     except (OSError, TimeoutError) as error:

@@ -97,6 +97,9 @@ def run(
             "--workers is about this machine; the scheduler's workers have their own number",
             hint=f"git swarm fleet work {scheduler} --slots {workers}   (on a machine that is to work)",
         )
+    tls = Tls(tls_ca, tls_cert, tls_key)
+    if scheduler is not None:
+        checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
     usual = StartOptions(
         flow=flow or DEFAULT_FLOW,
         base=base,
@@ -116,7 +119,7 @@ def run(
     for each in {each.options.over(StartOptions(task="-")): each for each in entries}.values():
         plan_run(repository, each.options.asked())
     engine_of: AbstractContextManager[Client] = (
-        joined(scheduler, Tls(tls_ca, tls_cert, tls_key)) if scheduler else embedded(workers or os.cpu_count() or 1)
+        joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
     remote = _hub(repository, here=scheduler is None)
     queued = read_queue(repository, remote)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,27 +61,31 @@ def test_a_machine_that_is_lost_in_the_middle_of_a_step(fleet: FleetProject, sen
     run = fleet.begin("fleet", "run", *words)
     folder = fleet.door / "two"
     wait_until(lambda: list(folder.glob("*.swarm/run-*")) and (fleet.door / "second").exists(), "both work")
-    for pid in processes_of(folder):
-        os.kill(pid, sent)
+    send(processes_of(folder), sent)
     said = run.communicate(timeout=5 * DEADLINE_S)[0]
     assert run.returncode == 0, said
     if sent == signal.SIGSTOP:
         logs = folder / "logs"
-        for pid in processes_of(folder):
-            os.kill(pid, signal.SIGCONT)
+        send(processes_of(folder), signal.SIGCONT)
         wait_until(lambda: not [pid for pid in processes_of(folder) if pid != second], "all have ended")
         told = "".join(file.read_text(encoding="utf-8") for file in logs.iterdir())
         assert "belongs to" in told
     check_whole(fleet, 6)
 
 
+def send(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
 def processes_of(folder: Path) -> list[int]:
-    """Whatever works for the worker of this folder: its clones, or worktrees, are on the command line or around it."""
+    """Whatever works for the worker of this folder: the name is on the command line, or they are in it."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
-            around = os.readlink(entry / "cwd") if line else ""
+            around = str((entry / "cwd").readlink()) if line else ""
         except OSError:
             continue
         if bytes(folder) in line or around.startswith(str(folder)):

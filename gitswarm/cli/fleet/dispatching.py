@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _LOOK_S = 2.0
 """How often the hub is read for the table."""
-_PAUSES_S = (1.0, 5.0)
-"""Before the second and the third attempt."""
+_PAUSES_S = (0.5, 1.0, 5.0)
+"""Before a run is tried again, by how many attempts had no new step."""
 
 ELSEWHERE = "elsewhere"
 
@@ -98,17 +98,23 @@ class Fleet:
         :param presses: how often it was asked to stop: once, behind the steps; twice, now.
         """
         told = 0
-        while True:
-            wanted = 1 if self.problem else presses()
-            if wanted > told:
-                self._pass_on(client, wanted)
-                told = wanted
-            if not wanted:
-                self._fill(client)
-            if not self._flying and (wanted or self.spent_out or all(job.ended for job in self.jobs)):
-                return
-            self._take_answer(client)
-            self._show()
+        try:
+            while True:
+                wanted = max(presses(), 1 if self.problem else 0)
+                if wanted > told:
+                    self._pass_on(client, wanted)
+                    told = wanted
+                if not wanted:
+                    self._try_to_fill(client)
+                if not self._flying and (wanted or self.spent_out or all(job.ended for job in self.jobs)):
+                    return
+                self._take_answer(client)
+                self._show()
+        except (OSError, TimeoutError) as error:  # Dask's: the connection is gone
+            self.problem = SwarmError(
+                f"the scheduler is gone; what was pushed is on the hub ({error})",
+                hint="git swarm fleet serve, git swarm fleet work URL, and then the same command again",
+            )
 
     def _pass_on(self, client: Client, wanted: int) -> None:
         from distributed import Event  # noqa: PLC0415
@@ -118,6 +124,13 @@ class Fleet:
         self._board.notice(f"stopping {how}")
         for name in ("stop", "now")[:wanted]:
             Event(f"{self._name}/{name}", client=client).set()
+
+    def _try_to_fill(self, client: Client) -> None:
+        """What goes wrong here is told when the runs that are executed have stopped."""
+        try:
+            self._fill(client)
+        except SwarmError as error:
+            self.problem = error
 
     def _fill(self, client: Client) -> None:
         free = slots_of(client) - len(self._flying)
@@ -192,26 +205,18 @@ class Fleet:
             job, future = self._answers.get(timeout=_POLL_S)
         except queue.Empty:
             if client.status not in ("running", "newly-created"):
-                self._lose_scheduler()
+                raise ConnectionError(client.status) from None
             return
         assert job.run_id is not None  # noqa: S101
         if self._flying.pop(job.run_id, None) is None:
             return
         if future.cancelled() or future.status == "lost":
-            self._lose_scheduler()
-            return
+            raise ConnectionError(future.status)
         answer = future.result() if future.status == "finished" else Answer(1, f"{future.exception()}")
         if answer.version is not None:
             self.problem = other_version("it was given to", answer.version)
             return
         self._settle(job, answer)
-
-    def _lose_scheduler(self) -> None:
-        self._flying.clear()
-        self.problem = SwarmError(
-            "the scheduler is gone; what was pushed is on the hub, and nothing else was lost",
-            hint="git swarm fleet serve, git swarm fleet work URL, and then the same command again",
-        )
 
     def _settle(self, job: Job, answer: Answer) -> None:
         """What becomes of a run whose process has ended."""
@@ -219,8 +224,9 @@ class Fleet:
         lease = self._lease(run)
         found = standing_of(lease) if lease is not None else None
         if lease is not None and found is not None:
-            job.failures = 0 if found.steps > job.steps else job.failures
+            job.failures = -1 if found.steps > job.steps else job.failures
             job.steps, job.state = found.steps, found.state
+        job.failures += 1
         tells: dict[str, JsonValue] = {
             "exit_code": answer.code,
             "state": job.state,
@@ -235,14 +241,13 @@ class Fleet:
             job.ended = True
             self._bring_home(run)
             self._board.event("ended", run, job.state, tells)
-        elif (lease is not None and is_given_up(lease)) or job.failures + 1 >= MOST_ATTEMPTS:
+        elif (lease is not None and is_given_up(lease)) or job.failures >= MOST_ATTEMPTS:
             job.ended, job.state = True, GIVEN_UP
             self._board.event(
                 "ended", run, f"given up: {answer.said}", {**tells, "state": GIVEN_UP, "said": answer.said}
             )
         else:
-            job.failures += 1
-            job.not_before = time.monotonic() + _PAUSES_S[job.failures - 1]
+            job.not_before = time.monotonic() + _PAUSES_S[job.failures]
             self._board.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
 
     def _lease(self, run: str) -> Lease | None:

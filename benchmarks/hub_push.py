@@ -45,9 +45,9 @@ class TimedRun(SharedRun):
         self.swarm_ms: list[float] = []
         self.git_ms: list[float] = []
 
-    def push(self, state: RunState, *, executes: bool) -> None:
+    def push(self, state: RunState, *, executes: bool, entry: str | None = None) -> None:
         started = time.perf_counter()
-        super().push(state, executes=executes)
+        super().push(state, executes=executes, entry=entry)
         self.swarm_ms.append((time.perf_counter() - started) * 1000)
         refs = refs_here(self._repository, self._layout)
         started = time.perf_counter()

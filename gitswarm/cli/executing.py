@@ -46,6 +46,7 @@ from gitswarm.runner.session import Surroundings
 from gitswarm.settings import Config
 
 if TYPE_CHECKING:
+    from gitswarm.runner.control import Wish
     from gitswarm.runner.hub.shared import SharedRun
     from gitswarm.runner.human import ResumeOptions
 
@@ -199,6 +200,7 @@ def continue_run(
     until: str | None,
     as_json: bool,
     shared: SharedRun | None = None,
+    cut_off_means: Wish = "pause",
 ) -> None:
     """Executes an existing run from where it stands, and ends the process with its exit code."""
     from gitswarm.runner.resume import resume_run  # noqa: PLC0415 - a start needs none of it
@@ -207,13 +209,15 @@ def continue_run(
     apply_durability(repository, config)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=until, shared=shared)
+        around = replace(around, cut_off_means=cut_off_means)
         resumed = resume_run(repository, layout, around, options)
     if resumed.was_complete:
         again = f"its worktree was made again: {resumed.made}" if resumed.made else "nothing to do"
         err(f"{layout.run_id} succeeded already: {again}")
         advise(f"git swarm diff {layout.run_id}")
         return
-    finish(repository, Executed(resumed.state, stop.requested()), as_json=as_json)
+    by_hand = stop.requested() or (stop.is_cut_off and cut_off_means == "stop")
+    finish(repository, Executed(resumed.state, by_hand), as_json=as_json)
 
 
 class Executed(Struct, frozen=True):

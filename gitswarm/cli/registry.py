@@ -70,6 +70,12 @@ ROOT = Group(
             words="run",
         ),
         "hold": Command("exchange:hold", "Let nobody else continue a run on the hub, until `release`.", words="run"),
+        "fleet-exec": Command(
+            "fleet.unit:fleet_exec",
+            "Execute one run of the hub, as a fleet does.",
+            "--hub= --dir= --parent=",
+            words="run",
+        ),
         "release": Command("exchange:release", "Let every clone continue a run again, whoever held it.", words="run"),
         "skip": Command(
             "resume:skip",
@@ -119,9 +125,7 @@ ROOT = Group(
         ),
         "watch": Command("watch:watch", "Watch runs live; q quits, the runs continue.", words="run"),
         "web": Command(
-            ".web.commands:web",
-            "Follow, judge and steer runs in a browser, on this machine only.",
-            "--port= --open",
+            ".web.commands:web", "Follow, judge and steer runs in a browser, on this machine only.", "--port= --open"
         ),
         "transcript": Command(
             "transcript:transcript",
@@ -157,16 +161,10 @@ ROOT = Group(
             is_long=True,
         ),
         "blame": Command(
-            "why:blame",
-            "Every line of a file, with the step that wrote it.",
-            "--run= --json",
-            is_long=True,
+            "why:blame", "Every line of a file, with the step that wrote it.", "--run= --json", is_long=True
         ),
         "bisect": Command(
-            "bisect:bisect",
-            "Which step of a run broke a command, by git bisect.",
-            "--json",
-            words="run",
+            "bisect:bisect", "Which step of a run broke a command, by git bisect.", "--json", words="run"
         ),
         "diff": Command(
             "diff:diff",
@@ -188,10 +186,7 @@ ROOT = Group(
             words="run",
         ),
         "status": Command(
-            "status:status",
-            "The state of a run, and the next command to type.",
-            "--hub --json",
-            words="run",
+            "status:status", "The state of a run, and the next command to type.", "--hub --json", words="run"
         ),
         "list": Command(
             "status:list_runs",
@@ -199,17 +194,9 @@ ROOT = Group(
             "--all -n= --max-count= --since= --state= --hub --json",
             is_long=True,
         ),
-        "path": Command(
-            "status:path",
-            'The folder of the run\'s worktree: cd "$(git swarm path)".',
-            "",
-            words="run",
-        ),
+        "path": Command("status:path", 'The folder of the run\'s worktree: cd "$(git swarm path)".', "", words="run"),
         "events": Command(
-            "live_events:events",
-            "Everything that happened in a run, in order.",
-            "--follow -f --json",
-            words="run",
+            "live_events:events", "Everything that happened in a run, in order.", "--follow -f --json", words="run"
         ),
         "verify": Command(
             "verify:verify",
@@ -262,9 +249,7 @@ ROOT = Group(
             is_long=True,
         ),
         "init": Command(
-            "init:init",
-            "Install the push guard: a run's commits cannot be pushed before it has landed.",
-            "--undo",
+            "init:init", "Install the push guard: a run's commits cannot be pushed before it has landed.", "--undo"
         ),
         "demo": Command(
             "demo:demo",
@@ -280,16 +265,9 @@ ROOT = Group(
             "List, show and check flows.",
             {
                 "list": Command(
-                    "flows:list_flows",
-                    "Flows by id: bundled ones, and yours from .swarm/flows.",
-                    "--json",
+                    "flows:list_flows", "Flows by id: bundled ones, and yours from .swarm/flows.", "--json"
                 ),
-                "show": Command(
-                    "flows:show",
-                    "The steps of a flow and where each leads.",
-                    "--json",
-                    words="flow",
-                ),
+                "show": Command("flows:show", "The steps of a flow and where each leads.", "--json", words="flow"),
                 "validate": Command(
                     "flows:validate",
                     "Check flows, and the sidequests of every run; without names also stations, templates, policy.",
@@ -325,24 +303,16 @@ ROOT = Group(
                     words="station",
                 ),
                 "validate": Command(
-                    "stations:validate",
-                    "Check stations; every problem with file and line.",
-                    "",
-                    words="station",
+                    "stations:validate", "Check stations; every problem with file and line.", "", words="station"
                 ),
             },
         ),
         "db": Group(
             "All runs as tables, for queries in SQL (needs DuckDB: pip install 'git-swarm[analytics]').",
             {
-                "rebuild": Command(
-                    "db:rebuild",
-                    "Rebuild the projection from git, from scratch.",
-                    "--out=",
-                ),
+                "rebuild": Command("db:rebuild", "Rebuild the projection from git, from scratch.", "--out="),
                 "refresh": Command(
-                    "db:refresh",
-                    "Bring the projection up to date; the other db commands do so themselves.",
+                    "db:refresh", "Bring the projection up to date; the other db commands do so themselves."
                 ),
                 "query": Command(
                     "db:query",
@@ -351,8 +321,7 @@ ROOT = Group(
                     is_long=True,
                 ),
                 "path": Command(
-                    "db:path",
-                    'The projection\'s file, brought up to date: duckdb "$(git swarm db path)".',
+                    "db:path", 'The projection\'s file, brought up to date: duckdb "$(git swarm db path)".'
                 ),
             },
         ),
@@ -360,24 +329,45 @@ ROOT = Group(
             "What runs learned, and what they propose to change.",
             {
                 "list": Command(
-                    "wisdom:list_wisdom",
-                    "Lessons over all runs, and the proposals that are open.",
-                    "--all --json",
+                    "wisdom:list_wisdom", "Lessons over all runs, and the proposals that are open.", "--all --json"
                 ),
                 "show": Command(
-                    "wisdom:show",
-                    "A proposal: why, and its change as a diff against HEAD.",
-                    "--diff --json",
+                    "wisdom:show", "A proposal: why, and its change as a diff against HEAD.", "--diff --json"
                 ),
                 "apply": Command(
                     "wisdom_settle:apply",
                     "Commit a proposal in your name on a branch; your checkout stays as it is.",
                     "--branch=",
                 ),
-                "dismiss": Command(
-                    "wisdom_settle:dismiss",
-                    "Dismiss a proposal; -m says why.",
-                    "-m= --message=",
+                "dismiss": Command("wisdom_settle:dismiss", "Dismiss a proposal; -m says why.", "-m= --message="),
+            },
+        ),
+        "fleet": Group(
+            "Many runs, on this machine or on many (needs Dask: pip install 'git-swarm[fleet]').",
+            {
+                "run": Command(
+                    "fleet.fleet_commands:run",
+                    "Execute a run for every entry of a file, or runs of the hub.",
+                    "--issues= --flow= --workers= --scheduler= --max-cost= --base= --engine= --mode= --model="
+                    " --economy --script= --allow-stub --routing= --autopilot --tls-ca= --tls-cert= --tls-key="
+                    " --json",
+                    words="run",
+                ),
+                "status": Command(
+                    "fleet.standing:status",
+                    "How the runs on the hub stand; no scheduler is asked, and none needs to live.",
+                    "--issues= --flow= --json",
+                    is_long=True,
+                ),
+                "serve": Command(
+                    "fleet.fleet_commands:serve",
+                    "Run a scheduler until Ctrl-C: it gives runs to workers, and forgets everything when it ends.",
+                    "--host= --port= --tls-ca= --tls-cert= --tls-key=",
+                ),
+                "work": Command(
+                    "fleet.fleet_commands:work",
+                    "Execute runs that a scheduler gives, each in a process and a worktree of its own, until Ctrl-C.",
+                    "--slots= --dir= --host= --tls-ca= --tls-cert= --tls-key=",
                 ),
             },
         ),
@@ -390,9 +380,7 @@ ROOT = Group(
                     "--station= --tool= --json",
                 ),
                 "rules": Command(
-                    "policy:rules",
-                    "The classes of what is refused, with what to do instead.",
-                    "--json",
+                    "policy:rules", "The classes of what is refused, with what to do instead.", "--json"
                 ),
             },
         ),

@@ -182,14 +182,14 @@ def start(
         allow_stub=allow_stub,
         routing=routing,
         autopilot=autopilot,
-        first=_step_name(first, wanted[0]),
+        first=first_step_name(first, wanted[0]),
         until=until,
         feedback=feedback,
         budget=said_budget(max_cost, max_tokens, max_time),
         hub=hub,
     )
     if dry_run:
-        show_forecast(_plan(repository, asked).new, as_json=as_json)
+        show_forecast(plan_run(repository, asked).new, as_json=as_json)
         return
     if detach:
         _detach(repository, asked)
@@ -203,12 +203,12 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
 
     :raises SwarmError: something that was asked for cannot be.
     """
-    new, config, notices = _plan(repository, asked)
+    new, config, notices = plan_run(repository, asked)
     apply_durability(repository, config)
-    stub = _is_stub(new)
     with watching(repository, as_json=as_json) as observer, stop_signals(observer) as stop:
-        if stub:
-            observer.notice(_ALLOWED if asked.allow_stub else _REHEARSAL)
+        rehearsal = rehearsal_words(new)
+        if rehearsal is not None:
+            observer.notice(rehearsal)
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
         if asked.hub:
@@ -219,18 +219,19 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
     return Executed(state, stop.requested())
 
 
-def _is_stub(new: NewRun) -> bool:
-    """Whether something will be played; a flow of commands only is really executed."""
+def rehearsal_words(new: NewRun) -> str | None:
+    """What a person is told when something will be played; a flow of commands only is really executed."""
     flows = [new.specs.flows[name] for name in new.spec.flows]
     asks = new.spec.scripted or any(not step.is_command for flow in flows for step in flow.steps)
-    return asks and new.spec.settings.default_engine.mode == "stub"
+    is_stub = asks and new.spec.settings.default_engine.mode == "stub"
+    return (_ALLOWED if new.spec.allow_stub else _REHEARSAL) if is_stub else None
 
 
 _REHEARSAL = "STUB MODE, a rehearsal: no model is called, nothing can land. Real: --mode cli"
 _ALLOWED = "STUB MODE, a rehearsal: no model is called, the result may land (--allow-stub)"
 
 
-class _Planned(NamedTuple):
+class Planned(NamedTuple):
     """`notices`: what a person should know before the run begins."""
 
     new: NewRun
@@ -238,7 +239,7 @@ class _Planned(NamedTuple):
     notices: list[str]
 
 
-def _plan(repository: Repository, asked: Asked) -> _Planned:
+def plan_run(repository: Repository, asked: Asked) -> Planned:
     """Everything that can be wrong is found here, before anything exists."""
     refuse_unready(repository)
     if asked.hub:
@@ -277,7 +278,7 @@ def _plan(repository: Repository, asked: Asked) -> _Planned:
     feedback = feedback_of(asked.feedback)
     whole = replace(specs, script=script, instructions=instructions, trail=trail, feedback=feedback)
     new = NewRun(spec, whole, first_step=asked.first)
-    return _Planned(new, config, refuse_run(repository, new, surroundings(config, NoticeObserver())))
+    return Planned(new, config, refuse_run(repository, new, surroundings(config, NoticeObserver())))
 
 
 def _script_text(asked: Asked) -> str:
@@ -314,13 +315,13 @@ def _refuse_bounds(asked: Asked, flows: list[Flow]) -> None:
         raise UsageError(what, hint=f"git swarm flows show {flow.id}")
 
 
-def _step_name(name: str | None, flow: str) -> str | None:
+def first_step_name(name: str | None, flow: str) -> str | None:
     return None if name is None else name.removeprefix(f"{flow}/")
 
 
 def _detach(repository: Repository, asked: Asked) -> None:
     """Creates the run here, so that every mistake is told here, and lets another process execute it."""
-    new, config, notices = _plan(repository, asked)
+    new, config, notices = plan_run(repository, asked)
     apply_durability(repository, config)
     around = surroundings(config, NoticeObserver())
     with create_run(repository, new, around, notices) as (_session, state):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -85,17 +86,24 @@ class Remote(Struct, frozen=True):
 
 
 def configured_hub(repository: RepositoryReader) -> str:
-    """The name or URL of the remote that runs go to by default.
+    """The name or URL of the remote that runs go to by default; where none is configured, that of a fleet of ours.
 
     :raises NotFoundError: `swarm.hub` is not set.
     """
     hub = repository.config("swarm.hub").get("swarm.hub")
+    if not hub and own_hub(repository).is_dir():
+        return str(own_hub(repository))
     if not hub:
         raise NotFoundError(
             "no hub is configured",
             hint="git config swarm.hub REMOTE   (or git swarm init, if .swarm/config.yaml has hub:)",
         )
     return hub
+
+
+def own_hub(repository: RepositoryReader) -> Path:
+    """Where a fleet makes a hub for this repository alone: it leaves the machine no more than the repository does."""
+    return repository.swarm_dir / "hub.git"
 
 
 def remote_of(repository: RepositoryReader, name: str, env: Mapping[str, str]) -> Remote:

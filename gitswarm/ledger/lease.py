@@ -31,7 +31,8 @@ _LOOKS = 10
 class Lease(Struct, frozen=True):
     """`generation` grows with every owner. `executes`: its process goes on with the run, or was killed; `held`:
     nobody else may. `time`: when it was written, for people. `overview`: how the run stood; None: nobody has said.
-    `chance`: no two leases are the same commit, whatever their clocks and machines are called."""
+    `chance`: no two leases are the same commit, whatever their clocks and machines are called. `attempts`: how often
+    somebody began to execute the run since its newest step."""
 
     run_id: str
     generation: int
@@ -41,6 +42,7 @@ class Lease(Struct, frozen=True):
     chance: str
     overview: RunOverview | None = None
     held: bool = False
+    attempts: int = 0
 
     def write(self, repository: Repository) -> str:
         """Stores it as a commit; its id. No ref names it here."""

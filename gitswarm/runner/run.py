@@ -114,8 +114,8 @@ def _end_now(session: Session, place: Workplace, state: RunState, decision: Deci
 
 
 def _request(session: Session) -> Request:
-    """What was asked for when the step was cut off; a signal alone means a pause."""
-    return session.requests.read() or Request(wish="pause", reason="ended by a signal")
+    """What was asked for when the step was cut off."""
+    return session.requests.read() or Request(wish=session.around.cut_off_means, reason="ended by a signal")
 
 
 class RunOutcome(Struct, frozen=True):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gitswarm.records.base import Clock
     from gitswarm.records.review import Feedback
     from gitswarm.records.run_spec import RunSpec
-    from gitswarm.runner.control import Requests
+    from gitswarm.runner.control import Requests, Wish
     from gitswarm.runner.engines import Engines
     from gitswarm.runner.hub.shared import SharedRun
     from gitswarm.runner.observer import Observer
@@ -62,6 +62,8 @@ class Surroundings(Struct, frozen=True):
     """Played in place of the one that the run froze, which has no secrets, not even such as may be committed."""
     shared: SharedRun | None = None
     """Where each step is pushed to."""
+    cut_off_means: Wish = "pause"
+    """How a run ends that a signal ended, and nobody asked for it."""
 
 
 class FrozenSpecs(Struct, frozen=True):

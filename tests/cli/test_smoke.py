@@ -75,11 +75,14 @@ WRITING = [
     "pull RUN",
     "hold RUN",
     "release RUN",
+    "fleet-exec RUN",
+    "fleet run RUN",
+    "fleet status",
 ]
 """In this order, one after the other."""
 
-IN_A_FILE_OF_ITS_OWN = {"demo", "web", "wisdom apply", "wisdom dismiss"}
-GROUPS = {"db", "flows", "stations", "policy", "wisdom"}
+IN_A_FILE_OF_ITS_OWN = {"demo", "web", "wisdom apply", "wisdom dismiss", "fleet serve", "fleet work"}
+GROUPS = {"db", "fleet", "flows", "stations", "policy", "wisdom"}
 
 
 def _names(group: Group, before: str = "") -> Iterator[str]:

@@ -46,14 +46,14 @@ class SharedRun:
         :raises SwarmError: as `push`.
         """
         before = self.lease
-        lease = replace(
-            self._next(), generation=1 + (before.generation if before else 0), executes=executes, held=held
-        )
-        self._renew(lease, {})
+        generation, attempts = (before.generation, before.attempts) if before else (0, 0)
+        lease = replace(self._next(), generation=1 + generation, executes=executes, held=held)
+        self._renew(replace(lease, attempts=1 + attempts if executes else 0), {})
 
-    def push(self, state: RunState, *, executes: bool) -> None:
+    def push(self, state: RunState, *, executes: bool, entry: str | None = None) -> None:
         """Brings the hub's refs to where ours are, and the next lease with them, all or nothing. Only views go.
 
+        :param entry: a ref that is to name this lease as well; it has to be as it was in `there`.
         :raises FencedError: there stands another lease.
         :raises GitFailedError: the hub could not be reached, or refused, at every attempt.
         :raises SwarmError: somebody moved a ref there without a lease.
@@ -61,7 +61,11 @@ class SharedRun:
         how = replace(overview(self._repository, self._layout, state), worktree=None)
         refs: dict[str, str | None] = {**refs_to_push(self._repository, state)}
         gone = dict.fromkeys(view for view in self._layout.views if view not in refs)
-        self._renew(replace(self._next(), executes=executes, overview=how), {**refs, **gone})
+        before = self.lease.overview if self.lease else None
+        lease = replace(self._next(), executes=executes, overview=how)
+        if before is not None and before.steps_executed != how.steps_executed:
+            lease = replace(lease, attempts=0)
+        self._renew(lease, {**refs, **gone}, entry)
 
     def _next(self) -> Lease:
         now, chance = self._clock(), secrets.token_hex(4)
@@ -69,11 +73,11 @@ class SharedRun:
             return replace(self.lease, owner=self._owner, time=now, chance=chance)
         return Lease(self._layout.run_id, 1, self._owner, now, executes=False, chance=chance)
 
-    def _renew(self, lease: Lease, refs: Mapping[str, str | None]) -> None:
+    def _renew(self, lease: Lease, refs: Mapping[str, str | None], entry: str | None = None) -> None:
         name = self._layout.lease_ref
         made = lease.write(self._repository)
         self._own.add(made)
-        wanted = {**refs, name: made}
+        wanted = {**refs, name: made, **({entry: made} if entry is not None else {})}
         said = ""
         for pause in (*_PAUSES_S, 0.0):
             said = self._attempt(wanted)

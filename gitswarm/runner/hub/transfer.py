@@ -9,7 +9,7 @@ from msgspec import Struct
 from gitswarm.errors import FencedError, NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.owners import owner_of
-from gitswarm.git.remote import Remote, configured_hub, remote_of
+from gitswarm.git.remote import Remote, configured_hub, own_hub, remote_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
@@ -31,7 +31,7 @@ def hub_for_runs(repository: Repository, env: Mapping[str, str], name: str | Non
     :raises SwarmError: the push guard lets no run go there.
     """
     remote = remote_of(repository, name or configured_hub(repository), env)
-    if not may_hold_runs(remote.users, remote.name, remote.url):
+    if remote.url != str(own_hub(repository)) and not may_hold_runs(remote.users, remote.name, remote.url):
         raise SwarmError(
             f"{remote.name} is not the hub: runs go nowhere else before they have landed",
             hint=f"git config --add swarm.hub {remote.name}   (if runs may go there)",

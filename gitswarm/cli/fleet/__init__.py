@@ -1,0 +1,1 @@
+"""`git swarm fleet`: many runs, on this machine or on many."""

@@ -1,0 +1,176 @@
+"""What finds a free slot for a run: Dask, in this process or on other machines. It keeps nothing of ours."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from gitswarm.cli.fleet.slot import version_here
+from gitswarm.errors import SwarmError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client, Security
+
+SLOT = "run"
+"""Dask's resource of which each run takes one."""
+
+NO_DASHBOARD = "127.0.0.1:0"
+"""Without one Dask listens on every interface all the same; so it gets a port on loopback, and no pages."""
+
+WORKER_TTL = "60s"
+"""A machine that says nothing for so long has lost its runs; Dask's own value is five minutes."""
+
+ALLOWED_FAILURES = 1_000
+"""Attempts are counted on the hub: Dask counts workers that died, also for what they had not begun."""
+
+_JOIN_S = 20
+
+
+class Tls(Struct, frozen=True):
+    """Files by which machines of a fleet know each other."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return None not in (self.ca, self.cert, self.key)
+
+    @property
+    def words(self) -> list[str]:
+        """As Dask's commands take them."""
+        given = {"--tls-ca-file": self.ca, "--tls-cert": self.cert, "--tls-key": self.key}
+        return [word for name, path in given.items() if path is not None for word in (name, path)]
+
+    def security(self) -> Security:
+        from distributed import Security  # noqa: PLC0415
+
+        files = {"tls_ca_file": self.ca, "tls_client_cert": self.cert, "tls_client_key": self.key}
+        return Security(**files, require_encryption=True)
+
+
+def checked_tls(address: str, tls: Tls, again: str) -> bool:
+    """Whether TLS is spoken with an address, `tcp://HOST:PORT` or `tls://HOST:PORT`.
+
+    :param again: the command up to the address, for the hint.
+    :raises UsageError: it is open to others, and nothing would keep them out: who reaches a scheduler executes
+        what he likes on every machine of the fleet.
+    """
+    parts = urlsplit(address)
+    try:
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if parts.scheme not in ("tcp", "tls") or host is None or port is None:
+        raise UsageError(f"{address} is no address of a scheduler", hint=f"{again}tcp://127.0.0.1:8786")
+    files = [tls.ca, tls.cert, tls.key]
+    missing = [path for path in files if path is not None and not Path(path).is_file()]
+    if missing:
+        raise UsageError(f"there is no file {missing[0]}", hint=f"ls -l {Path(missing[0]).parent}")
+    if tls.is_whole:
+        return True
+    if any(files) or parts.scheme == "tls" or not is_loopback(host):
+        raise UsageError(
+            f"{address}: without TLS everybody who reaches it executes what he likes as you",
+            hint=f"{again}tls://{host}:{port} --tls-ca ca.pem --tls-cert cert.pem --tls-key key.pem",
+        )
+    return False
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def need_dask() -> None:
+    """
+    :raises SwarmError: it is not installed.
+    """
+    try:
+        import distributed  # noqa: F401, PLC0415 - an extra, and 0.8 s
+    except ModuleNotFoundError as error:
+        hint = "pip install 'git-swarm[fleet]'"
+        raise SwarmError("this needs Dask (distributed), which is not installed", hint=hint) from error
+
+
+@contextmanager
+def embedded(slots: int) -> Iterator[Client]:
+    """A scheduler and a worker in this process, which nobody else can reach."""
+    need_dask()
+    import dask  # noqa: PLC0415
+    from distributed import Client, LocalCluster  # noqa: PLC0415
+
+    dask.config.set({"distributed.scheduler.allowed-failures": ALLOWED_FAILURES})
+    with (
+        tempfile.TemporaryDirectory(prefix="git-swarm-fleet-") as folder,
+        LocalCluster(
+            n_workers=1,
+            threads_per_worker=slots,
+            processes=False,
+            resources={SLOT: slots},
+            memory_limit=0,
+            local_directory=folder,
+            silence_logs=logging.CRITICAL,
+            dashboard_address=NO_DASHBOARD,
+            worker_dashboard_address=NO_DASHBOARD,
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def joined(address: str, tls: Tls) -> Iterator[Client]:
+    """A scheduler that runs.
+
+    :raises SwarmError: it does not answer.
+    """
+    need_dask()
+    from distributed import Client  # noqa: PLC0415
+
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    security = tls.security() if tls.is_whole else None
+    try:
+        client = Client(address, timeout=_JOIN_S, security=security, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        host = urlsplit(address).hostname
+        raise SwarmError(
+            f"the scheduler at {address} does not answer: {error}", hint=f"git swarm fleet serve   (on {host})"
+        ) from error
+    with client:
+        yield client
+
+
+def slots_of(client: Client) -> int:
+    """Of all its workers."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return sum(int(worker["resources"].get(SLOT, 0)) for worker in workers)
+
+
+def refuse_other_versions(client: Client) -> None:
+    """
+    :raises SwarmError: a worker has another git-swarm than we, or none.
+    """
+    ours = version_here()
+    for worker, answer in sorted(client.run(version_here, on_error="return").items()):
+        if answer != ours:
+            raise other_version(worker, answer if isinstance(answer, str) else "none")
+
+
+def other_version(worker: str, version: str) -> SwarmError:
+    ours = version_here()
+    return SwarmError(
+        f"the worker at {worker} has git-swarm {version}, this is {ours}: they would not understand each other",
+        hint=f"pip install 'git-swarm[fleet]=={ours}'   (there; then git swarm fleet work again)",
+    )

@@ -1,0 +1,308 @@
+"""Gives runs to free slots until none is left that can go on without a person. The hub says how they stand."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gitswarm.cli.console import money
+from gitswarm.cli.exchange import around_before
+from gitswarm.cli.executing import NoticeObserver, apply_durability, log_of, quiet_surroundings
+from gitswarm.cli.fleet.board import Board
+from gitswarm.cli.fleet.cluster import SLOT, other_version, slots_of
+from gitswarm.cli.fleet.entry_file import Entry
+from gitswarm.cli.fleet.slot import Answer, Order, execute, version_here
+from gitswarm.cli.fleet.standing import GIVEN_UP, NOT_BEGUN, Standing, standing_of
+from gitswarm.cli.here import now, surroundings
+from gitswarm.cli.start import plan_run, rehearsal_words
+from gitswarm.errors import FencedError, GitFailedError, RunHeldError, SwarmError
+from gitswarm.git.remote import Remote
+from gitswarm.git.repository import Repository
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.lease import Lease, look_at_hub
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.text import usd
+from gitswarm.runner.begin import create_run
+from gitswarm.runner.held import hold_run
+from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_queue
+from gitswarm.runner.hub.transfer import pull_run
+from gitswarm.runner.undo.discard import discard_run
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+    from pydantic import JsonValue
+
+_POLL_S = 0.2
+_LOOK_S = 2.0
+"""How often the hub is read for the table."""
+_PAUSES_S = (0.5, 1.0, 5.0)
+"""Before a run is tried again, by how many attempts had no new step."""
+
+ELSEWHERE = "elsewhere"
+
+
+class Job(Struct):
+    """`entry` None: a run that was named. `failures`: attempts in a row without a new step. `ended`: nothing more is
+    to be done about it by this process."""
+
+    entry: Entry | None
+    run_id: str | None
+    steps: int = 0
+    failures: int = 0
+    not_before: float = 0.0
+    ended: bool = False
+    state: str = NOT_BEGUN
+    attempts: int = 0
+
+
+class Fleet:
+    """
+    :param here: whether runs are executed in this repository; else in clones of the workers.
+    :param limit_usd: what all runs together may have cost when one more is begun.
+    """
+
+    def __init__(
+        self,
+        repository: Repository,
+        remote: Remote,
+        jobs: Sequence[Job],
+        board: Board,
+        *,
+        here: bool,
+        limit_usd: float | None,
+    ) -> None:
+        self._repository = repository
+        self._remote = remote
+        self.jobs = list(jobs)
+        self._board = board
+        self._here = here
+        self._limit_usd = limit_usd
+        self._name = f"fleet-{secrets.token_hex(4)}"
+        self._answers = queue.SimpleQueue[tuple[Job, "Future[Answer]"]]()
+        self._flying: dict[str, Future[Answer]] = {}
+        self._notices: set[str] = set()
+        self._looked = 0.0
+        self.problem: SwarmError | None = None
+        self.spent_out = False
+
+    def work(self, client: Client, presses: Callable[[], int]) -> None:
+        """Until nothing is left to do, or it is to stop.
+
+        :param presses: how often it was asked to stop: once, behind the steps; twice, now.
+        """
+        told = 0
+        try:
+            while True:
+                wanted = max(presses(), 1 if self.problem else 0)
+                if wanted > told:
+                    self._pass_on(client, wanted)
+                    told = wanted
+                if not wanted:
+                    self._try_to_fill(client)
+                if not self._flying and (wanted or self.spent_out or all(job.ended for job in self.jobs)):
+                    return
+                self._take_answer(client)
+                self._show()
+        except (OSError, TimeoutError) as error:  # Dask's: the connection is gone
+            self.problem = SwarmError(
+                f"the scheduler is gone; what was pushed is on the hub ({error})",
+                hint="git swarm fleet serve, git swarm fleet work URL, and then the same command again",
+            )
+
+    def _pass_on(self, client: Client, wanted: int) -> None:
+        from distributed import Event  # noqa: PLC0415
+
+        running = f"{len(self._flying)} running"
+        how = "now" if wanted > 1 else f"after the steps that are executed ({running}); Ctrl-C again stops now"
+        self._board.notice(f"stopping {how}")
+        for name in ("stop", "now")[:wanted]:
+            Event(f"{self._name}/{name}", client=client).set()
+
+    def _try_to_fill(self, client: Client) -> None:
+        """What goes wrong here is told when the runs that are executed have stopped."""
+        try:
+            self._fill(client)
+        except SwarmError as error:
+            self.problem = error
+
+    def _fill(self, client: Client) -> None:
+        free = slots_of(client) - len(self._flying)
+        if not self._flying and free <= 0:
+            self._notice_once(
+                "no worker has joined yet: git swarm fleet work URL   (on the machines that are to work)"
+            )
+        for job in self.jobs:
+            if free <= 0 or self.problem:
+                return
+            if job.ended or job.run_id in self._flying or job.not_before > time.monotonic():
+                continue
+            if self._is_spent():
+                return
+            if job.run_id is None:
+                job.run_id = self._create(job)
+            self._submit(client, job)
+            free -= 1
+
+    def _is_spent(self) -> bool:
+        if self._limit_usd is None:
+            return False
+        ours = {job.run_id for job in self.jobs}
+        leases = look_at_hub(self._repository, self._remote).leases
+        cost = usd(*(standing_of(lease).cost_usd for run, lease in leases.items() if run in ours))
+        if cost is not None and cost < self._limit_usd:
+            return False
+        self.spent_out = True
+        self._notice_once(f"no more runs are begun: {money(cost)} of {money(self._limit_usd)} are spent (--max-cost)")
+        return True
+
+    def _create(self, job: Job) -> str:
+        """The run of an entry, on the hub. Somebody else may have been faster: then it is theirs."""
+        assert job.entry is not None  # noqa: S101 - else it was named, and is there
+        queued = read_queue(self._repository, self._remote)
+        if job.entry.name in queued.runs:
+            return queued.runs[job.entry.name]
+        planned = plan_run(self._repository, job.entry.options.asked())
+        apply_durability(self._repository, planned.config)
+        for line in filter(None, (rehearsal_words(planned.new), *planned.notices)):
+            self._notice_once(line)
+        around = surroundings(planned.config, NoticeObserver())
+        with create_run(self._repository, planned.new, around, ()) as (_session, state):
+            layout = state.layout
+        run = put_in_queue(self._repository, self._remote, layout, now, (job.entry.name, queued))
+        if run != layout.run_id:
+            with hold_run(self._repository, layout, quiet_surroundings(self._repository, layout)) as held:
+                discard_run(held.session, held.state, force=True)
+        self._board.event("created", run, f"created: {job.entry.title}", {"entry": job.entry.place})
+        return run
+
+    def _submit(self, client: Client, job: Job) -> None:
+        assert job.run_id is not None  # noqa: S101
+        job.attempts += 1
+        folder = self._repository.checkout or self._repository.common_dir
+        logs = log_of(self._repository, job.run_id).parent
+        order = Order(
+            job.run_id,
+            version_here(),
+            self._name,
+            self._remote.name if self._here else self._remote.url,
+            (str(folder), str(logs)) if self._here else None,
+        )
+        key = f"{self._name}/{job.run_id}/{job.attempts}"  # a key that has ended would answer from memory
+        future = client.submit(execute, order, key=key, resources={SLOT: 1}, pure=False)
+        self._flying[job.run_id] = future
+        future.add_done_callback(lambda done: self._answers.put((job, done)))
+        self._board.event("submitted", job.run_id, f"begins, attempt {job.attempts}", {"attempt": job.attempts})
+
+    def _take_answer(self, client: Client) -> None:
+        try:
+            job, future = self._answers.get(timeout=_POLL_S)
+        except queue.Empty:
+            if client.status not in ("running", "newly-created"):
+                raise ConnectionError(client.status) from None
+            return
+        assert job.run_id is not None  # noqa: S101
+        if self._flying.pop(job.run_id, None) is None:
+            return
+        if future.cancelled() or future.status == "lost":
+            raise ConnectionError(future.status)
+        answer = future.result() if future.status == "finished" else Answer(1, f"{future.exception()}")
+        if answer.version is not None:
+            self.problem = other_version("it was given to", answer.version)
+            return
+        self._settle(job, answer)
+
+    def _settle(self, job: Job, answer: Answer) -> None:
+        """What becomes of a run whose process has ended."""
+        run = job.run_id or ""
+        lease = self._lease(run)
+        found = standing_of(lease) if lease is not None else None
+        if lease is not None and found is not None:
+            job.failures = -1 if found.steps > job.steps else job.failures
+            job.steps, job.state = found.steps, found.state
+        job.failures += 1
+        tells: dict[str, JsonValue] = {
+            "exit_code": answer.code,
+            "state": job.state,
+            "steps": job.steps,
+            "attempt": job.attempts,
+        }
+        is_over = lease is not None and (not is_open(lease) or job.state == RunStatus.STOPPED.value)
+        if answer.code == FencedError.exit_code:
+            job.ended, job.state = True, ELSEWHERE
+            self._board.event("ended", run, f"is executed elsewhere: {answer.said}", {**tells, "state": ELSEWHERE})
+        elif is_over:
+            job.ended = True
+            self._bring_home(run)
+            self._board.event("ended", run, job.state, tells)
+        elif (lease is not None and is_given_up(lease)) or job.failures >= MOST_ATTEMPTS:
+            job.ended, job.state = True, GIVEN_UP
+            self._board.event(
+                "ended", run, f"given up: {answer.said}", {**tells, "state": GIVEN_UP, "said": answer.said}
+            )
+        else:
+            job.not_before = time.monotonic() + _PAUSES_S[job.failures]
+            self._board.event("retried", run, f"is tried again: {answer.said}", {**tells, "said": answer.said})
+
+    def _lease(self, run: str) -> Lease | None:
+        with suppress(GitFailedError):
+            return look_at_hub(self._repository, self._remote, RunLayout(run)).leases.get(run)
+        return None
+
+    def _bring_home(self, run: str) -> None:
+        """What a worker did is looked at, approved and landed here."""
+        layout = RunLayout(run)
+        if self._here:
+            return
+        try:
+            pull_run(self._repository, self._remote, layout, around_before(self._repository, layout))
+        except (GitFailedError, RunHeldError) as error:
+            self._board.notice(f"{run} is not here yet: {error.message}: git swarm pull {run}")
+
+    def _notice_once(self, text: str) -> None:
+        if text not in self._notices:
+            self._notices.add(text)
+            self._board.notice(text)
+
+    def _show(self) -> None:
+        if time.monotonic() - self._looked >= _LOOK_S:
+            self._looked = time.monotonic()
+            with suppress(GitFailedError):
+                self._board.stand(self.standings())
+
+    def standings(self) -> list[Standing]:
+        """Of all its runs, as the hub has them.
+
+        :raises GitFailedError: the hub cannot be reached.
+        """
+        leases = look_at_hub(self._repository, self._remote).leases
+        return [self._standing(job, leases.get(job.run_id or "")) for job in self.jobs]
+
+    def _standing(self, job: Job, lease: Lease | None) -> Standing:
+        if lease is None:
+            return Standing(job.run_id, NOT_BEGUN, job.entry.title if job.entry else "-")
+        found = standing_of(lease)
+        return replace(found, state=job.state) if job.ended and job.state in (ELSEWHERE, GIVEN_UP) else found
+
+
+def jobs_of_entries(entries: Sequence[Entry], queued: Queue) -> list[Job]:
+    """Those that can go on without a person are to be done; the others are as they are."""
+    return [_job(entry, queued.runs.get(entry.name), queued) for entry in entries]
+
+
+def jobs_of_runs(runs: Sequence[str], queued: Queue) -> list[Job]:
+    return [_job(None, run, queued) for run in runs]
+
+
+def _job(entry: Entry | None, run: str | None, queued: Queue) -> Job:
+    lease = queued.there.leases.get(run or "")
+    if lease is None:
+        return Job(entry, run)
+    found = standing_of(lease)
+    return Job(entry, run, steps=found.steps, state=found.state, ended=not is_open(lease) or is_given_up(lease))

@@ -1,0 +1,128 @@
+"""The file that `fleet run --issues` takes: a task per line, or a JSON object per line, also mixed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from gitswarm.cli.executing import said_budget
+from gitswarm.cli.here import read_text
+from gitswarm.cli.start import Asked, first_step_name
+from gitswarm.errors import SpecError, UsageError
+from gitswarm.records.routing import RoutingMode
+from gitswarm.records.text import shorten
+from gitswarm.routing.macro import ALL, sequence_problem
+from gitswarm.settings import CommandLine
+
+_TITLE = 60
+_Amount = str | int | float | None
+
+
+class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What can stand in a line, named as the options of `start`: None, or false, is what the command line says."""
+
+    task: Annotated[str, Meta(min_length=1)] | None = None
+    flow: str | None = None
+    base: str | None = None
+    engine: str | None = None
+    mode: str | None = None
+    model: str | None = None
+    economy: bool = False
+    script: str | None = None
+    allow_stub: bool = False
+    routing: RoutingMode | None = None
+    autopilot: bool = False
+    first: str | None = field(default=None, name="from")
+    max_cost: _Amount = None
+    max_tokens: _Amount = None
+    max_time: _Amount = None
+
+    def over(self, usual: StartOptions) -> StartOptions:
+        """These, and where they say nothing the usual ones."""
+        return msgspec.convert({**msgspec.to_builtins(usual), **msgspec.to_builtins(self)}, StartOptions)
+
+    def asked(self) -> Asked:
+        """
+        :raises UsageError: flows or limits that cannot be.
+        """
+        words = (self.flow or "").split()
+        flows = ALL if words == ["all"] else tuple(words)
+        problem = sequence_problem(flows)
+        if problem is not None:
+            raise UsageError(problem.what, hint=f"flow: {' '.join(problem.better)}")
+        limits = (None if each is None else str(each) for each in (self.max_cost, self.max_tokens, self.max_time))
+        return Asked(
+            flows=flows,
+            task=self.task or "",
+            base=self.base or "HEAD",
+            engines=CommandLine(self.engine, self.mode, self.model, self.economy),
+            script=self.script,
+            allow_stub=self.allow_stub,
+            routing=self.routing,
+            autopilot=self.autopilot,
+            first=first_step_name(self.first, flows[0]),
+            budget=said_budget(*limits),
+        )
+
+
+class Entry(Struct, frozen=True):
+    """`name`: the same whenever the same file is read again. `place`: file and line."""
+
+    name: str
+    place: str
+    options: StartOptions
+
+    @property
+    def title(self) -> str:
+        return shorten(self.options.task or "", _TITLE)
+
+
+def read_entries(path: str, usual: StartOptions) -> list[Entry]:
+    """The entries of a file. An empty line is none, nor is one that begins with `#`.
+
+    :raises SpecError: lines that are no entries, all of them.
+    :raises NotFoundError: the file cannot be read.
+    """
+    problems: list[str] = []
+    found = list(_entries(path, usual, problems))
+    if not found and not problems:
+        problems.append(f"{path}: no entries")
+    if problems:
+        hint = """a task per line, or: {"task": "…", "flow": "build"}   (docs/fleet.md has all keys)"""
+        raise SpecError(problems, hint=hint)
+    return found
+
+
+def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[Entry]:
+    seen = Counter[str]()
+    for number, line in enumerate(read_text(path, "git swarm fleet run --issues FILE").splitlines(), 1):
+        text, place = line.strip(), f"{path}:{number}"
+        if not text or text.startswith("#"):
+            continue
+        try:
+            said = _parsed(text)
+            whole = said.over(usual)
+            whole.asked()
+        except (msgspec.ValidationError, msgspec.DecodeError, UsageError) as error:
+            problems.append(f"{place}: {error}")
+            continue
+        # What is said for all entries but the flow does not make another entry of one: it is how, not what.
+        what = json.dumps({**msgspec.to_builtins(said), "flow": whole.flow}, sort_keys=True)
+        seen[what] += 1
+        name = hashlib.sha256(f"{seen[what]} {what}".encode()).hexdigest()[:16]
+        yield Entry(name, place, whole)
+
+
+def _parsed(text: str) -> StartOptions:
+    if not text.startswith("{"):
+        return StartOptions(task=text)
+    said = msgspec.json.decode(text, type=StartOptions)
+    if said.task is None:
+        raise UsageError("an entry has no `task`")
+    return said

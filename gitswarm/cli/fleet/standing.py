@@ -1,0 +1,138 @@
+"""How the runs of a fleet stand, as the hub says it: `fleet status`, and the page at the end of `fleet run`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
+
+from gitswarm.cli.arguments import Option
+from gitswarm.cli.console import err, money, out, out_json, out_lines, plural, table
+from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
+from gitswarm.cli.here import repository_here
+from gitswarm.cli.lines import next_lines
+from gitswarm.cli.opened import JsonFlag
+from gitswarm.cli.run_words import age_since, state_word, task_title
+from gitswarm.ledger.lease import Lease
+from gitswarm.records.outcome import RunStatus
+from gitswarm.records.text import usd
+from gitswarm.runner.hub.queue import MOST_ATTEMPTS, is_given_up, read_queue
+from gitswarm.runner.hub.transfer import hub_for_runs
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+QUEUED, NOT_BEGUN, GIVEN_UP = "queued", "not begun", "given up"
+DEFAULT_FLOW = "build"
+
+IssuesOption = Annotated[
+    str | None, Option(metavar="FILE", help="A task per line, or JSON lines; `#` begins a comment.")
+]
+FlowOption = Annotated[str | None, Option(metavar="FLOW", help="Of entries that name none; build unless given.")]
+
+
+class Standing(Struct, frozen=True):
+    """A run of a fleet. `state`: as people are told it. `run_id` None: it is an entry of which no run exists yet."""
+
+    run_id: str | None
+    state: str
+    title: str
+    steps: int = 0
+    cost_usd: float | None = 0.0
+    owner: str = ""
+    generation: int = 0
+    attempts: int = 0
+    pushed: str = ""
+    hint: str = ""
+
+    def to_plain(self) -> dict[str, JsonValue]:
+        names = ("run_id", "state", "title", "steps", "cost_usd", "owner", "generation", "attempts", "hint")
+        return {name: getattr(self, name) for name in names}
+
+
+def standing_of(lease: Lease) -> Standing:
+    how = lease.overview
+    run = lease.run_id
+    state, hint = ("interrupted", "") if how is None else (state_word(how), how.hint)
+    if is_given_up(lease):
+        state, hint = GIVEN_UP, f"git swarm release {run}   (begun {MOST_ATTEMPTS} times without a new step)"
+    elif lease.executes:
+        state, hint = "running", ""
+    elif how is None or (how.state is RunStatus.INTERRUPTED and lease.generation == 1 and not how.steps_executed):
+        state, hint = QUEUED, f"git swarm fleet run {run}"
+    elif how.state in (RunStatus.INTERRUPTED, RunStatus.STOPPED):
+        hint = f"git swarm fleet run {run}"
+    elif how.state is RunStatus.PAUSED:
+        hint = hint.replace(f"resume {run}", f"resume {run} --hub")
+    return Standing(
+        run_id=run,
+        state=state,
+        title=(task_title(how) if how else "") or "-",
+        steps=how.steps_executed if how else 0,
+        cost_usd=how.cost_usd if how else 0.0,
+        owner=lease.owner,
+        generation=lease.generation,
+        attempts=lease.attempts,
+        pushed=age_since(lease.time),
+        hint=hint,
+    )
+
+
+def status(issues: IssuesOption = None, flow: FlowOption = None, as_json: JsonFlag = False) -> None:
+    """How the runs on the hub stand; no scheduler is asked, and none needs to live."""
+    repository = repository_here()
+    remote = hub_for_runs(repository, os.environ)
+    queue = read_queue(repository, remote)
+    for error in queue.there.unreadable:
+        err(f"unreadable: {error.message}")
+    if issues is None:
+        found = [standing_of(lease) for lease in queue.there.leases.values()]
+    else:
+        found = [
+            standing_of(queue.there.leases[queue.runs[entry.name]])
+            if entry.name in queue.runs
+            else Standing(None, NOT_BEGUN, entry.title)
+            for entry in read_entries(issues, StartOptions(flow=flow or DEFAULT_FLOW))
+        ]
+    if as_json:
+        out_json({"hub": remote.name, "states": counts(found), "runs": [each.to_plain() for each in found]})
+    elif found:
+        show(found)
+    else:
+        out("no runs on the hub")
+
+
+def counts(found: Iterable[Standing]) -> dict[str, JsonValue]:
+    return dict(Counter(each.state for each in found).most_common())
+
+
+def show(found: list[Standing]) -> None:
+    """One page: what became of how many, each run on a line, and below those what to type."""
+    states = ", ".join(f"{count} {state}" for state, count in counts(found).items())
+    steps = plural(sum(each.steps for each in found), "step")
+    out(f"{plural(len(found), 'run')}: {states}; {steps}, {money(usd(*(each.cost_usd for each in found)))}")
+    several = len({each.owner for each in found if each.owner}) > 1
+    columns: dict[str, Callable[[Standing], str]] = {
+        "run": lambda each: each.run_id or "-",
+        "state": lambda each: each.state,
+        "steps": lambda each: str(each.steps),
+        "cost": lambda each: money(each.cost_usd),
+        **({"owner": lambda each: each.owner} if several else {}),
+        "pushed": lambda each: each.pushed,
+        "task": lambda each: each.title,
+    }
+    table(tuple(columns), [[cell(each) for cell in columns.values()] for each in found])
+    for hint in _hints(found):
+        out_lines(next_lines(f"{'next':<11}", hint))
+
+
+def _hints(found: Iterable[Standing]) -> list[str]:
+    """For each state but the happy ones what to type about the first run in it."""
+    first: dict[str, str] = {}
+    for each in found:
+        if each.hint and each.state not in ("succeeded", "running", QUEUED):
+            first.setdefault(each.state, each.hint)
+    return list(first.values())

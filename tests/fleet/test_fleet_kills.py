@@ -1,0 +1,159 @@
+"""Machines of a fleet die, freeze and wake up: every run is whole on the hub, and has each step once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined
+from tests.waiting import DEADLINE_S, wait_until
+
+pytestmark = pytest.mark.soak
+
+RUNS = int(os.environ.get("RUNS", "16"))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[FleetProject]:
+    with fleet_project(tmp_path) as made:
+        yield made
+
+
+def with_hub(fleet: FleetProject) -> None:
+    fleet.project.git("init", "-q", "--bare", "../hub.git")
+    fleet.project.git("config", "swarm.hub", str(fleet.hub))
+
+
+def check_whole(fleet: FleetProject, count: int) -> None:
+    assert list(fleet.steps_on_hub().values()) == [list(STEPS)] * count
+    assert fleet.project.git("fsck", "--full", "--strict", "--no-dangling", cwd=fleet.hub) == ""
+    assert fleet.project.json("fleet", "status")["states"] == {"rehearsal": count}
+
+
+def tasks(fleet: FleetProject, count: int) -> str:
+    return fleet.issues(*(f"task {number}" for number in range(count)))
+
+
+def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject) -> None:
+    issues, script = tasks(fleet, RUNS), fleet.script()
+    words = ("--issues", issues, "--flow", "trip", "--workers", "3", "--script", script)
+    done = fleet.begin("fleet", "run", *words)
+    said = done.communicate(timeout=10 * DEADLINE_S)[0]
+    assert done.returncode == 0, said
+    check_whole(fleet, RUNS)
+    assert max(int(line) for line in (fleet.door / "counts").read_text().split()) == 3
+
+
+SLEEPING = "touch '{door}/second'; sleep 1.5"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_machine_that_is_lost_in_the_middle_of_a_step(fleet: FleetProject, sent: signal.Signals) -> None:
+    """Killed with all its processes; or frozen until it is given up, and awake again when others have its runs."""
+    with_hub(fleet)
+    url, (_scheduler, _first, second) = joined(fleet, ["one", "two"], ttl="4s")
+    words = ("--issues", tasks(fleet, 6), "--flow", "trip", "--scheduler", url, "--script", fleet.script(SLEEPING))
+    run = fleet.begin("fleet", "run", *words)
+    folder = fleet.door / "two"
+    wait_until(lambda: list(folder.glob("*.swarm/run-*")) and (fleet.door / "second").exists(), "both work")
+    send(processes_of(folder), sent)
+    said = run.communicate(timeout=5 * DEADLINE_S)[0]
+    assert run.returncode == 0, said
+    if sent == signal.SIGSTOP:
+        logs = folder / "logs"
+        send(processes_of(folder), signal.SIGCONT)
+        wait_until(lambda: not [pid for pid in processes_of(folder) if pid != second], "all have ended")
+        told = "".join(file.read_text(encoding="utf-8") for file in logs.iterdir())
+        assert "belongs to" in told
+    check_whole(fleet, 6)
+
+
+def send(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Whatever works for the worker of this folder: the name is on the command line, or they are in it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+            around = str((entry / "cwd").readlink()) if line else ""
+        except OSError:
+            continue
+        if bytes(folder) in line or around.startswith(str(folder)):
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_scheduler_that_was_killed_is_no_loss(fleet: FleetProject) -> None:
+    with_hub(fleet)
+    url, (scheduler, *_workers) = joined(fleet, ["one"], slots=3)
+    options = ("--issues", tasks(fleet, 6), "--flow", "trip", "--script", fleet.script(SLEEPING))
+    run = fleet.begin("fleet", "run", *options, "--scheduler", url)
+    wait_until((fleet.door / "second").exists, "a second step is executed")
+    os.killpg(scheduler, signal.SIGKILL)
+    said = run.communicate(timeout=5 * DEADLINE_S)[0]
+    assert run.returncode == 1
+    assert "the scheduler is gone" in said
+    assert fleet.project.json("fleet", "status")["runs"]
+
+    url, _groups = joined(fleet, ["three"], slots=3)
+    again = fleet.begin("fleet", "run", *options, "--scheduler", url)
+    said = again.communicate(timeout=5 * DEADLINE_S)[0]
+
+    assert again.returncode == 0, said
+    check_whole(fleet, 6)
+
+
+@pytest.mark.parametrize("sent", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGKILL]])
+def test_a_fleet_that_was_ended_is_finished_by_the_same_line(fleet: FleetProject, sent: list[signal.Signals]) -> None:
+    issues, script = tasks(fleet, 4), fleet.script(SLEEPING)
+    options = ("--issues", issues, "--flow", "trip", "--workers", "2", "--script", script)
+    run = fleet.begin("fleet", "run", *options)
+    wait_until((fleet.door / "second").exists, "a second step is executed")
+    for number in sent:
+        os.kill(run.pid, number)
+    said = run.communicate(timeout=DEADLINE_S)[0]
+    assert run.returncode == (130 if sent != [signal.SIGKILL] else -signal.SIGKILL), said
+    wait_until(lambda: not processes_of(fleet.project.root.parent / "repo.swarm"), "nobody works any more")
+
+    again = fleet.begin("fleet", "run", *options)
+    said = again.communicate(timeout=DEADLINE_S)[0]
+
+    assert again.returncode == 0, said
+    check_whole(fleet, 4)
+
+
+def test_no_run_is_begun_when_the_money_is_spent(fleet: FleetProject) -> None:
+    options = ("--issues", tasks(fleet, 3), "--flow", "trip", "--workers", "1", "--script", fleet.script(cost=0.5))
+    run = fleet.begin("fleet", "run", *options, "--max-cost", "1.5")
+    said = run.communicate(timeout=DEADLINE_S)[0]
+    assert run.returncode == 5, said
+    assert "no more runs are begun: $2.00 of $1.50 are spent" in said
+    assert list(fleet.steps_on_hub().values()) == [list(STEPS)] * 2
+
+
+def test_a_run_that_dies_three_times_waits_for_a_person(fleet: FleetProject) -> None:
+    script = fleet.script("[ -e '{door}/mended' ] || kill -9 \"$PPID\"")
+    options = ("--issues", tasks(fleet, 1), "--flow", "trip", "--workers", "1", "--script", script)
+    run = fleet.begin("fleet", "run", *options)
+    said = run.communicate(timeout=2 * DEADLINE_S)[0]
+    assert run.returncode == 5, said
+    assert "given up" in said
+    (found,) = fleet.project.json("fleet", "status")["runs"]
+    assert (found["state"], found["steps"], found["attempts"]) == ("given up", 1, 3)
+    again = fleet.begin("fleet", "run", *options)
+    assert "nothing to do" in again.communicate(timeout=DEADLINE_S)[0]
+    (fleet.door / "mended").touch()
+    fleet.project.swarm("release", found["run_id"])
+    last = fleet.begin("fleet", "run", *options)
+    assert last.wait(DEADLINE_S) == 0
+    check_whole(fleet, 1)

@@ -1,0 +1,102 @@
+"""A file of tasks becomes runs, each once, whatever is submitted how often; and nobody else gets in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gitswarm.cli.fleet import slot
+from gitswarm.cli.fleet.cluster import refuse_other_versions
+from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
+from gitswarm.errors import SwarmError
+from tests.conftest import Project
+from tests.fingerprint import fingerprint
+from tests.fleet.fleets import STEPS, FleetProject, fleet_project, listening
+from tests.projects import ask
+from tests.waiting import DEADLINE_S, wait_until
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[FleetProject]:
+    with fleet_project(tmp_path) as made:
+        yield made
+
+
+def test_a_file_is_submitted_twice_and_nothing_is_executed_twice(fleet: FleetProject) -> None:
+    """Without a hub, a scheduler or other set-up; only on loopback, and never more at once than there are slots."""
+    project = fleet.project
+    before = fingerprint(project.root)
+    options = ("--flow", "trip", "--workers", "2", "--script", fleet.script())
+    first = fleet.begin("fleet", "run", "--issues", fleet.issues("tidy up", "tidy up", "# no task"), *options)
+    wait_until((fleet.door / "counts").exists, "a step is executed")
+    assert listening(first) == {"127.0.0.1"}
+    said = first.communicate(timeout=DEADLINE_S)[0]
+    assert first.returncode == 0, said
+    assert "no hub is configured: the runs are kept in" in said
+    done = fleet.steps_on_hub()
+    assert list(done.values()) == [list(STEPS)] * 2
+    assert fingerprint(project.root).entries == before.entries
+
+    again = fleet.begin("fleet", "run", "--issues", fleet.issues("tidy up", "more", "tidy up"), *options, "--json")
+    said = again.communicate(timeout=DEADLINE_S)[0]
+
+    assert again.returncode == 0, said
+    assert said.count('"event": "submitted"') == 1
+    more = fleet.steps_on_hub()
+    assert {name: more[name] for name in done} == done
+    assert list(more.values()) == [list(STEPS)] * 3
+    assert {int(line) for line in (fleet.door / "counts").read_text().split()} <= {1, 2}
+    status = project.json("fleet", "status", "--issues", fleet.issues("tidy up", "other"), "--flow", "trip")
+    assert status["states"] == {"rehearsal": 1, "not begun": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "to_type"),
+    [
+        ("fleet serve --host 0.0.0.0", "git swarm fleet serve --host 0.0.0.0 --port 8786 --tls-ca ca.pem"),
+        ("fleet work tcp://10.1.2.3:8786", "git swarm fleet work tls://10.1.2.3:8786 --tls-ca ca.pem"),
+        ("fleet work tls://127.0.0.1:8786", "git swarm fleet work tls://127.0.0.1:8786 --tls-ca ca.pem"),
+        ("fleet run RUN --scheduler tcp://host:8786", "git swarm fleet run --scheduler tls://host:8786 --tls-ca"),
+    ],
+)
+def test_an_address_that_others_reach_is_refused_without_tls(project: Project, line: str, to_type: str) -> None:
+    project.git("config", "swarm.hub", "../hub.git")
+    project.git("init", "-q", "--bare", "../hub.git")
+    refused = ask(project, *line.split())
+    assert refused.code == 2
+    assert "without TLS everybody who reaches it executes what he likes" in refused.stderr
+    assert f"hint: {to_type}" in refused.stderr
+
+
+def test_a_worker_with_another_version_is_refused() -> None:
+    order = slot.Order("run-20260101-000000-000000", "0.0.1", "fleet", "hub")
+    assert slot.execute(order) == slot.Answer(1, version=slot.version_here())
+    client = SimpleNamespace(run=lambda *_words, **_options: {"tcp://127.0.0.1:1": "0.0.1"})
+    with pytest.raises(SwarmError, match=r"127\.0\.0\.1:1 has git-swarm 0\.0\.1, this is") as refused:
+        refuse_other_versions(cast("Any", client))
+    assert f"pip install 'git-swarm[fleet]=={slot.version_here()}'" in refused.value.hint
+
+
+def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "issues"
+    file.write_text('a\n\n# no\na\n{"flow": "build", "task": "a"}\n{"task": "a", "max_cost": 1}\n', encoding="utf-8")
+    names = [entry.name for entry in read_entries(str(file), StartOptions(flow="build"))]
+    assert len(set(names)) == 4
+    usual = StartOptions(flow="build", model="other", autopilot=True)
+    assert [entry.name for entry in read_entries(str(file), usual)] == names
+    file.write_text('{"task": "a", "max_cost": 1}\na\na\na\n', encoding="utf-8")
+    assert [entry.name for entry in read_entries(str(file), usual)] == [names[3], *names[:3]]
+    assert not {entry.name for entry in read_entries(str(file), StartOptions(flow="plan"))} & set(names)
+
+
+def test_what_is_no_entry_is_told_with_its_line(project: Project) -> None:
+    file = project.root / "issues"
+    file.write_text('fine\n{"task": 3}\n{"tasks": "x"}\n{}\n{"task": "x", "max_cost": -1}\n', encoding="utf-8")
+    refused = ask(project, "fleet", "run", "--issues", "issues")
+    assert refused.code == 1
+    assert [line.partition("issues:")[2][:1] for line in refused.stderr.splitlines()[:4]] == ["2", "3", "4", "5"]
+    assert "unknown field `tasks`" in refused.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ _QUIET = (
     *("-c", "maintenance.auto=false"),
     *("-c", "submodule.recurse=false"),
 )
+_FETCHED = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
+_PARTIAL = "git-swarm"
 
 
 class Move(Struct, frozen=True):
@@ -48,13 +51,33 @@ class Remote(Struct, frozen=True):
         pairs = (line.partition("\t") for line in listed.splitlines())
         return {name: commit_id for commit_id, _tab, name in pairs}
 
-    def fetch(self, refs: Iterable[str]) -> None:
-        """Brings the objects of refs there; no ref moves here.
+    def fetch(self, wanted: Iterable[str]) -> None:
+        """Brings the objects of refs there, or those with an id; no ref moves here.
 
         :raises GitFailedError: it cannot be reached, or has no such ref.
         """
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
-        self._must("fetch", *options, "--", self.url, stdin="".join(f"{ref}\n" for ref in refs).encode())
+        self._must("fetch", *_FETCHED, "--", self.url, stdin="".join(f"{each}\n" for each in wanted).encode())
+
+    def fetch_some(self, wanted: Iterable[str], depth: int) -> None:
+        """As `fetch`, into a repository that need not be whole: of trees only so many levels, and with them no files.
+        A hub that does not filter (`uploadpack.allowFilter`) sends everything.
+
+        :param depth: 0: commits alone, and none that a ref here reaches.
+        :raises GitFailedError: it cannot be reached, has no such ref, or gives no object by its id.
+        """
+        # What belongs to a ref here may be missing here: below a commit nothing is told to be had.
+        told = () if depth == 0 else ("-c", "fetch.negotiationAlgorithm=noop")
+        # Configured for this call: otherwise git would write it down, and fetch what is missing whenever it is read.
+        partial = (("url", self.url), ("promisor", "true"), ("partialclonefilter", "tree:0"))
+        config = [word for key, value in partial for word in ("-c", f"remote.{_PARTIAL}.{key}={value}")]
+        stdin = "".join(f"{each}\n" for each in wanted).encode()
+        self._must(*told, *config, "fetch", f"--filter=tree:{depth}", *_FETCHED, "--", _PARTIAL, stdin=stdin)
+
+    def seen_from(self, folder: Path) -> Remote:
+        """The same one, for another repository here."""
+        beside = self.users.folder / self.url
+        url = str(beside) if beside.exists() else self.url
+        return Remote(self.name, url, UsersGit(self.users.env, folder, lambda: None))
 
     def push(self, moves: Sequence[Move]) -> str | None:
         """Moves all of them or none; None: done, else what git said.
@@ -82,6 +105,15 @@ class Remote(Struct, frozen=True):
             raise GitFailedError(
                 f"{self.name} did not answer within {_LONGEST_S:.0f} s", hint=f"git ls-remote {self.name}"
             ) from error
+
+
+def refusal_of(remote: Remote, what: str, said: str, *, again: str) -> GitFailedError:
+    """The error for a push that the other side does not take, whoever asks.
+
+    :param said: git's words.
+    :param again: the command to type when that is mended.
+    """
+    return GitFailedError(f"{remote.name} did not take {what}: {said}", hint=f"{again}   (when that is fixed)")
 
 
 def configured_hub(repository: RepositoryReader) -> str:

@@ -214,7 +214,11 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
         _mention_uncommitted(repository, new.spec, observer)
         around = replace(surroundings(config, observer), stop_requested=stop.requested, until=asked.until)
         around = replace(around, shared=new_shared(repository, RunLayout(new.spec.run_id)) if asked.hub else None)
-        state = start_run(repository, new, around, notices)
+        try:
+            state = start_run(repository, new, around, notices)
+        finally:
+            if around.shared is not None:
+                around.shared.let_go()
     return Executed(state, stop.requested())
 
 

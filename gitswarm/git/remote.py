@@ -23,6 +23,7 @@ _QUIET = (
 )
 _FETCHED = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
 _PARTIAL = "git-swarm"
+_DECLINED = ("hook declined", "deny updating a hidden ref", "protected", "denyNonFastForwards", "non-fast-forward")
 
 
 class Move(Struct, frozen=True):
@@ -80,7 +81,7 @@ class Remote(Struct, frozen=True):
         return Remote(self.name, url, UsersGit(self.users.env, folder, lambda: None))
 
     def push(self, moves: Sequence[Move]) -> str | None:
-        """Moves all of them or none; None: done, else what git said.
+        """Moves all of them or none; None: done, else why not, in the words of the other side if it has any.
 
         An answer that got lost looks like a refusal: ask what is there.
         """
@@ -88,7 +89,7 @@ class Remote(Struct, frozen=True):
         changes = [f"{move.new or ''}:{move.ref}" for move in moves]
         plain = ("--quiet", "--atomic", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
         done = self._run("push", *plain, *leases, "--", self.url, *changes)
-        return None if done.returncode == 0 else spoken(done) or "no message"
+        return None if done.returncode == 0 else _reasons(spoken(done)) or "no message"
 
     def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self._run(*arguments, stdin=stdin)
@@ -107,13 +108,29 @@ class Remote(Struct, frozen=True):
             ) from error
 
 
+def _reasons(said: str) -> str:
+    """Without git's list of all refs, which is the same for each: what a hook said, and git's reasons."""
+    lines = said.splitlines()
+    words = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    refused = [line for line in lines if line.lstrip().startswith("! [")]
+    why = [line.rpartition("(")[2].rstrip(") ") for line in refused if line.endswith(")")]
+    other = [line for line in lines if line.startswith(("fatal:", "error:"))] if not why else []
+    return "; ".join(dict.fromkeys(each for each in (*words, *why, *other) if each)) or said
+
+
+def is_declined(said: str) -> bool:
+    """Whether a rule over there refused a push: it will again."""
+    return any(word in said for word in _DECLINED)
+
+
 def refusal_of(remote: Remote, what: str, said: str, *, again: str) -> GitFailedError:
     """The error for a push that the other side does not take, whoever asks.
 
-    :param said: git's words.
+    :param said: its reasons.
     :param again: the command to type when that is mended.
     """
-    return GitFailedError(f"{remote.name} did not take {what}: {said}", hint=f"{again}   (when that is fixed)")
+    when = "when the hub lets runs in: docs/hub.md" if is_declined(said) else "when that is fixed"
+    return GitFailedError(f"{remote.name} did not take {what}: {said}", hint=f"{again}   ({when})")
 
 
 def configured_hub(repository: RepositoryReader) -> str:

@@ -82,6 +82,7 @@ def test_an_archived_run_continues_and_is_archived_once_more(clones: Clones) -> 
     assert here.json("log", run) == there.json("log", run)
 
 
+@pytest.mark.soak
 def test_only_runs_that_are_over_are_archived(clones: Clones) -> None:
     here = clones.here
     here.swarm(*clones.start(), "--until", "second")

@@ -157,8 +157,12 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
                 shared.take(executes=True, held=shared.lease is not None and shared.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
-        if layout.branch in shared.there or _is_archived(repository, remote, layout):
-            pull_run(repository, remote, layout, around)
+        try:
+            if layout.branch in shared.there or _is_archived(repository, remote, layout):
+                pull_run(repository, remote, layout, around)
+        except SwarmError:
+            shared.let_go()
+            raise
         return shared
     raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")
 

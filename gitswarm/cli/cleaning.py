@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -28,8 +29,11 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
 from gitswarm.ledger.state import RunState
 from gitswarm.records.budget import seconds
-from gitswarm.records.outcome import RunStatus
+from gitswarm.records.outcome import OVER
 from gitswarm.runner.held import hold_run
+from gitswarm.runner.hub.retention import fold_on_hub
+from gitswarm.runner.hub.transfer import hub_for_runs
+from gitswarm.runner.human import refuse_agent
 from gitswarm.runner.session import Session
 from gitswarm.runner.undo.archiving import archive_run, find_archived, restore_archived, sweep_archived
 from gitswarm.runner.undo.discard import discard_run, discard_worktree, purge, refuse_work, restore_run
@@ -38,9 +42,8 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _DAY_S = 86_400
+_TRASH_DAYS = 14
 _Action = Callable[[Session, RunState], None]
-_OVER = frozenset({RunStatus.SUCCEEDED, RunStatus.UNPROVEN, RunStatus.FAILED, RunStatus.STOPPED})
-"""A run in another state waits for somebody, or is executed."""
 
 
 def discard(
@@ -98,8 +101,9 @@ def discard(
 
 def gc(
     days: Annotated[
-        int, Option("--older-than", metavar="DAYS", min=0, help="Delete runs that have been in the trash this long.")
-    ] = 14,
+        int | None,
+        Option("--older-than", metavar="DAYS", min=0, help="Delete runs that have been in the trash this long: 14."),
+    ] = None,
     archive: Annotated[
         str | None,
         Option(
@@ -108,6 +112,9 @@ def gc(
             help="Archive runs that ended longer ago than this, whatever retention.days says: 30d.",
         ),
     ] = None,
+    hub: Annotated[
+        bool, Option("--hub", help="Archive runs that ended long ago on the hub; here nothing changes.")
+    ] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Only list what would be removed.")] = False,
 ) -> None:
     """Archive runs that ended long ago, empty the trash, and sweep what killed processes left."""
@@ -116,12 +123,21 @@ def gc(
     apply_durability(repository, config)
     kept_days = config.retention.days if archive is None else None
     age_s = _seconds(archive, "gc --archive") if archive is not None else (kept_days or 0) * _DAY_S
+    if hub:
+        if days is not None:
+            raise UsageError("gc --hub: a hub has no trash", hint="git swarm gc --hub --archive 30d --dry-run")
+        if archive is None and kept_days is None:
+            raise UsageError(
+                "gc --hub: nothing says how long runs stay", hint="git swarm gc --hub --archive 30d --dry-run"
+            )
+        _archive_on_hub(repository, age_s, dry_run=dry_run)
+        return
     folded = 0
     if archive is not None or kept_days is not None:
         folded = _archive(repository, age_s, dry_run=dry_run)
     swept = [] if dry_run else sweep_archived(repository, now)
     gone = [f"refs of {layout.run_id}, which is archived" for layout in swept]
-    gone += purge(repository, now() - timedelta(days=days), dry_run=dry_run)
+    gone += purge(repository, now() - timedelta(days=_TRASH_DAYS if days is None else days), dry_run=dry_run)
     for line in gone:
         out(f"{'would remove' if dry_run else 'removed'}  {line}")
     if not gone and not folded:
@@ -142,6 +158,26 @@ def _archive(repository: Repository, age_s: float, *, dry_run: bool) -> int:
     if folded and not dry_run:
         out("next       git swarm list --all")
     return len(folded)
+
+
+def _archive_on_hub(repository: Repository, age_s: float, *, dry_run: bool) -> None:
+    """
+    :raises GitFailedError: the hub cannot be reached, or takes no archive.
+    """
+    refuse_agent(os.environ, "gc --hub", repository.common_dir)
+    remote = hub_for_runs(repository, os.environ)
+    count = 0
+    for each in fold_on_hub(repository, remote, now, now() - timedelta(seconds=age_s), dry_run=dry_run):
+        if each.refused is not None:
+            complain(each.refused.message, each.refused.hint)
+            continue
+        count += 1
+        title = _Discarded(each.run.run_id, each.run).title
+        out_lines(hanging(f"{'would archive' if dry_run else 'archived'}  ", title))
+    if not count:
+        out(f"nothing to archive on {remote.name}")
+    elif not dry_run:
+        out("next       git swarm list --hub --all")
 
 
 class _Discarded(Struct, frozen=True):
@@ -178,7 +214,7 @@ def _matching(repository: Repository, *, landed: bool, failed: bool, before: flo
 
     :param before: a moment; None: however young.
     """
-    every = [each for each in overviews(repository, all_runs(repository)).runs if each.state in _OVER]
+    every = [each for each in overviews(repository, all_runs(repository)).runs if each.state in OVER]
     if landed or failed:
         words = [word for word, asked in (("landed", landed), ("failed", failed)) if asked]
         every = [each for each in every if state_word(each) in words]

@@ -149,7 +149,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git swarm discard 2aa18a --keep-evidence",
         "git swarm discard --restore 2aa18a",
     ),
-    "gc": ("git swarm gc --dry-run", "git swarm gc --archive 30d"),
+    "gc": ("git swarm gc --dry-run", "git swarm gc --archive 30d", "git swarm gc --hub --archive 30d"),
     "doctor": ("git swarm doctor", "git swarm doctor --fix"),
     "config": (
         "git swarm config",

@@ -234,7 +234,7 @@ ROOT = Group(
         "gc": Command(
             "cleaning:gc",
             "Archive runs that ended long ago, empty the trash, and sweep what killed processes left.",
-            "--older-than= --archive= --dry-run",
+            "--older-than= --archive= --hub --dry-run",
         ),
         "doctor": Command(
             "doctor:doctor",

@@ -76,7 +76,11 @@ def resume(
         budget=budget,
     )
     shared = share_here(repository, layout) if hub else None
-    continue_run(repository, layout, options, until=until, as_json=as_json, shared=shared)
+    try:
+        continue_run(repository, layout, options, until=until, as_json=as_json, shared=shared)
+    finally:
+        if shared is not None:
+            shared.let_go()
 
 
 def skip(

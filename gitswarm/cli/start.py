@@ -215,7 +215,11 @@ def execute(repository: Repository, asked: Asked, *, as_json: bool = False) -> E
             from gitswarm.cli.exchange import new_shared  # noqa: PLC0415 - few runs are shared
 
             around = replace(around, shared=new_shared(repository, RunLayout(new.spec.run_id)))
-        state = start_run(repository, new, around, notices)
+        try:
+            state = start_run(repository, new, around, notices)
+        finally:
+            if around.shared is not None:
+                around.shared.let_go()
     return Executed(state, stop.requested())
 
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,10 +33,12 @@ from gitswarm.cli.run_words import (
 from gitswarm.cli.terminal import terminal_width
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.hub_archive import archive_on_hub, archived_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
@@ -74,13 +77,12 @@ _TIME_NAMES = (
 def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = False) -> None:
     """The state of a run, and the next command to type."""
     repository = reader_here()
-    lease = _lease_of(repository, run) if hub else None
-    layout = RunLayout(lease.run_id) if lease else find_run(repository, run)
-    found = (_standing(lease) if lease else None) or overview(repository, layout)
-    archived = lease is None and is_lifted(repository, layout)
+    there, lease = _on_hub(repository, run) if hub else (None, None)
+    layout = RunLayout(there.run_id) if there else find_run(repository, run)
+    found = there or overview(repository, layout)
+    archived = lease is None and (hub or is_lifted(repository, layout))
     if as_json:
-        more = {"hub": _plain_lease(lease)} if lease else {"archived": True} if archived else {}
-        out_json({**found.to_plain(), **more})
+        out_json({**found.to_plain(), **(_plain_place(lease) if lease or archived else {})})
         return
     out(f"{found.run_id}  {state_word(found)}")
     rows = [
@@ -113,7 +115,8 @@ def status(run: RunArgument = None, hub: HubFlag = False, as_json: JsonFlag = Fa
         out(f"  worktree  {found.worktree or 'none (git swarm resume makes it again)'}")
     end = found.tip[:12] if archived else found.branch
     out_lines(command_lines("diff", f"git diff {found.base[:12]}...{end} -- ':(top,exclude){RUNS_FOLDER}'"))
-    hint = f"git swarm discard --restore {layout.run_id}   (it is archived)" if archived else found.hint
+    again = "pull" if hub else "discard --restore"
+    hint = f"git swarm {again} {layout.run_id}   (it is archived)" if archived else found.hint
     out_lines(next_lines(f"  {'hint':<9} ", hint) if hint else ())
 
 
@@ -160,7 +163,8 @@ def list_runs(
         raise UsageError(f"--state {state}: there is no such state", hint=hint)
     most = count_of(count)
     if hub:
-        _list_hub(repository, lambda runs: not_older(repository, runs, since), state, most, as_json=as_json)
+        chosen = partial(not_older, repository, since=since)
+        _list_hub(repository, chosen, state, most, everything=everything, as_json=as_json)
         return
     runs = not_older(repository, all_runs(repository), since)
     listed = overviews(repository, runs if state else runs[:most])
@@ -202,25 +206,44 @@ def _list_hub(
     state: str | None,
     most: int | None,
     *,
+    everything: bool,
     as_json: bool,
 ) -> None:
-    there = look_at_hub(repository, remote_of(repository, configured_hub(repository), os.environ))
+    remote = remote_of(repository, configured_hub(repository), os.environ)
+    there = look_at_hub(repository, remote)
     for error in there.unreadable:
         err(f"unreadable: {error.message}")
         advise(error.hint)
     leases = [there.leases[layout.run_id] for layout in chosen([RunLayout(run) for run in there.leases])]
-    told = [(lease, how) for lease in leases if (how := _standing(lease)) is not None]
-    found = [(lease, how) for lease, how in told if state in (None, how.state.value, state_word(how))][:most]
+    told: list[tuple[RunOverview, Lease | None]] = [
+        (how, lease) for lease in leases if (how := _standing(lease)) is not None
+    ]
+    has_archive = ARCHIVE_REF in there.refs
+    if everything and has_archive:
+        with archive_on_hub(repository, remote) as archive:
+            old = [each for each in chosen(archive.runs() if archive else []) if each.run_id not in there.leases]
+            told += [(how, None) for how in (archive.overviews(old if state else old[:most]) if archive else [])]
+        told.sort(key=lambda each: each[0].run_id, reverse=True)
+    found = [(how, lease) for how, lease in told if state in (None, how.state.value, state_word(how))][:most]
     if as_json:
-        out_json([{**how.to_plain(), "hub": _plain_lease(lease)} for lease, how in found])
-    elif found:
+        out_json([{**how.to_plain(), **_plain_place(lease)} for how, lease in found])
+        return
+    if found:
         rows = [
-            (how.run_id, state_word(how), lease.owner, _written(lease), task_title(how) or "-")
-            for lease, how in found
+            (
+                how.run_id,
+                f"{state_word(how)}{', archived' * (lease is None)}",
+                lease.owner if lease is not None else "-",
+                _written(lease) if lease is not None else "-",
+                task_title(how) or "-",
+            )
+            for how, lease in found
         ]
         table(("run", "state", "owner", "pushed", "task"), rows)
     else:
         out("no such runs on the hub")
+    if has_archive and not everything:
+        advise("git swarm list --hub --all   (archived ones)")
 
 
 def _standing(lease: Lease) -> RunOverview | None:
@@ -229,20 +252,30 @@ def _standing(lease: Lease) -> RunOverview | None:
     return replace(how, state=RunStatus.RUNNING) if how is not None and lease.executes else how
 
 
-def _lease_of(repository: RepositoryReader, run: str | None) -> Lease:
-    """
+def _on_hub(repository: RepositoryReader, run: str | None) -> tuple[RunOverview, Lease | None]:
+    """How a run stands there; without a lease: in its archive.
+
     :raises SwarmError: it was pushed without git-swarm, or its lease cannot be read.
     """
     remote = remote_of(repository, configured_hub(repository), os.environ)
     layout = find_on_hub(repository, remote, run)
     there = look_at_hub(repository, remote, layout)
     lease = there.leases.get(layout.run_id)
-    if lease is None or lease.overview is None:
-        unknown = NotFoundError(
-            f"{remote.name} does not say how {layout.run_id} stands", hint=f"git swarm pull {layout.run_id}"
-        )
-        raise next(iter(there.unreadable), unknown)
-    return lease
+    how = _standing(lease) if lease is not None else None
+    if how is not None:
+        return how, lease
+    if layout.branch not in there.refs:
+        with archived_on_hub(repository, remote, layout) as archive:
+            if archive is not None:
+                return archive.overviews([layout])[0], None
+    unknown = NotFoundError(
+        f"{remote.name} does not say how {layout.run_id} stands", hint=f"git swarm pull {layout.run_id}"
+    )
+    raise next(iter(there.unreadable), unknown)
+
+
+def _plain_place(lease: Lease | None) -> dict[str, JsonValue]:
+    return {"archived": True} if lease is None else {"hub": _plain_lease(lease)}
 
 
 def _plain_lease(lease: Lease) -> dict[str, JsonValue]:

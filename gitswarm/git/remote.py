@@ -21,6 +21,9 @@ _QUIET = (
     *("-c", "maintenance.auto=false"),
     *("-c", "submodule.recurse=false"),
 )
+_FETCHED = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
+_PARTIAL = "git-swarm"
+_DECLINED = ("hook declined", "deny updating a hidden ref", "protected", "denyNonFastForwards", "non-fast-forward")
 
 
 class Move(Struct, frozen=True):
@@ -49,16 +52,36 @@ class Remote(Struct, frozen=True):
         pairs = (line.partition("\t") for line in listed.splitlines())
         return {name: commit_id for commit_id, _tab, name in pairs}
 
-    def fetch(self, refs: Iterable[str]) -> None:
-        """Brings the objects of refs there; no ref moves here.
+    def fetch(self, wanted: Iterable[str]) -> None:
+        """Brings the objects of refs there, or those with an id; no ref moves here.
 
         :raises GitFailedError: it cannot be reached, or has no such ref.
         """
-        options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--stdin")
-        self._must("fetch", *options, "--", self.url, stdin="".join(f"{ref}\n" for ref in refs).encode())
+        self._must("fetch", *_FETCHED, "--", self.url, stdin="".join(f"{each}\n" for each in wanted).encode())
+
+    def fetch_some(self, wanted: Iterable[str], depth: int) -> None:
+        """As `fetch`, into a repository that need not be whole: of trees only so many levels, and with them no files.
+        A hub that does not filter (`uploadpack.allowFilter`) sends everything.
+
+        :param depth: 0: commits alone, and none that a ref here reaches.
+        :raises GitFailedError: it cannot be reached, has no such ref, or gives no object by its id.
+        """
+        # What belongs to a ref here may be missing here: below a commit nothing is told to be had.
+        told = () if depth == 0 else ("-c", "fetch.negotiationAlgorithm=noop")
+        # Configured for this call: otherwise git would write it down, and fetch what is missing whenever it is read.
+        partial = (("url", self.url), ("promisor", "true"), ("partialclonefilter", "tree:0"))
+        config = [word for key, value in partial for word in ("-c", f"remote.{_PARTIAL}.{key}={value}")]
+        stdin = "".join(f"{each}\n" for each in wanted).encode()
+        self._must(*told, *config, "fetch", f"--filter=tree:{depth}", *_FETCHED, "--", _PARTIAL, stdin=stdin)
+
+    def seen_from(self, folder: Path) -> Remote:
+        """The same one, for another repository here."""
+        beside = self.users.folder / self.url
+        url = str(beside) if beside.exists() else self.url
+        return Remote(self.name, url, UsersGit(self.users.env, folder, lambda: None))
 
     def push(self, moves: Sequence[Move]) -> str | None:
-        """Moves all of them or none; None: done, else what git said.
+        """Moves all of them or none; None: done, else why not, in the words of the other side if it has any.
 
         An answer that got lost looks like a refusal: ask what is there.
         """
@@ -66,7 +89,7 @@ class Remote(Struct, frozen=True):
         changes = [f"{move.new or ''}:{move.ref}" for move in moves]
         plain = ("--quiet", "--atomic", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
         done = self._run("push", *plain, *leases, "--", self.url, *changes)
-        return None if done.returncode == 0 else spoken(done) or "no message"
+        return None if done.returncode == 0 else _reasons(spoken(done)) or "no message"
 
     def _must(self, *arguments: str, stdin: bytes = b"") -> bytes:
         done = self._run(*arguments, stdin=stdin)
@@ -83,6 +106,31 @@ class Remote(Struct, frozen=True):
             raise GitFailedError(
                 f"{self.name} did not answer within {_LONGEST_S:.0f} s", hint=f"git ls-remote {self.name}"
             ) from error
+
+
+def _reasons(said: str) -> str:
+    """Without git's list of all refs, which is the same for each: what a hook said, and git's reasons."""
+    lines = said.splitlines()
+    words = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    refused = [line for line in lines if line.lstrip().startswith("! [")]
+    why = [line.rpartition("(")[2].rstrip(") ") for line in refused if line.endswith(")")]
+    other = [line for line in lines if line.startswith(("fatal:", "error:"))] if not why else []
+    return "; ".join(dict.fromkeys(each for each in (*words, *why, *other) if each)) or said
+
+
+def is_declined(said: str) -> bool:
+    """Whether a rule over there refused a push: it will again."""
+    return any(word in said for word in _DECLINED)
+
+
+def refusal_of(remote: Remote, what: str, said: str, *, again: str) -> GitFailedError:
+    """The error for a push that the other side does not take, whoever asks.
+
+    :param said: its reasons.
+    :param again: the command to type when that is mended.
+    """
+    when = "when the hub lets runs in: docs/hub.md" if is_declined(said) else "when that is fixed"
+    return GitFailedError(f"{remote.name} did not take {what}: {said}", hint=f"{again}   ({when})")
 
 
 def configured_hub(repository: RepositoryReader) -> str:

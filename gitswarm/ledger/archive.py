@@ -67,7 +67,7 @@ def lift(repository: RepositoryReader, layout: RunLayout) -> None:
 
     :raises NotFoundError: the run is not archived.
     """
-    bring_commits_back(repository, layout)
+    bring_commits_back(repository, archived_file(repository, layout, COMMITS))
     seen: Any = _WithArchived(repository.refs, archived_refs(repository, layout))
     repository.refs = seen
 
@@ -99,11 +99,13 @@ class _WithArchived:
         return sorted({*self._refs.list(prefix), *(name for name in self.archived if name.startswith(prefix))})
 
 
-def bring_commits_back(repository: RepositoryReader, layout: RunLayout) -> None:
-    """
+def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
+    """Writes those that are missing.
+
+    :param printed: what the archive has of them.
     :raises GarbledError: the archive was made by somebody else.
     """
-    stored = printed_commits(archived_file(repository, layout, COMMITS))
+    stored = printed_commits(printed)
     asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
     listed = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
     for commit_id in (line.partition(" ")[0] for line in listed if line.endswith(" missing")):

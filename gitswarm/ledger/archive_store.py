@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -25,17 +25,21 @@ _MOST_COMMITS = 50_000
 """More do not belong to one run: somebody pointed a ref of it elsewhere."""
 
 
-class _Packed(Struct, frozen=True):
+class PackedRun(Struct, frozen=True):
     """A run as it is stored. `beside`: commits that its own stand on, and that are not stored with them."""
 
+    layout: RunLayout
     files: Mapping[str, bytes]
     trees: str
     beside: frozenset[str]
 
 
 class ArchiveStore(Struct, frozen=True):
+    """`chained`: each commit has the one before as a parent, so that a push finds out what the other side has."""
+
     repository: Repository
     clock: Clock
+    chained: bool = False
 
     def put(self, overview: RunOverview, refs: Mapping[str, str]) -> None:
         """Stores a run with all that its refs reach; in place of what is there of it.
@@ -43,19 +47,25 @@ class ArchiveStore(Struct, frozen=True):
         :param refs: all of the run, with their commits.
         :raises SwarmError: one of them is no commit, or leads far away.
         """
-        layout = RunLayout(overview.run_id)
-        packed = self._packed(layout, overview, refs)
+        self.put_all([self.packed(overview, refs)])
+
+    def put_all(self, runs: Sequence[PackedRun]) -> None:
+        """Stores them in one move."""
         objects = self.repository.objects
-        blobs = {
-            f"{archive_folder(layout)}/{name}": objects.write_blob(content) for name, content in packed.files.items()
-        }
+        folders = {}
+        for run in runs:
+            files = objects.with_files(
+                None, {name: objects.write_blob(content) for name, content in run.files.items()}
+            )
+            folders[archive_folder(run.layout)] = objects.with_subtree(files, TREES, run.trees)
 
         def change(tree: str | None) -> str:
-            return objects.with_subtree(
-                objects.with_files(tree, blobs), f"{archive_folder(layout)}/{TREES}", packed.trees
-            )
+            changed = tree or objects.with_files(None, {})
+            for path, folder in folders.items():
+                changed = objects.with_subtree(changed, path, folder)
+            return changed
 
-        self._write(change, packed.beside)
+        self._write(change, frozenset().union(*(run.beside for run in runs)))
 
     def drop(self, layout: RunLayout) -> None:
         """Safe to repeat."""
@@ -63,8 +73,12 @@ class ArchiveStore(Struct, frozen=True):
             objects = self.repository.objects
             self._write(lambda tree: objects.with_subtree(tree or "", archive_folder(layout), None), frozenset())
 
-    def _packed(self, layout: RunLayout, overview: RunOverview, refs: Mapping[str, str]) -> _Packed:
-        git = self.repository.git
+    def packed(self, overview: RunOverview, refs: Mapping[str, str]) -> PackedRun:
+        """
+        :param refs: all of the run, with their commits.
+        :raises SwarmError: one of them is no commit, or leads far away.
+        """
+        git, layout = self.repository.git, RunLayout(overview.run_id)
         tips = sorted(set(refs.values()))
         asked = "".join(f"{tip}\n" for tip in tips).encode()
         kinds = git.output("cat-file", "--batch-check=%(objecttype)", stdin=asked).decode().split("\n")
@@ -94,7 +108,7 @@ class ArchiveStore(Struct, frozen=True):
             COMMITS: printed,
         }
         every = {*tips, *(parent for each in parents.values() for parent in each)}
-        return _Packed(files, tree.decode().strip(), frozenset(every - parents.keys()))
+        return PackedRun(layout, files, tree.decode().strip(), frozenset(every - parents.keys()))
 
     def _write(self, change: Callable[[str | None], str], beside: frozenset[str]) -> None:
         """
@@ -125,7 +139,8 @@ class ArchiveStore(Struct, frozen=True):
         if before is not None and tree == before.tree:
             return
         count = len(objects.names(tree, RUNS_FOLDER))
-        parents = self._independent({*beside, *(before.parents if before is not None else ())})
+        kept = () if before is None else (before.id,) if self.chained else before.parents
+        parents = self._independent({*beside, *kept})
         author, committer = agent_identity(KERNEL), self.repository.committer()
         message = f"{TITLE}, runs: {count}\n"
         commit = objects.write_commit(NewCommit(tree, parents, message, author, committer, self.clock()))

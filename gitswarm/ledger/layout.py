@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gitswarm.git.object_reader import Person
-from gitswarm.records.execution import BRANCH_PREFIX, RUNS_FOLDER, Execution
+from gitswarm.records.execution import BRANCH_PREFIX, RUN_ID, RUNS_FOLDER, Execution
 
 HUMAN = "human"
 """Agent of the steps that people do: adopted edits, skipped steps, approvals."""
@@ -124,6 +124,13 @@ class RunLayout(Struct, frozen=True):
 
     def end_events(self, number: int) -> str:
         return f"{self.base}/events/end@{number}.jsonl"
+
+
+def run_of(ref: str) -> str | None:
+    """The run that a ref belongs to."""
+    words = ref.split("/")
+    named = words[2:3] if words[1] == "swarm" else words[3:4]
+    return named[0] if named and RUN_ID.fullmatch(named[0]) else None
 
 
 def agent_identity(agent: str) -> Person:

@@ -10,13 +10,15 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gitswarm.errors import GarbledError, NotFoundError, SwarmError
+from gitswarm.errors import GarbledError, GitFailedError, NotFoundError, SwarmError
 from gitswarm.git.object_reader import EMPTY_TREE, NewCommit
 from gitswarm.git.owners import clone_id, this_host
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
 from gitswarm.ledger.finding import meant
-from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.hub_archive import archive_on_hub
+from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.ledger.state import RunState
 from gitswarm.records.execution import RUN_ID
@@ -65,7 +67,7 @@ def is_of(layout: RunLayout, ref: str) -> bool:
 
 
 def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) -> RunLayout:
-    """The run on the hub that a person means, as `find_run` does here.
+    """The run on the hub that a person means, as `find_run` does here: one of its archive, if no other.
 
     :raises NotFoundError: none, or several.
     """
@@ -74,6 +76,9 @@ def find_on_hub(repository: RepositoryReader, remote: Remote, text: str | None) 
     runs = [RunLayout(name) for name in sorted(names, reverse=True) if RUN_ID.fullmatch(name)]
     here = repository.head_branch() if repository.checkout else None
     found = meant(runs, text) if text else [*(run for run in runs if run.branch == here), *runs][:1]
+    if text and not found:
+        with archive_on_hub(repository, remote) as archive:
+            found = meant(archive.runs(), text) if archive is not None else []
     if len(found) == 1:
         return found[0]
     what = f"'{text}' matches {len(found)} runs on {remote.name}" if found else f"{remote.name} has no such run"
@@ -110,21 +115,30 @@ class OnHub(Struct, frozen=True):
     unreadable: tuple[SwarmError, ...]
 
 
-def look_at_hub(repository: RepositoryReader, remote: Remote, layout: RunLayout | None = None) -> OnHub:
+def look_at_hub(
+    repository: RepositoryReader, remote: Remote, layout: RunLayout | None = None, *, everything: bool = False
+) -> OnHub:
     """All leases, or everything that the hub has of one run. Of runs nothing is fetched but their leases.
 
+    :param everything: all refs of all runs, too, and the archive's.
     :raises GitFailedError: it cannot be reached.
     """
-    patterns = layout.ref_patterns if layout is not None else (RunLayout("*").lease_ref,)
-    for _ in range(_LOOKS):
+    patterns: tuple[str, ...] = (RunLayout("*").lease_ref, ARCHIVE_REF)
+    if everything or layout is not None:
+        patterns = (*(layout or RunLayout("*")).ref_patterns, *([ARCHIVE_REF] if everything else []))
+    for left in reversed(range(_LOOKS)):
         listed = remote.refs(*patterns)  # git takes a pattern for the end of a name
         refs = {name: to for name, to in listed.items() if layout is None or is_of(layout, name)}
         commits = {run: refs[ref] for run, ref in _lease_refs(refs) if ref in refs}
         missing = [run for run, commit in commits.items() if repository.objects.peeled(commit) is None]
         if not missing:
             break
-        remote.fetch(RunLayout(run).lease_ref for run in missing)
-        # A run that goes on has another one by now: then it is missing still.
+        try:
+            # By their ids: git looks for each name among all that the hub has.
+            remote.fetch(commits[run] for run in missing)
+        except GitFailedError:  # a run that goes on has another one by now, and an old hub keeps the former from us
+            if not left:
+                raise
     leases: dict[str, Lease] = {}
     unreadable = []
     for run in sorted(filter(RUN_ID.fullmatch, commits), reverse=True):
@@ -137,7 +151,7 @@ def look_at_hub(repository: RepositoryReader, remote: Remote, layout: RunLayout 
 
 
 def _lease_refs(refs: Iterable[str]) -> set[tuple[str, str]]:
-    runs = {name.split("/")[2] for name in refs if name.startswith("refs/swarm/")}
+    runs = {run for run in map(run_of, refs) if run is not None}
     return {(run, RunLayout(run).lease_ref) for run in runs}
 
 

@@ -72,6 +72,7 @@ WRITING = [
     "export RUN EXPORT",
     "replay RUN",
     "push RUN",
+    "gc --hub --archive 1d",
     "pull RUN",
     "hold RUN",
     "release RUN",

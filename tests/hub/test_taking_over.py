@@ -138,6 +138,20 @@ def test_a_hub_that_cannot_be_reached_ends_the_process_and_no_step_is_lost(
     assert clones.pushed() == list(STEPS)
 
 
+def test_a_resume_that_fails_before_it_executes_leaves_no_owner(clones: Clones) -> None:
+    here, there = clones.here, clones.there
+    here.swarm(*clones.start(), "--until", "second")
+    assert "no proposal" in there.swarm("resume", "--hub", "--approve", code=1).stderr
+    assert not here.json("status", "--hub")["hub"]["executes"]
+
+
+@pytest.mark.soak
+def test_a_resume_that_has_nothing_to_do_leaves_no_owner(clones: Clones) -> None:
+    clones.here.swarm(*clones.start())
+    assert "nothing to do" in clones.there.swarm("resume", "--hub").stderr
+    assert not clones.here.json("status", "--hub")["hub"]["executes"]
+
+
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Every point of such a run at which something durable happens, as `tests.faults` names it."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gitswarm.errors import FencedError, GitFailedError
 from gitswarm.git.remote import Remote
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import look_at_hub, refs_here, refs_to_push
 from gitswarm.ledger.reading import live_journals
@@ -77,7 +78,8 @@ def follow(session: Session, state: RunState, remote: Remote, *, keeps_ahead: bo
 
 
 def fetched(repository: Repository, remote: Remote, layout: RunLayout) -> dict[str, str]:
-    """The hub's refs of a run, without its lease; all that they reach is here.
+    """The hub's refs of a run, without its lease; all that they reach is here. Of one that has no branch there those
+    that its archive has.
 
     :raises GitFailedError: it cannot be reached, or its refs move all the time.
     """
@@ -85,8 +87,10 @@ def fetched(repository: Repository, remote: Remote, layout: RunLayout) -> dict[s
         refs = {
             name: to for name, to in look_at_hub(repository, remote, layout).refs.items() if name != layout.lease_ref
         }
-        if refs:
-            remote.fetch(refs)
+        if layout.branch not in refs:
+            with archived_on_hub(repository, remote, layout) as archive:
+                return archive.bring_run(layout, repository, remote) if archive is not None else refs
+        remote.fetch(refs)
         if all(map(repository.objects.has, refs.values())):
             return refs
     raise GitFailedError(

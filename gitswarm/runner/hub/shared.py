@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from gitswarm.errors import FencedError, GitFailedError, SwarmError
-from gitswarm.git.remote import Move, Remote
+from gitswarm.git.remote import Move, Remote, is_declined, refusal_of
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, OnHub, look_at_hub, owner_here, refs_to_push
@@ -67,6 +67,16 @@ class SharedRun:
             lease = replace(lease, attempts=0)
         self._renew(lease, {**refs, **gone}, entry)
 
+    def let_go(self) -> None:
+        """Takes back that this process goes on with the run, unless it said so; one that cannot be told is not."""
+        if self.lease is None or not self.lease.executes:
+            return
+        lease = replace(self._next(), executes=False)
+        made = lease.write(self._repository)
+        if not self._attempt({self._layout.lease_ref: made}):
+            self.there[self._layout.lease_ref] = made
+            self.lease = lease
+
     def _next(self) -> Lease:
         now, chance = self._clock(), secrets.token_hex(4)
         if self.lease is not None:
@@ -74,7 +84,7 @@ class SharedRun:
         return Lease(self._layout.run_id, 1, self._owner, now, executes=False, chance=chance)
 
     def _renew(self, lease: Lease, refs: Mapping[str, str | None], entry: str | None = None) -> None:
-        name = self._layout.lease_ref
+        name, run = self._layout.lease_ref, self._layout.run_id
         made = lease.write(self._repository)
         self._own.add(made)
         wanted = {**refs, name: made, **({entry: made} if entry is not None else {})}
@@ -91,8 +101,9 @@ class SharedRun:
                 continue
             if found is not None:
                 self._refuse_other(found)
+            if is_declined(said):
+                raise refusal_of(self.remote, run, said, again=f"git swarm {'push' if refs else 'pull'} {run}")
             time.sleep(pause)
-        run = self._layout.run_id
         hint = f"git swarm resume {run} --hub   (when that is fixed; without --hub it continues here alone)"
         raise GitFailedError(f"{self.remote.name} did not take {run}: {said}", hint=hint)
 

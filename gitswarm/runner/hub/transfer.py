@@ -11,6 +11,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.owners import owner_of
 from gitswarm.git.remote import Remote, configured_hub, own_hub, remote_of
 from gitswarm.git.repository import Repository
+from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, owner_here, refs_here, refs_to_push
 from gitswarm.ledger.state import replay
@@ -49,8 +50,12 @@ def push_run(repository: Repository, remote: Remote, layout: RunLayout, clock: C
     _refuse_executed(repository, shared.lease)
     _refuse_held(repository, shared.lease)
     there = {name: to for name, to in shared.there.items() if name != layout.lease_ref}
+    seen = there
+    if layout.branch not in there:
+        with archived_on_hub(repository, remote, layout) as archive:
+            seen = archive.refs(layout) if archive is not None else there
     state = replay(repository, layout)
-    if not is_had(repository, there.values(), state):
+    if not is_had(repository, seen.values(), state):
         raise SwarmError(
             f"{remote.name} has commits of {layout.run_id} that are not here",
             hint=f"git swarm pull {layout.run_id}   (keeps what is only here)",
@@ -152,7 +157,16 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
                 shared.take(executes=True, held=shared.lease is not None and shared.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
-        if layout.branch in shared.there:
-            pull_run(repository, remote, layout, around)
+        try:
+            if layout.branch in shared.there or _is_archived(repository, remote, layout):
+                pull_run(repository, remote, layout, around)
+        except SwarmError:
+            shared.let_go()
+            raise
         return shared
     raise FencedError(f"others keep taking {layout.run_id} over", hint=f"git swarm status {layout.run_id} --hub")
+
+
+def _is_archived(repository: Repository, remote: Remote, layout: RunLayout) -> bool:
+    with archived_on_hub(repository, remote, layout) as archive:
+        return archive is not None

@@ -8,7 +8,7 @@ import shutil
 from gitswarm.errors import NotFoundError, SwarmError
 from gitswarm.git.locks import Locks
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.archive import archived_refs, archived_runs, bring_commits_back
+from gitswarm.ledger.archive import COMMITS, archived_file, archived_refs, archived_runs, bring_commits_back
 from gitswarm.ledger.archive_store import ArchiveStore
 from gitswarm.ledger.finding import all_runs
 from gitswarm.ledger.layout import RunLayout
@@ -85,7 +85,7 @@ def restore_archived(repository: Repository, layout: RunLayout, clock: Clock) ->
     with Locks(repository.common_dir).own_run(layout.run_id, timestamp(clock())):
         remove_ref_locks(repository, layout)
         if repository.refs.read(layout.branch) is None:
-            bring_commits_back(repository, layout)
+            bring_commits_back(repository, archived_file(repository, layout, COMMITS))
             refs = archived_refs(repository, layout)
             branch = refs.pop(layout.branch, None)
             if branch is None:

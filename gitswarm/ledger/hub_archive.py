@@ -1,0 +1,120 @@
+"""The archive of a hub: read there as ours is read here, and of its runs nothing is fetched but what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from gitswarm.errors import GitFailedError
+from gitswarm.git.reader import RepositoryReader, open_reader
+from gitswarm.git.ref_files import ARCHIVE_REF
+from gitswarm.git.remote import Remote
+from gitswarm.git.scratch import scratch_repository
+from gitswarm.ledger.archive import (
+    COMMITS,
+    OVERVIEW,
+    REFS,
+    archived_file,
+    archived_refs,
+    archived_runs,
+    bring_commits_back,
+    printed_commits,
+)
+from gitswarm.ledger.archived_overview import archived_overview
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import RunOverview
+from gitswarm.records.execution import RUNS_FOLDER
+
+_DOWN_TO_RUNS = RUNS_FOLDER.count("/") + 2
+"""Levels of the archive's tree whose last is the list of runs."""
+
+
+class HubArchive(Struct, frozen=True):
+    """`remote` as `scratch` sees it, which holds the archive's commit and its list of runs."""
+
+    scratch: RepositoryReader
+    remote: Remote
+
+    def runs(self) -> list[RunLayout]:
+        """Newest created first; also those that have a branch on the hub again."""
+        return archived_runs(self.scratch)
+
+    def overviews(self, layouts: Sequence[RunLayout]) -> list[RunOverview]:
+        """How these runs stood when they were archived."""
+        self._bring_files(layouts, (OVERVIEW,))
+        return [archived_overview(self.scratch, layout) for layout in layouts]
+
+    def refs(self, layout: RunLayout) -> dict[str, str]:
+        """Refs of an archived run as they were: name → commit."""
+        self._bring_files([layout], (REFS,))
+        return archived_refs(self.scratch, layout)
+
+    def bring_run(self, layout: RunLayout, repository: RepositoryReader, remote: Remote) -> dict[str, str]:
+        """Brings all that the run's refs reach to a repository; no ref moves there. The refs.
+
+        :param remote: as that repository sees it.
+        """
+        self._bring_files([layout], (REFS, COMMITS))
+        printed = archived_file(self.scratch, layout, COMMITS)
+        own = printed_commits(printed)
+        heads = (content.partition(b"\n\n")[0].split(b"\n") for content in own.values())
+        parents = {line[7:].decode() for head in heads for line in head if line.startswith(b"parent ")}
+        try:
+            remote.fetch([self._folders()[layout.run_id], *sorted(parents - own.keys())])
+        except GitFailedError:  # the hub gives only what a ref names
+            remote.fetch([ARCHIVE_REF])
+        bring_commits_back(repository, printed)
+        return archived_refs(self.scratch, layout)
+
+    def _folders(self) -> dict[str, str]:
+        """Tree by run."""
+        objects = self.scratch.objects
+        tip = self.scratch.refs.read(ARCHIVE_REF)
+        tree = objects.entry(objects.commit(tip).tree, RUNS_FOLDER) if tip is not None else None
+        return {name: object_id for name, (object_id, _mode) in objects.entries(tree).items()} if tree else {}
+
+    def _bring_files(self, layouts: Sequence[RunLayout], names: Sequence[str]) -> None:
+        objects, folders = self.scratch.objects, self._folders()
+        trees = [folders[layout.run_id] for layout in layouts]
+        bring_objects(self.scratch, self.remote, trees, 1)
+        inside = (objects.entries(tree) for tree in trees)
+        bring_objects(self.scratch, self.remote, [each[name][0] for each in inside for name in names], 1)
+
+
+@contextmanager
+def archive_on_hub(repository: RepositoryReader, remote: Remote) -> Iterator[HubArchive | None]:
+    """
+    :return: None: the hub has none.
+    :raises GitFailedError: it cannot be reached.
+    """
+    with scratch_repository(repository) as folder:
+        scratch = open_reader(folder, repository.env)
+        archive = HubArchive(scratch, remote.seen_from(folder))
+        yield archive if fetch_archive(scratch, archive.remote) else None
+
+
+def fetch_archive(scratch: RepositoryReader, remote: Remote) -> bool:
+    """Brings the commit of the hub's archive, under its name there, and the list of runs; whether there is one."""
+    remote.fetch_some([f"+{ARCHIVE_REF}*:{ARCHIVE_REF}*"], 0)  # with a star: it may be absent
+    tip = scratch.refs.read(ARCHIVE_REF)
+    if tip is not None:
+        bring_objects(scratch, remote, [scratch.objects.commit(tip).tree], _DOWN_TO_RUNS)
+    return tip is not None
+
+
+def bring_objects(scratch: RepositoryReader, remote: Remote, wanted: Iterable[str], depth: int) -> None:
+    """Those that are missing."""
+    asked = "".join(f"{each}\n" for each in dict.fromkeys(wanted)).encode()
+    listed = scratch.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines() if asked else []
+    missing = [line.partition(" ")[0] for line in listed if line.endswith(" missing")]
+    if missing:
+        remote.fetch_some(missing, depth)
+
+
+@contextmanager
+def archived_on_hub(repository: RepositoryReader, remote: Remote, layout: RunLayout) -> Iterator[HubArchive | None]:
+    """The archive, when the run is in it."""
+    with archive_on_hub(repository, remote) as archive:
+        yield archive if archive is not None and layout in archive.runs() else None

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,12 +99,12 @@ def listening(process: subprocess.Popen[str]) -> set[str]:
     """Addresses on which a process and those below it listen."""
     found = [psutil.Process(process.pid)]
     found += found[0].children(recursive=True)
-    return {
-        each.laddr.ip
-        for one in found
-        for each in one.net_connections("inet")
-        if each.status == psutil.CONN_LISTEN and each.laddr
-    }
+    addresses = set[str]()
+    for one in found:
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):  # a git that has just ended
+            listens = [each for each in one.net_connections("inet") if each.status == psutil.CONN_LISTEN]
+            addresses |= {each.laddr.ip for each in listens if each.laddr}
+    return addresses
 
 
 def free_port() -> int:

@@ -11,8 +11,9 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -55,13 +56,16 @@ class TimedRun(SharedRun):
         self.git_ms.append((time.perf_counter() - started) * 1000)
 
 
-def crowd(hub: Path, runs: int, env: Mapping[str, str], commit: str) -> None:
+def crowd(runs: int, hub: Path, commit: str) -> None:
     """Refs of other runs, which every push has to be told of."""
     names = "".join(f"create refs/swarm/run-{number}/base {commit}\n" for number in range(runs))
-    subprocess.run(["git", "-C", str(hub), "update-ref", "--stdin"], input=names.encode(), env=dict(env), check=True)
+    subprocess.run(["git", "-C", str(hub), "update-ref", "--stdin"], input=names.encode(), check=True)
 
 
-def measure(folder: Path, steps: int, runs: int) -> tuple[list[float], list[float]]:
+def measure(folder: Path, steps: int, fill: Callable[[Path, str], None]) -> tuple[list[float], list[float]]:
+    """
+    :param fill: puts runs of others into a bare repository; it gets the id of a commit that is there.
+    """
     env = environment(folder / "home")
     os.environ.update(env)
     project = make_checkout(folder / "swarm", env, FILES, max_iterations=steps)
@@ -69,7 +73,7 @@ def measure(folder: Path, steps: int, runs: int) -> tuple[list[float], list[floa
         project.git("init", "-q", "--bare", str(folder / f"{name}.git"))
         project.git("remote", "add", name, str(folder / f"{name}.git"))
         project.git("push", "-q", name, "HEAD:refs/heads/main")
-        crowd(folder / f"{name}.git", runs, env, project.git("rev-parse", "HEAD"))
+        fill(folder / f"{name}.git", project.git("rev-parse", "HEAD"))
         project.git("pack-refs", "--all")
     repository = open_repository(project.root, env)
     new = new_run(repository, project)
@@ -98,7 +102,7 @@ def main() -> None:
     print("|---:|---:|---:|---:|---:|")
     for runs in arguments.runs:
         with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder:
-            swarm, git = measure(Path(folder), arguments.steps, runs)
+            swarm, git = measure(Path(folder), arguments.steps, partial(crowd, runs))
         ratio = statistics.median(ours / theirs for ours, theirs in zip(swarm, git, strict=True))
         times = f"{statistics.median(git):.1f} | {statistics.median(swarm):.1f}"
         print(f"| {runs:,} | {len(swarm)} | {times} | {ratio:.2f} |", flush=True)

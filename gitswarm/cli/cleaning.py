@@ -24,6 +24,7 @@ from gitswarm.errors import NotFoundError, SwarmError, UsageError
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.archive import archived_runs, discarded_runs
 from gitswarm.ledger.finding import all_runs, find_run
+from gitswarm.ledger.kept_overviews import forget_overviews
 from gitswarm.ledger.landed import landings
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview, overviews
@@ -135,6 +136,8 @@ def gc(
     folded = 0
     if archive is not None or kept_days is not None:
         folded = _archive(repository, age_s, dry_run=dry_run)
+    if not dry_run:
+        forget_overviews(repository)
     swept = [] if dry_run else sweep_archived(repository, now)
     gone = [f"refs of {layout.run_id}, which is archived" for layout in swept]
     gone += purge(repository, now() - timedelta(days=_TRASH_DAYS if days is None else days), dry_run=dry_run)

@@ -39,6 +39,7 @@ from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
 from gitswarm.ledger.hub_archive import archive_on_hub, archived_on_hub
+from gitswarm.ledger.kept_overviews import kept_overview
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
 from gitswarm.ledger.overview import OpenInterruption, RunOverview, SpokenAs, overview, overviews
@@ -167,7 +168,7 @@ def list_runs(
         _list_hub(repository, chosen, state, most, everything=everything, as_json=as_json)
         return
     runs = not_older(repository, all_runs(repository), since)
-    listed = overviews(repository, runs if state else runs[:most])
+    listed = overviews(repository, runs if state else runs[:most], kept_overview)
     found = list(listed.runs)
     archived: set[str] = set()
     if everything:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import fields
-
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.ledger.archive import OVERVIEW, archived_file
 from gitswarm.ledger.conflicts import LandingConflict
@@ -25,7 +23,14 @@ def archived_overview(repository: RepositoryReader, layout: RunLayout) -> RunOve
 
     :raises NotFoundError: the run is not archived.
     """
-    plain = json.loads(archived_file(repository, layout, OVERVIEW))
+    return overview_of(json.loads(archived_file(repository, layout, OVERVIEW)))
+
+
+def overview_of(plain: JsonValue) -> RunOverview:
+    """What `to_plain` wrote, also an earlier version's; without the worktree, which is not the run's own.
+
+    :raises LookupError, TypeError, ValueError: it wrote no such thing.
+    """
     whole = _known(RunOverview, plain)
     return RunOverview(
         **{
@@ -50,4 +55,4 @@ def _one(kind: Any, plain: JsonValue) -> Any:
 
 def _known(kind: Any, plain: Any) -> dict[str, Any]:
     """Without what a later version added."""
-    return {field.name: plain[field.name] for field in fields(kind) if field.name in plain}
+    return {name: plain[name] for name in kind.__struct_fields__ if name in plain}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
@@ -270,12 +271,16 @@ class Listed(Struct, frozen=True):
     unreadable: tuple[SwarmError, ...]
 
 
-def overviews(repository: RepositoryReader, runs: list[RunLayout]) -> Listed:
+def overviews(
+    repository: RepositoryReader,
+    runs: list[RunLayout],
+    of: Callable[[RepositoryReader, RunLayout], RunOverview] = overview,
+) -> Listed:
     found: list[RunOverview] = []
     unreadable: list[SwarmError] = []
     for layout in runs:
         try:
-            found.append(overview(repository, layout))
+            found.append(of(repository, layout))
         except NotFoundError:
             continue  # deleted while we were reading
         except SwarmError as error:

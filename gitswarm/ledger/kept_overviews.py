@@ -1,0 +1,77 @@
+"""What `list` shows of a run that nobody executes, kept in a file until one of the run's refs moves.
+
+A replay reads every commit of a run. The files are derived: whoever deletes one loses time, and what changes a run or
+judges it asks `overview`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gitswarm import __version__
+from gitswarm.git.owners import owner_of, starting_of
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archived_overview import overview_of
+from gitswarm.ledger.finding import journal_folder
+from gitswarm.ledger.journal_files import journal_files
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import RunOverview, overview
+
+_FOLDER = "overviews"
+_LAND = "git swarm land"
+
+
+def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+    """As `overview`, which is asked where there is no file, or one of another time.
+
+    :raises NotFoundError: no such run.
+    """
+    stands = _stands(repository, layout)
+    file = repository.swarm_dir / _FOLDER / f"{layout.run_id}.json"
+    kept = _read(file, stands) if stands is not None else None
+    if kept is not None:
+        worktree = repository.worktree_made_for(layout.branch)
+        return replace(kept, worktree=str(worktree.path) if worktree else None)
+    found = overview(repository, layout)
+    # What `land` has to be told depends on branches that are not the run's.
+    if stands is not None and not found.hint.startswith(_LAND) and _stands(repository, layout) == stands:
+        _write(file, stands, found)
+    return found
+
+
+def forget_overviews(repository: RepositoryReader) -> None:
+    shutil.rmtree(repository.swarm_dir / _FOLDER, ignore_errors=True)
+
+
+def _stands(repository: RepositoryReader, layout: RunLayout) -> str | None:
+    """Everything that a run's overview depends on, as a digest; None: it is executed, or was cut off."""
+    run, common = layout.run_id, repository.common_dir
+    if starting_of(common, run) or owner_of(common, run) or journal_files(journal_folder(repository, layout)):
+        return None
+    prefixes = (layout.branch, f"refs/swarm/{run}/", f"refs/notes/swarm/{run}/")
+    refs = [sorted(repository.refs.values(prefix).items()) for prefix in prefixes]
+    return hashlib.sha256(repr((__version__, RunOverview.__struct_fields__, refs)).encode()).hexdigest()
+
+
+def _read(file: Path, stands: str) -> RunOverview | None:
+    try:
+        plain = json.loads(file.read_bytes())
+        return overview_of(plain["overview"]) if plain["stands"] == stands else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):  # nothing that we wrote
+        return None
+
+
+def _write(file: Path, stands: str, found: RunOverview) -> None:
+    """Whole or not at all; where nobody may write, not."""
+    staged = file.with_suffix(f".{os.getpid()}")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        staged.write_text(json.dumps({"stands": stands, "overview": found.to_plain()}), encoding="utf-8")
+        staged.replace(file)

@@ -125,6 +125,42 @@ def test_a_longer_look_loads_nothing_of_the_runner(counted: Counted, line: list[
     assert [name for name in loaded if name.startswith(HEAVY) and not name.startswith("pydantic")] == []
 
 
+LATER = (
+    *("gitswarm.engines.claude.engine", "gitswarm.engines.codex.engine", "gitswarm.engines.gemini.engine"),
+    *("gitswarm.evidence.formats", "gitswarm.evidence.test_report", "gitswarm.runner.forks.branching"),
+    *("gitswarm.runner.hub.transfer", "gitswarm.runner.operations", "gitswarm.runner.replaying"),
+    *("anthropic", "duckdb", "rich", "tree_sitter", "typer", "xml"),
+)
+"""What comes with the step that needs it."""
+JUDGING = ("gitswarm.engines.stub", "gitswarm.runner", "gitswarm.safety", "gitswarm.settings", "gitswarm.worktree")
+
+
+@pytest.mark.parametrize(
+    ("line", "most", "none"),
+    [
+        (("start", "one", "--script", "SCRIPT", "--allow-stub"), 230, (*LATER, "gitswarm.runner.resume")),
+        (("verify",), 82, (*LATER, *JUDGING)),
+        (("approve",), 250, LATER),
+    ],
+    ids=["start", "verify", "approve"],
+)
+def test_a_command_loads_what_it_does(
+    counted: Counted, line: tuple[str, ...], most: int, none: tuple[str, ...]
+) -> None:
+    """Counted when it has ended: what a step loads is no cheaper than what a command does."""
+    words = [counted.project.script(SCRIPT) if word == "SCRIPT" else word for word in line]
+    code = (
+        "import sys; from gitswarm.cli.app import run\n"
+        f"assert run({words!r}) == 0\n"
+        "print(*sorted(name for name, module in sys.modules.items() if not hasattr(module, '__path__')))"
+    )
+    argv, env = [sys.executable, "-c", code], dict(counted.project.env)
+    done = subprocess.run(argv, cwd=counted.project.root, env=env, capture_output=True, check=True, text=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    ours = [name for name in loaded if name.startswith("gitswarm.")]
+    assert ([name for name in loaded if name.startswith(none)], len(ours) <= most) == ([], True), (len(ours), ours)
+
+
 @pytest.mark.parametrize("line", [["--version"], ["-h"]])
 def test_what_needs_no_command_loads_next_to_nothing(counted: Counted, line: list[str]) -> None:
     code = (

@@ -1,0 +1,64 @@
+"""`list` asks git again only about runs that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.layout import RunLayout
+from gitswarm.ledger.overview import RunOverview, overview
+from tests.conftest import Project
+
+FLOW = "id: one\ntitle: One\nsteps: [{id: s1, station: code-implementer}, {id: s2, station: code-implementer}]\n"
+SCRIPT = "default: {write: {x.txt: hello}, status: VERIFIED}\n"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Runs whose commits were read, in order."""
+    found: list[str] = []
+
+    def read(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
+        found.append(layout.run_id)
+        return overview(repository, layout)
+
+    monkeypatch.setattr("gitswarm.ledger.kept_overviews.overview", read)
+    return found
+
+
+def test_a_run_is_read_again_when_something_of_it_changed(project: Project, asked: list[str]) -> None:
+    project.commit({".swarm/flows/one.yaml": FLOW})
+    project.swarm("start", "one", "--script", project.script(SCRIPT), "--allow-stub")
+    run = str(project.json("list")[0]["run_id"])
+    kept = project.root / ".git" / "swarm" / "overviews" / f"{run}.json"
+
+    def reads(change: Callable[[], object] = lambda: None) -> bool:
+        """Whether a list reads the run's commits after a change; it says what `status` says in any case."""
+        change()
+        asked.clear()
+        said = project.json("list")[0]
+        assert {**said, "disk_bytes": None} == {**project.json("status"), "disk_bytes": None}
+        return asked == [run]
+
+    journal = project.root / ".git" / "swarm" / "journal" / run / "one.s1@9.jsonl"
+    worktree = Path(str(project.json("status")["worktree"]))
+    assert not reads()
+    assert reads(lambda: project.swarm("rollback", "s1"))
+    assert not reads()
+    assert not reads(lambda: project.git("worktree", "remove", "--force", str(worktree)))
+    journal.parent.mkdir(exist_ok=True)
+    assert reads(lambda: journal.write_text("{}\n", encoding="utf-8"))
+    assert not reads(journal.unlink)
+    whole = kept.read_text(encoding="utf-8")
+    for damaged in ("", "[]", whole.replace('"overview": {', '"overview": {}, "x": {')):
+        kept.write_text(damaged, encoding="utf-8")
+        assert reads()
+    assert not reads()
+    project.swarm("resume")
+    project.swarm("approve", run)
+    assert (reads(), reads()) == (True, True)  # how to land it depends on other branches
+    project.swarm("gc")
+    assert not kept.parent.exists()

@@ -98,12 +98,11 @@ def listening(process: subprocess.Popen[str]) -> set[str]:
     """Addresses on which a process and those below it listen."""
     found = [psutil.Process(process.pid)]
     found += found[0].children(recursive=True)
-    return {
-        each.laddr.ip
-        for one in found
-        for each in one.net_connections("inet")
-        if each.status == psutil.CONN_LISTEN and each.laddr
-    }
+    listens = set[str]()
+    for one in found:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            listens |= {each.laddr.ip for each in one.net_connections("inet") if each.status == psutil.CONN_LISTEN}
+    return listens
 
 
 def free_port() -> int:

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,12 +98,11 @@ def listening(process: subprocess.Popen[str]) -> set[str]:
     """Addresses on which a process and those below it listen."""
     found = [psutil.Process(process.pid)]
     found += found[0].children(recursive=True)
-    addresses = set[str]()
+    listens = set[str]()
     for one in found:
-        with suppress(psutil.NoSuchProcess, FileNotFoundError):  # a git that has just ended
-            listens = [each for each in one.net_connections("inet") if each.status == psutil.CONN_LISTEN]
-            addresses |= {each.laddr.ip for each in listens if each.laddr}
-    return addresses
+        with contextlib.suppress(psutil.NoSuchProcess, FileNotFoundError):
+            listens |= {each.laddr.ip for each in one.net_connections("inet") if each.status == psutil.CONN_LISTEN}
+    return listens
 
 
 def free_port() -> int:

@@ -222,11 +222,11 @@ class Fleet:
         """What becomes of a run whose process has ended."""
         run = job.run_id or ""
         lease = self._lease(run)
-        found = standing_of(lease) if lease is not None else None
+        found, is_further = standing_of(lease) if lease is not None else None, False
         if lease is not None and found is not None:
-            job.failures = -1 if found.steps > job.steps else job.failures
+            is_further = found.steps > job.steps
             job.steps, job.state = found.steps, found.state
-        job.failures += 1
+        job.failures = 0 if is_further else job.failures + 1
         tells: dict[str, JsonValue] = {
             "exit_code": answer.code,
             "state": job.state,

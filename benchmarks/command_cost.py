@@ -1,9 +1,11 @@
 """Whole commands against their nearest relative in git, in turns.
 
     python -m benchmarks.command_cost [--files 100 5000 50000] [--rounds 7] [--reading-only]
+    python -m benchmarks.command_cost --beside CHECKOUT [--rounds 15]
 
 `start` and `resume` execute one step and end the run in good order behind it; git only makes or resets a worktree.
 Commands that only read are held against `python -c pass` with the git commands that answer the same.
+`--beside`: the CPU of whole commands, of another checkout and of this one, in turns.
 """
 
 from __future__ import annotations
@@ -149,12 +151,44 @@ def measure_reading(folder: Path, steps: int, rounds: int) -> Sequence[Reading]:
     return measured
 
 
+ONE_STEP = "id: one\ntitle: One step\nsteps: [{id: s1, station: measured}]\n"
+
+
+def measure_beside(folder: Path, other: Path, rounds: int) -> None:
+    """The first round fills caches, and does not count."""
+    script = folder / "script.yaml"
+    script.write_text("default: {write: {x.txt: hello}, status: VERIFIED}\n", encoding="utf-8")
+    start = ["start", "one", "--script", str(script), "--allow-stub"]
+    sides = []
+    for name, code in (("before", other), ("after", Path(__file__).parent.parent)):
+        env = {**environment(folder / f"{name}-home"), "PYTHONPATH": str(code.resolve())}
+        sides.append(made := make_checkout(folder / name, env, 100, max_iterations=2))
+        (made.root / ".swarm" / "flows" / "one.yaml").write_text(ONE_STEP, encoding="utf-8")
+        made.git("add", "-A")
+        made.git("commit", "-q", "-m", "a flow of one step")
+    times: dict[str, list[list[float]]] = {}
+    for number in range(rounds + 1):
+        for line in (start, ["resume"], ["verify"], ["approve"]):
+            found = [spent(side, [[sys.executable, "-m", "gitswarm", *line]])[0] for side in sides]
+            times.setdefault(line[0], []).extend([found] if number else [])
+    print("| command | before, CPU ms | after, CPU ms | ratio |\n|---|---:|---:|---:|")
+    for name, pairs in times.items():
+        before, after = (statistics.median(column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(new / old for old, new in pairs)
+        print(f"| `git swarm {name}` | {before:.0f} | {after:.0f} | {ratio:.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, nargs="+", default=[100, 5_000, 50_000])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--reading-only", action="store_true")
+    parser.add_argument("--beside", type=Path)
     arguments = parser.parse_args()
+    if arguments.beside is not None:
+        with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder:
+            measure_beside(Path(folder), arguments.beside, arguments.rounds)
+        return
     print("| command | pass + git, CPU ms | git-swarm, CPU ms | ratio | pass + git, wall ms | git-swarm, wall ms |")
     print("|---|---:|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory(prefix="git-swarm-bench-") as folder:

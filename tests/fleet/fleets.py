@@ -44,7 +44,7 @@ class FleetProject:
 
     def script(self, *lines: str, cost: float = 0.0) -> str:
         """Each step notes how many are executed at the same time; `lines`: shell lines of the second one."""
-        counted = f"touch '{self.door}'/now.$$; ls '{self.door}'/now.* | wc -l >> '{self.door}/counts'; sleep 0.2;"
+        counted = f"touch '{self.door}'/now.$$; ls '{self.door}'/now.* | wc -l >> '{self.door}/counts'; sleep 0.7;"
         usual = f"{counted} rm '{self.door}'/now.$$"
         second = [usual, *(line.format(door=self.door) for line in lines)]
         steps = {"one": {"run": [usual], "cost_usd": cost}, "two": {"run": second, "cost_usd": cost}}

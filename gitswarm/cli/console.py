@@ -97,9 +97,10 @@ def table(
         [max(map(columns, column)) for column in zip(*lines, strict=True)], stretch % len(headings), room
     )
     shown = [_cut("".join(starmap(_cell, zip(line, widths, strict=True))), room).rstrip() for line in lines]
-    out_verbatim(f"\x1b[1m{shown[0]}\x1b[0m" if has_colours(sys.stdout) else shown[0])
+    coloured = has_colours(sys.stdout)
+    out_verbatim(f"\x1b[1m{shown[0]}\x1b[0m" if coloured else shown[0])
     for number, line in enumerate(shown[1:]):
-        out_verbatim(painted(line, sys.stdout))
+        out_verbatim(painted(line, sys.stdout) if coloured else line)
         out_lines(below.get(number, ()))
 
 
@@ -125,6 +126,8 @@ def _cell(text: str, room: tuple[int, int]) -> str:
 
 def _cut(text: str, width: int) -> str:
     """The beginning of a text, as wide as that."""
+    if text.isascii():
+        return text[:width].ljust(width)
     kept, used = "", 0
     for letter in text:
         used += columns(letter)

@@ -130,20 +130,22 @@ def look_at_hub(
         listed = remote.refs(*patterns)  # git takes a pattern for the end of a name
         refs = {name: to for name, to in listed.items() if layout is None or is_of(layout, name)}
         commits = {run: refs[ref] for run, ref in _lease_refs(refs) if ref in refs}
-        missing = [run for run, commit in commits.items() if repository.objects.peeled(commit) is None]
+        found = dict(zip(commits, repository.objects.messages(list(commits.values())), strict=True))
+        missing = [run for run, message in found.items() if message is None]
         if not missing:
             break
         try:
             # By their ids: git looks for each name among all that the hub has.
             remote.fetch(commits[run] for run in missing)
-        except GitFailedError:  # a run that goes on has another one by now, and an old hub keeps the former from us
+        except GitFailedError:
             if not left:
                 raise
+        # A run that goes on has another one by now, and an old server may not give us the one before.
     leases: dict[str, Lease] = {}
     unreadable = []
-    for run in sorted(filter(RUN_ID.fullmatch, commits), reverse=True):
+    for run in sorted(found, reverse=True):
         try:
-            leases[run] = replace(_parsed(repository.objects.commit(commits[run]).message), run_id=run)
+            leases[run] = _parsed(run, found[run])
         except (msgspec.DecodeError, GarbledError) as error:
             hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
             unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
@@ -155,5 +157,12 @@ def _lease_refs(refs: Iterable[str]) -> set[tuple[str, str]]:
     return {(run, RunLayout(run).lease_ref) for run in runs}
 
 
-def _parsed(message: str) -> Lease:
-    return msgspec.json.decode(message.partition("\n\n")[2].encode(), type=Lease)
+_LEASES = msgspec.json.Decoder(Lease)
+
+
+def _parsed(run: str, message: str | None) -> Lease:
+    """
+    :raises DecodeError: it is no lease.
+    """
+    lease = _LEASES.decode((message or "").partition("\n\n")[2])
+    return lease if lease.run_id == run else replace(lease, run_id=run)

@@ -17,7 +17,7 @@ from gitswarm.cli.exchange import around_before
 from gitswarm.cli.executing import NoticeObserver, apply_durability, log_of, quiet_surroundings
 from gitswarm.cli.fleet.board import Board
 from gitswarm.cli.fleet.cluster import SLOT, other_version, slots_of
-from gitswarm.cli.fleet.entry_file import Entry
+from gitswarm.cli.fleet.entry_file import FleetEntry
 from gitswarm.cli.fleet.slot import Answer, Order, execute, version_here
 from gitswarm.cli.fleet.standing import GIVEN_UP, NOT_BEGUN, Standing, standing_of
 from gitswarm.cli.here import now, surroundings
@@ -52,7 +52,7 @@ class Job(Struct):
     """`entry` None: a run that was named. `failures`: attempts in a row without a new step. `ended`: nothing more is
     to be done about it by this process."""
 
-    entry: Entry | None
+    entry: FleetEntry | None
     run_id: str | None
     steps: int = 0
     failures: int = 0
@@ -291,7 +291,7 @@ class Fleet:
         return replace(found, state=job.state) if job.ended and job.state in (ELSEWHERE, GIVEN_UP) else found
 
 
-def jobs_of_entries(entries: Sequence[Entry], queued: Queue) -> list[Job]:
+def jobs_of_entries(entries: Sequence[FleetEntry], queued: Queue) -> list[Job]:
     """Those that can go on without a person are to be done; the others are as they are."""
     return [_job(entry, queued.runs.get(entry.name), queued) for entry in entries]
 
@@ -300,7 +300,7 @@ def jobs_of_runs(runs: Sequence[str], queued: Queue) -> list[Job]:
     return [_job(None, run, queued) for run in runs]
 
 
-def _job(entry: Entry | None, run: str | None, queued: Queue) -> Job:
+def _job(entry: FleetEntry | None, run: str | None, queued: Queue) -> Job:
     lease = queued.there.leases.get(run or "")
     if lease is None:
         return Job(entry, run)

@@ -71,7 +71,7 @@ class StartOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_default
         )
 
 
-class Entry(Struct, frozen=True):
+class FleetEntry(Struct, frozen=True):
     """`name`: the same whenever the same file is read again. `place`: file and line."""
 
     name: str
@@ -83,7 +83,7 @@ class Entry(Struct, frozen=True):
         return shorten(self.options.task or "", _TITLE)
 
 
-def read_entries(path: str, usual: StartOptions) -> list[Entry]:
+def read_entries(path: str, usual: StartOptions) -> list[FleetEntry]:
     """The entries of a file. An empty line is none, nor is one that begins with `#`.
 
     :raises SpecError: lines that are no entries, all of them.
@@ -99,7 +99,7 @@ def read_entries(path: str, usual: StartOptions) -> list[Entry]:
     return found
 
 
-def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[Entry]:
+def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[FleetEntry]:
     seen = Counter[str]()
     for number, line in enumerate(read_text(path, "git swarm fleet run --issues FILE").splitlines(), 1):
         text, place = line.strip(), f"{path}:{number}"
@@ -116,7 +116,7 @@ def _entries(path: str, usual: StartOptions, problems: list[str]) -> Iterator[En
         what = json.dumps({**msgspec.to_builtins(said), "flow": whole.flow}, sort_keys=True)
         seen[what] += 1
         name = hashlib.sha256(f"{seen[what]} {what}".encode()).hexdigest()[:16]
-        yield Entry(name, place, whole)
+        yield FleetEntry(name, place, whole)
 
 
 def _parsed(text: str) -> StartOptions:

@@ -1,6 +1,5 @@
-"""Objects that git wrote beside the object store, looked at before they are part of it: whether a value stood in a
-tree
-already, however its lines are broken, indented or quoted there.
+"""Objects that git wrote next to the object store, looked at before they are part of it: whether a value stood in a
+tree already, however its lines are broken, indented or quoted there.
 """
 
 from __future__ import annotations
@@ -141,12 +140,8 @@ class Incoming:
         Never as loose ones: a `git prune` that began before something named them would take them away.
         """
         for fan in sorted(self._folder.iterdir()):
-            if fan.name == "pack":
-                for pack in fan.glob("*.pack"):
-                    objects.adopt_pack(pack)
-                fan.rmdir()
-            elif fan.is_dir() and fan.name != "info":
-                for path in fan.iterdir():
+            if fan.is_dir() and fan.name != "info":
+                for path in fan.glob("*.pack" if fan.name == "pack" else "*"):
                     objects.take_in(path)
 
     def _has(self, git: Git, blob_id: str) -> bool:

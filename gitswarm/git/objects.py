@@ -127,21 +127,17 @@ class Objects(ObjectReader):
         self._packing.add_large(pygit2.Oid(hex=object_id), content)
         return object_id
 
-    def take_in(self, loose: Path) -> None:
-        """Adds an object that git wrote as a file of its own, named by its id, somewhere else."""
-        about, _nul, content = zlib.decompress(loose.read_bytes()).partition(b"\0")
-        object_id = pygit2.Oid(hex=loose.parent.name + loose.name)
+    def take_in(self, path: Path) -> None:
+        """Adds a pack, or a loose object in a folder named as in the store, that git wrote somewhere else."""
+        if path.suffix == ".pack":
+            self._packing.adopt(path)
+            return
+        about, _nul, content = zlib.decompress(path.read_bytes()).partition(b"\0")
+        object_id = pygit2.Oid(hex=path.parent.name + path.name)
         self._packing.add_large(object_id, content, KINDS[about.partition(b" ")[0]])
 
-    def adopt_pack(self, pack: Path) -> None:
-        """Moves a pack that git wrote somewhere else into the store."""
-        self._packing.adopt(pack)
-
     def flush(self) -> None:
-        """All that was written is on disk when it returns: from here on an index may name it.
-
-        :raises SwarmError: it cannot be written.
-        """
+        """All that was written is on disk when it returns: from here on an index may name it."""
         self._packing.flush()
 
     def read_blob(self, blob_id: str) -> bytes:

@@ -73,9 +73,9 @@ def ruled(stage: Stage) -> Stage:
 
 
 def test_session(done: Shown) -> None:
-    """A model works in it, in phases; the second goes on with the session of the first."""
+    """A model works in it and hands over, in one conversation with the same tools: caches are read again."""
     assert (len(done.told.at_work), len(done.told.at_the_end)) == (4, 2)
-    assert len({str(asked.body["metadata"]) for asked in done.told.asked}) == 1
+    assert len({(str(asked.body["metadata"]), asked.tools) for asked in done.told.asked}) == 1
 
 
 def test_native_tools(done: Shown) -> None:

@@ -161,15 +161,14 @@ def test_what_the_cli_gets_over_by_itself(
 
 
 NO_HANDOFF: Mapping[str, tuple[Reply, int, str]] = {
-    "a text": (say("my handoff: VERIFIED"), 2, "the session gave no structured output, also when it was asked again"),
-    "nothing": (Reply(), 3, "the session gave no structured output, also when it was asked again"),
+    "a text": (say("my handoff: VERIFIED"), 3, "the session gave no structured output, also when it was asked again"),
+    "nothing": (Reply(), 5, "the session gave no structured output, also when it was asked again"),
     "an invalid one, five times": (use("StructuredOutput", status="MAYBE"), 5, "after 5 attempts"),
     "one that only the schema takes": (
         handed_over(observations="none"),
         1,
         "it is not valid: observations: Input should be a valid tuple",
     ),
-    "a fault": (failing(500, "oops"), 1, "500 oops"),
 }
 
 
@@ -184,6 +183,15 @@ def test_without_a_handoff_the_work_is_kept_and_nothing_is_claimed(
     assert says in told.detail
     assert told.result.handoff_problem == f"no handoff: {told.detail}"
     assert [asked.wants_result for asked in told.asked] == [False, False, *[True] * requests]
+    assert told.files == {"a.txt": "hi\n"}
+
+
+@by("sdk")
+def test_a_fault_instead_of_a_handoff_fails_the_step_and_its_work_is_left(stage: Stage, mode: str) -> None:
+    model = working(WORK, final=failing(500, "oops"))
+    told = stage.having(**NO_RETRIES).run(mode, model, profile=quick(attempts=1))
+    assert told.outcome == {"kind": "api_error", "status": 500, "retryable": True}
+    assert (told.result.status, told.handoff) == (Result.FAILED, None)
     assert told.files == {"a.txt": "hi\n"}
 
 
@@ -237,7 +245,7 @@ def test_a_handoff_is_asked_for_again(stage: Stage, mode: str) -> None:
         return working(WORK)(asked)
 
     told = stage.having(**NO_RETRIES).run(mode, answer)
-    assert told.outcome == {"kind": "ok"}
+    assert told.outcome == {"kind": "ok", "attempts": 2}
     assert told.handoff is not None
     assert [asked.wants_result for asked in told.asked] == [False, False, True, True]
 

@@ -101,7 +101,7 @@ def test_there_are_no_tools_but_those_that_were_ordered(stage: Stage, mode: str)
     model = working(*(use(name, command="touch f.txt", skill="init", prompt="x") for name in others), background)
     told = stage.run(mode, model)
     assert told.files == {}
-    assert set(told.at_work[0].tools) == {"Read", "Write", "Edit", "Bash", "Grep", "Glob"}
+    assert set(told.at_work[0].tools) == {"Read", "Write", "Edit", "Bash", "Grep", "Glob", "StructuredOutput"}
     assert [(call.tool_name, call.success) for call in told.calls] == [(name, False) for name in (*others, "Bash")]
     assert "run_in_background" in told.calls[-1].output
 

@@ -11,6 +11,8 @@ from pydantic import JsonValue
 
 RESULT_TOOL = "StructuredOutput"
 """Name of the tool by which the real CLI asks for structured output."""
+_ENFORCED = "[structured-output-enforce]"
+"""How its own words begin when the work ended without it."""
 
 
 class Text(Struct, frozen=True):
@@ -75,7 +77,8 @@ class Asked(Struct, frozen=True):
 
     @property
     def wants_result(self) -> bool:
-        return RESULT_TOOL in self.tools
+        """The handoff was asked for: nothing else is left to do, or the CLI's own words want it."""
+        return self.tools == (RESULT_TOOL,) or any(text.startswith(_ENFORCED) for text in self.said)
 
     @property
     def model(self) -> str:

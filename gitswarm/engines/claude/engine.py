@@ -107,9 +107,11 @@ class ClaudeEngine(Struct, frozen=True):
                 until = self._until(request, worked.started)
                 worked = replace(worked, work=self._phases(start).run(resumed, until, before))
                 _keep(request, order, worked.work)
-                if worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
+                if worked.work.structured is not None:
+                    worked = replace(worked, final=worked.work)
+                elif worked.work.session is not None and worked.work.outcome.kind in _HANDING_OVER:
                     recorder.note("user", FINALIZE)
-                    last = finalize_order(order, request.terms.output_schema, worked.work.session)
+                    last = finalize_order(order, worked.work.session)
                     watch = SessionLimits(time.monotonic() + _FINALIZE_S, _FINALIZE_S, request.ended)
                     final = self._phases(partial(start, is_told=False)).run(last, watch, worked.work)
                     worked = replace(worked, final=final)

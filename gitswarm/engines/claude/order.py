@@ -113,6 +113,7 @@ def work_order(request: StepRequest, profile: ClaudeProfile, program: Path, fold
         max_turns=terms.max_turns,
         max_cost_usd=terms.max_cost_usd,
         max_tokens=terms.max_tokens,
+        schema=open_ended(terms.output_schema),
     )
 
 
@@ -121,11 +122,14 @@ def _by_every_name(tools: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*tools, *SUBAGENT_TOOLS))) if not {*tools}.isdisjoint(SUBAGENT_TOOLS) else tools
 
 
-def finalize_order(work: SessionOrder, schema: Mapping[str, JsonValue], session: str) -> SessionOrder:
+def open_ended(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """A field more than there are costs no attempt: it is dropped."""
+    return {**schema, "additionalProperties": True}
+
+
+def finalize_order(work: SessionOrder, session: str) -> SessionOrder:
     """Goes on with the conversation of `session`, with nothing left to do but to hand over."""
-    # A field more than there are costs no attempt: it is dropped.
-    open_ended = {**schema, "additionalProperties": True}
-    return replace(work, prompt=FINALIZE, tools=(), max_turns=None, schema=open_ended, resume=session)
+    return replace(work, prompt=FINALIZE, tools=(), max_turns=None, resume=session)
 
 
 def route_order(

@@ -33,6 +33,7 @@ from typing import Any, NoReturn, Self
 import pygit2
 
 from gitswarm.git.as_user import UsersGit
+from gitswarm.git.indexes import Indexes
 from gitswarm.git.objects import Objects
 from gitswarm.git.process import Git, RunningGit
 from gitswarm.git.refs import Refs
@@ -123,8 +124,10 @@ def install(seam: Seam) -> None:
     seam.wrap(Journal, "__init__", lambda *_a: "Journal")
     seam.wrap(Journal, "_write", lambda *_a: "Journal._write")
     seam.wrap(Journal, "delete", lambda *_a: "Journal.delete")
-    for name in ("write_blob", "write_commit", "with_files", "with_subtree", "tree_of_index", "index_equal_to"):
+    for name in ("write_blob", "write_commit", "with_files", "with_subtree"):
         seam.wrap(Objects, name, functools.partial(_named, f"Objects.{name}"))
+    for name in ("tree", "align"):
+        seam.wrap(Indexes, name, functools.partial(_named, f"Indexes.{name}"))
     seam.wrap(Refs, "swap", _swap)
     seam.wrap(pygit2.transaction.ReferenceTransaction, "set_target", lambda *_a, **_k: "moving a locked ref")
     seam.wrap(Inbox, "delete", lambda *_a: "Inbox.delete")

@@ -27,9 +27,11 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from cosmic_ray.ast import get_ast
@@ -163,6 +165,7 @@ def reach(mutants: Sequence[Mutant], arguments: Sequence[str]) -> dict[str, list
 def _copy(folder: Path) -> Path:
     kept = shutil.ignore_patterns(".git", ".venv", ".*_cache", "__pycache__")
     shutil.copytree(ROOT, folder, ignore=kept)
+    (folder / ".venv").symlink_to(ROOT / ".venv")  # the programs that the Makefile fetches
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     return folder
 
@@ -227,15 +230,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def run(
-    mutants: Sequence[Mutant], found: Mapping[str, Sequence[Reach]], seconds: float
+    mutants: Sequence[Mutant], found: Mapping[str, Sequence[Reach]], seconds: float, workers: int
 ) -> Iterator[dict[str, object]]:
-    """Each mutant with what became of it, in the order of the sample."""
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = _copy(Path(scratch) / "copy")
-        for mutant in mutants:
+    """Each mutant with what became of it, in the order of the sample; as many at once as there are workers."""
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(workers) as pool:
+        idle: SimpleQueue[Path] = SimpleQueue()
+        for number in range(workers):
+            idle.put(_copy(Path(scratch) / str(number)))
+
+        def one(mutant: Mutant) -> dict[str, object]:
             tests = _cheapest(found.get(mutant.place, ()), seconds)
-            outcome = _outcome(copy, mutant, tests) if tests else "not reached"
-            yield {**asdict(mutant), "tests": len(tests), "outcome": outcome}
+            copy = idle.get()
+            try:
+                outcome = _outcome(copy, mutant, tests) if tests else "not reached"
+            finally:
+                idle.put(copy)
+            return {**asdict(mutant), "tests": len(tests), "outcome": outcome}
+
+        yield from pool.map(one, mutants)
 
 
 def _cheapest(reaching: Sequence[Reach], seconds: float) -> list[str]:
@@ -284,7 +296,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=SIZE)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    parser.add_argument("--workers", default="2")
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--same-as", type=Path, metavar="CHECKOUT")
     given = parser.parse_args()
     mutants_file, *rest = given.files
@@ -295,12 +307,12 @@ def main() -> None:
         return
     mutants = [Mutant(**each) for each in json.loads(mutants_file.read_text())]
     if given.action == "reach":
-        found = reach(mutants, ["-n", given.workers])
+        found = reach(mutants, ["-n", str(given.workers)])
         rest[0].write_text(json.dumps({place: [asdict(each) for each in tests] for place, tests in found.items()}))
         return
     reached = {place: [Reach(**each) for each in tests] for place, tests in json.loads(rest[0].read_text()).items()}
     outcomes = []
-    for number, outcome in enumerate(run(mutants, reached, given.seconds), 1):
+    for number, outcome in enumerate(run(mutants, reached, given.seconds, given.workers), 1):
         outcomes.append(outcome)
         print(number, outcome, flush=True)
         rest[1].write_text(json.dumps(outcomes, indent=1))

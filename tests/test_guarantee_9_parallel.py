@@ -306,7 +306,7 @@ def test_gc_is_not_left_with_a_run_that_is_just_ending(trail: Project, door: Doo
         points = faulty(trail, COUNT, *start).splitlines()
         door.open()
         assert answer(other)[0] == 0
-    ending = len(points) - [name.partition(" ")[2] for name in points[::-1]].index("after Objects.index_equal_to")
+    ending = len(points) - [name.partition(" ")[2] for name in points[::-1]].index("after Indexes.align")
     for point in range(ending + 1, len(points) + 1, every):
         moments[point] = ends_beside_a_holder(trail, door, f"{point}{STOP}", *start)
     assert moments

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import err, out
-from gitswarm.cli.executing import explain_rehearsal, finish
+from gitswarm.cli.run_result import explain_rehearsal, finish
 from gitswarm.cli.start import Asked, execute
 from gitswarm.errors import SwarmError
 from gitswarm.git.merge import create_repository

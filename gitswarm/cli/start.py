@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import duration, money, out, out_json, out_lines, table
 from gitswarm.cli.executing import (
-    Executed,
     FeedbackOption,
     MaxCostOption,
     MaxTimeOption,
@@ -22,13 +21,13 @@ from gitswarm.cli.executing import (
     apply_durability,
     execute_in_background,
     feedback_of,
-    finish,
     said_budget,
     stop_signals,
     watching,
 )
 from gitswarm.cli.here import config_at, now, read_text, repository_here, surroundings
 from gitswarm.cli.lines import fact
+from gitswarm.cli.run_result import Executed, finish
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.repository import Repository, refuse_unready
 from gitswarm.ledger.finding import newest_run

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
+from gitswarm.cli.app import INTERRUPTED
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.bisect import signals_that_end
 from gitswarm.cli.console import advise, err, harmless, out, out_lines
@@ -26,7 +27,6 @@ from gitswarm.ledger.layout import RunLayout
 from gitswarm.records.text import columns, shorten
 
 POLL_S = 0.5
-_INTERRUPTED = 130
 _CTRL_C = "\x03"
 _QUIT = ("q", "Q", _CTRL_C)
 _ALTERNATE, _NORMAL = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -53,7 +53,7 @@ def watch(
     for run in watched.runs:
         _advise(run)
     if pressed == _CTRL_C:
-        raise SystemExit(_INTERRUPTED)
+        raise SystemExit(INTERRUPTED)
 
 
 class Watched:

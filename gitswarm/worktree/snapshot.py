@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gitswarm.errors import GitFailedError
 from gitswarm.git.incoming import Incoming
-from gitswarm.git.objects import IndexChange
+from gitswarm.git.indexes import IndexChange
 from gitswarm.git.process import RunningGit
 from gitswarm.worktree import submodules
 from gitswarm.worktree.search import Flagged, Search, Staged, flagged_files, former_entries, saying_what_takes_long
@@ -160,7 +160,7 @@ def _look_through(shadow: Shadow, incoming: Incoming, search: Search) -> dict[st
 
 def _changes(shadow: Shadow, incoming: Incoming, tree: str) -> Sequence[IndexChange]:
     """Where the staged index differs from a tree, `.swarm/runs` left out."""
-    found = shadow.objects.index_changes(tree, incoming.index) if _is_small(incoming.index) else None
+    found = shadow.objects.indexes.changes(tree, incoming.index) if _is_small(incoming.index) else None
     if found is None:
         found = _changes_as_git_sees_them(shadow, incoming, tree)
     return [change for change in found if not change.path.startswith(_RUNS)]
@@ -181,7 +181,7 @@ def _raw_change(about: bytes, name: bytes) -> IndexChange:
 
 def _tree_of_index(shadow: Shadow, incoming: Incoming) -> str:
     """libgit2 saves a process where the index is small; it parses a big one slower than git does."""
-    tree = shadow.objects.tree_of_index(incoming.index) if _is_small(incoming.index) else None
+    tree = shadow.objects.indexes.tree(incoming.index) if _is_small(incoming.index) else None
     if tree is not None:
         return tree
     return shadow.git.output("write-tree", extra_env=incoming.env).decode().strip()
@@ -261,7 +261,7 @@ def _aligned_in_process(shadow: Shadow, tree: str) -> bool:
     if not index.exists() or not _is_small(index) or is_sparse(shadow):
         return False
     aligned = shadow.git_dir / "index.aligned"
-    if not shadow.objects.index_equal_to(tree, index, aligned):
+    if not shadow.objects.indexes.align(tree, index, aligned):
         return False
     aligned.replace(index)
     return True

@@ -23,7 +23,7 @@ from tests.projects import ask
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
-TIMED = ("cost", "folded", "log", "showing", "progress", "executing", "watch_run", "compare", "bisect")
+TIMED = ("cost", "folded", "log", "showing", "progress", "run_result", "watch_run", "compare", "bisect")
 SCREENS = {
     "list": ("list",),
     "list-one": ("list", "-n", "1", "--since", "1 week ago", "--state", "rehearsal"),

@@ -84,7 +84,7 @@ def test_after_a_commit_the_index_is_its_tree(project: Project, shadow: Shadow, 
 
 def test_an_index_that_libgit2_cannot_read_is_read_by_git(project: Project, shadow: Shadow) -> None:
     project.git("update-index", "--split-index", cwd=shadow.path)
-    assert shadow.objects.tree_of_index(shadow.git_dir / "index") is None
+    assert shadow.objects.indexes.tree(shadow.git_dir / "index") is None
     change(shadow)
     assert snapshot.stage(shadow).tree == project.git("write-tree", cwd=shadow.path)
 

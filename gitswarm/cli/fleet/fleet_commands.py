@@ -14,9 +14,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
+from gitswarm.cli.app import INTERRUPTED
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, err, out
-from gitswarm.cli.executing import EXIT_CODES, INTERRUPTED, said_budget
+from gitswarm.cli.executing import said_budget
 from gitswarm.cli.fleet.board import Board, board
 from gitswarm.cli.fleet.cluster import (
     ALLOWED_FAILURES,
@@ -36,6 +37,7 @@ from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.cli.fleet.slot import FOLDER
 from gitswarm.cli.fleet.standing import DEFAULT_FLOW, GIVEN_UP, FlowOption, IssuesOption, Standing, counts, show
 from gitswarm.cli.here import repository_here
+from gitswarm.cli.run_result import EXIT_CODES
 from gitswarm.cli.start import plan_run
 from gitswarm.errors import NotFoundError, UsageError
 from gitswarm.git.clone import make_own_hub

@@ -46,7 +46,7 @@ OPERATORS = re.compile(
     r"|ZeroIterationForLoop|ExceptionReplacer|ReplaceBinaryOperator_(Add_Sub|Sub_Add))"
 )
 SIZE, SEED, SECONDS = 120, 14, 12.0
-_LONGEST_S = 240
+_LONGEST_S, _LONGEST_TEST_S = 900, 120
 _PROBE = (
     '{indent}getattr(__builtins__, "get", lambda name: None)("swarm_reached") and swarm_reached("{place}")  # noqa\n'
 )
@@ -251,32 +251,55 @@ def run(
 
 
 def _cheapest(reaching: Sequence[Reach], seconds: float) -> list[str]:
-    chosen: list[str] = []
+    chosen: set[str] = set()
     for each in sorted(reaching, key=lambda each: (each.seconds, each.test)):
         if seconds <= 0:
             break
         seconds -= each.seconds
-        chosen.append(each.test)
-    return chosen
+        chosen.add(each.test)
+    # Some tests of a module go on where the one before left off.
+    return [each.test for each in reaching if each.test in chosen]
 
 
 def _outcome(copy: Path, mutant: Mutant, tests: Sequence[str]) -> str:
     path = copy / mutant.module
     original = path.read_text(encoding="utf-8")
     changed = mutate_code(original, get_operator(mutant.operator)(), mutant.occurrence)
-    _write(path, changed)
+    while tests:
+        _write(path, changed)
+        try:
+            failed = _first_failure(copy, tests)
+        finally:
+            _write(path, original)
+        if failed is None:
+            break
+        # What fails without the mutant too says nothing.
+        same = tests[: tests.index(failed) + 1] if failed in tests else tests
+        without = _first_failure(copy, same)
+        if without is None:
+            return f"caught: {failed}"
+        tests = [test for test in tests if test != without] if without in tests else ()
+    return "survived"
+
+
+def _first_failure(copy: Path, tests: Sequence[str]) -> str | None:
+    """The first test that fails, in their order, or how else it ended; None: all pass."""
     listed = copy / "tests.txt"
     listed.write_text("\n".join(tests), encoding="utf-8")
-    argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"@{listed}"]
+    argv = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider", f"@{listed}"]
+    argv += ["-o", f"faulthandler_timeout={_LONGEST_TEST_S}", "-o", "faulthandler_exit_on_timeout=true"]
+    environment = {**os.environ, **_path(copy)}
     try:
         done = subprocess.run(
-            argv, cwd=copy, env={**os.environ, **_path(copy)}, capture_output=True, timeout=_LONGEST_S, check=False
+            argv, cwd=copy, env=environment, capture_output=True, text=True, timeout=_LONGEST_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return "caught: no end"
-    finally:
-        _write(path, original)
-    return {0: "survived", 1: "caught"}.get(done.returncode, f"caught: {done.returncode}")
+        return "no end"
+    if done.returncode == 0:
+        return None
+    lines = [line.partition(" ")[2] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    named = [test for test in tests for line in lines if f"{line} ".startswith(f"{test} ")]
+    return max(named, key=len, default=f"exit code {done.returncode}")
 
 
 _written = count(1)
@@ -307,7 +330,7 @@ def main() -> None:
         return
     mutants = [Mutant(**each) for each in json.loads(mutants_file.read_text())]
     if given.action == "reach":
-        found = reach(mutants, ["-n", str(given.workers)])
+        found = reach(mutants, ["-n", str(given.workers), "--dist", "loadscope", "--no-loadscope-reorder"])
         rest[0].write_text(json.dumps({place: [asdict(each) for each in tests] for place, tests in found.items()}))
         return
     reached = {place: [Reach(**each) for each in tests] for place, tests in json.loads(rest[0].read_text()).items()}

@@ -49,7 +49,7 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_interval=2,bf_interval=2
 SlurmdTimeout=10
 ReturnToService=2
-JobRequeue=1
+JobRequeue=0
 KillWait=20
 SlurmdParameters=config_overrides
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP

@@ -98,7 +98,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "fleet submit": (
         "git swarm fleet submit --on slurm --issues issues.txt --slots 16",
-        "git swarm fleet submit --on k8s --issues issues.txt --image registry/git-swarm:1 --secret keys --print",
+        "git swarm fleet submit --on k8s --issues issues.txt --image me/swarm:1",
     ),
     "fleet status": ("git swarm fleet status", "git swarm fleet status --issues issues.txt --json"),
     "fleet serve": ("git swarm fleet serve --port 8786",),

@@ -55,7 +55,7 @@ def executed(fleet: FleetProject) -> int:
 
 def test_submitted_twice_every_step_is_executed_once(fleet: FleetProject, slurm: SlurmCluster) -> None:
     first, second = (submitted(fleet, slurm, "--slots", "3") for _time in range(2))
-    assert "8 runs, 3 at a time" in first
+    assert first.startswith("job 1: 8 runs, 3 at a time\n")
     assert "squeue --job 1\n" in first
     assert "squeue --job 2\n" in second
     slurm.wait_until_empty()

@@ -176,8 +176,12 @@ def test_a_job_is_given_on_stdin_and_what_to_type_next_is_said(fleet: FleetProje
     script = (fleet.door / "--parsable").read_text()
     assert script == project.swarm("fleet", "submit", "--on", "slurm", *words, "--print").stdout
 
+    k8s = ("fleet", "submit", "--on", "k8s", "--image", "x", "--hub", "ssh://h/x", *words)
+    program(folder, "kubectl", f'cat >"{fleet.door}/$*"; echo "job.batch/it created"')
+    assert project.swarm(*k8s).stdout.startswith("job it created: 1 run, 1 at a time\n")
+    name = yaml.safe_load((fleet.door / "apply -f -").read_text())["metadata"]["name"]
     program(folder, "kubectl", 'echo "spec.template: field is immutable" >&2; exit 1')
-    refused = ask(project, "fleet", "submit", "--on", "k8s", "--image", "x", "--hub", "ssh://h/x", *words)
+    refused = ask(project, *k8s)
     assert refused.code == 1
     assert "kubectl did not take the job: spec.template: field is immutable" in refused.stderr
-    assert "hint: kubectl delete job git-swarm-issues-" in refused.stderr
+    assert f"hint: kubectl delete job {name} " in refused.stderr

@@ -96,7 +96,7 @@ def give(on: BatchSystem, job: str, name: str) -> tuple[str, str]:
     :raises SwarmError: it does not take it.
     """
     done = subprocess.run(on.takes, input=job, capture_output=True, text=True, check=False)
-    said = done.stdout.strip()
+    said = done.stdout.strip().removeprefix("job.batch/")
     if done.returncode == 0:
         return said, f"kubectl get job {name}" if on is BatchSystem.K8S else f"squeue --job {said.partition(';')[0]}"
     hint = f"{_AGAIN} {on} … --print   (shows the job; the runs are on the hub)"

@@ -1,4 +1,4 @@
-"""`fleet run`, `fleet serve`, `fleet work`: runs by the hundred, on this machine or on many."""
+"""`fleet run`, `fleet submit`, `fleet serve`, `fleet work`: runs by the hundred, on this machine or on many."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def run(
     if scheduler is not None:
         checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
     asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
-    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
     limit = said_budget(max_cost, None, None).get("cost_usd")
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
@@ -241,7 +241,7 @@ def submit(
     _refuse_both(runs, issues, again)
     batch.refuse_unready(on, image, secret, is_given=not print_only)
     asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
-    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
     repository = repository_here()
     refuse_agent(os.environ, "fleet submit", repository.common_dir)
     entries = _entries(repository, issues, usual)
@@ -266,7 +266,7 @@ def submit(
         out_verbatim(text.rstrip())
         return
     given, shown = batch.give(on, text, name)
-    out(f"{plural(len(left), 'run')}, {whole.slots} at a time: {given}")
+    out(f"job {given}: {plural(len(ids), 'run')}, {whole.slots} at a time")
     out_lines([f"next       {shown}", "           git swarm fleet status"])
 
 

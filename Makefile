@@ -19,7 +19,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web tables hub fleet rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web tables hub fleet slurm rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -36,6 +36,7 @@ TABLES := tests/proven tests/routes tests/replay tests/verify tests/safety/guard
 	tests/operations/test_forge.py $(addprefix tests/test_,every_key.py claims.py own_calls.py staging_content.py staging_repository.py)
 HUB := tests/hub
 FLEET := tests/fleet
+SLURM_TESTS := tests/fleet/test_fleet_slurm.py tests/fleet/test_fleet_submit.py
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
 soak_resumes := $(KILLS) -k 'again_at_any_point'
@@ -50,7 +51,7 @@ soak_sessions := $(SESSIONS)
 soak_web := $(WEB)
 soak_tables := $(TABLES)
 soak_hub := $(HUB)
-soak_fleet := $(FLEET)
+soak_fleet := $(FLEET) $(addprefix --ignore=,$(SLURM_TESTS))
 soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(TABLES) $(HUB) $(FLEET))
 
 # What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette.
@@ -93,6 +94,13 @@ $(VENV)/chromium/.fetched: tests/fetch_chromium.sh $(STAMP)
 	sh tests/fetch_chromium.sh $(VENV)/chromium
 	test ! -x $(VENV)/chromium/bin/chromium || $(BIN)/python -m pip install --quiet --disable-pip-version-check 'playwright>=1.50,<2' \
 		|| echo "no playwright: the tests in a browser will be skipped" >&2
+	touch $@
+
+# With the schemas of Kubernetes, 107 MB unpacked, which only its soak compares a manifest with.
+$(VENV)/slurm/.fetched: tests/fetch_slurm.sh $(STAMP)
+	sh tests/fetch_slurm.sh $(VENV)/slurm
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'kubernetes-validate>=1.34,<2' \
+		|| echo "no kubernetes-validate: no manifest will be compared with its schema" >&2
 	touch $@
 
 $(VENV)/codex/.fetched: tests/fetch_codex.sh $(STAMP)
@@ -141,6 +149,10 @@ soak-codex: $(CLAUDE) $(FETCHED) $(VENV)/codex/.fetched
 
 # One of its runs has all three agents.
 soak-sessions: $(VENV)/codex/.fetched
+
+# Only here its programs are fetched.
+soak-slurm: $(CLAUDE) $(FETCHED) $(VENV)/slurm/.fetched
+	$(PYTEST) $(SPREAD) -m soak $(SLURM_TESTS)
 
 soak-%: $(CLAUDE) $(FETCHED)
 	$(PYTEST) $(SPREAD) -m soak $(soak_$*)

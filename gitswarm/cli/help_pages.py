@@ -96,6 +96,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git swarm fleet run --issues issues.jsonl --scheduler tcp://127.0.0.1:8786",
         "git swarm fleet run 2aa18a 70cc64",
     ),
+    "fleet submit": (
+        "git swarm fleet submit --on slurm --issues issues.txt --slots 16",
+        "git swarm fleet submit --on k8s --issues issues.txt --image me/swarm:1",
+    ),
     "fleet status": ("git swarm fleet status", "git swarm fleet status --issues issues.txt --json"),
     "fleet serve": ("git swarm fleet serve --port 8786",),
     "fleet work": ("git swarm fleet work tcp://127.0.0.1:8786 --slots 4",),

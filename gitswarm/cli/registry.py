@@ -353,6 +353,13 @@ ROOT = Group(
                     " --json",
                     words="run",
                 ),
+                "submit": Command(
+                    "fleet.fleet_commands:submit",
+                    "Give a run for every entry of a file, or runs of the hub, to Slurm or Kubernetes.",
+                    "--on= --issues= --flow= --hub= --slots= --dir= --image= --secret= --print --base= --engine="
+                    " --mode= --model= --economy --script= --allow-stub --routing= --autopilot",
+                    words="run",
+                ),
                 "status": Command(
                     "fleet.standing:status",
                     "How the runs on the hub stand; no scheduler is asked, and none needs to live.",

@@ -78,6 +78,7 @@ WRITING = [
     "release RUN",
     "fleet-exec RUN",
     "fleet run RUN",
+    "fleet submit RUN --on slurm --print",
     "fleet status",
 ]
 """In this order, one after the other."""

@@ -145,8 +145,9 @@ class Fleet:
                 continue
             if self._is_spent():
                 return
-            if job.run_id is None:
-                job.run_id = self._create(job)
+            if bring_to_hub(self._repository, self._remote, job, self._notice_once) and job.entry is not None:
+                tells = {"entry": job.entry.place}
+                self._board.event("created", job.run_id, f"created: {job.entry.title}", tells)
             self._submit(client, job)
             free -= 1
 
@@ -161,26 +162,6 @@ class Fleet:
         self.spent_out = True
         self._notice_once(f"no more runs are begun: {money(cost)} of {money(self._limit_usd)} are spent (--max-cost)")
         return True
-
-    def _create(self, job: Job) -> str:
-        """The run of an entry, on the hub. Somebody else may have been faster: then it is theirs."""
-        assert job.entry is not None  # noqa: S101 - else it was named, and is there
-        queued = read_queue(self._repository, self._remote)
-        if job.entry.name in queued.runs:
-            return queued.runs[job.entry.name]
-        planned = plan_run(self._repository, job.entry.options.asked())
-        apply_durability(self._repository, planned.config)
-        for line in filter(None, (rehearsal_words(planned.new), *planned.notices)):
-            self._notice_once(line)
-        around = surroundings(planned.config, NoticeObserver())
-        with create_run(self._repository, planned.new, around, ()) as (_session, state):
-            layout = state.layout
-        run = put_in_queue(self._repository, self._remote, layout, now, (job.entry.name, queued))
-        if run != layout.run_id:
-            with hold_run(self._repository, layout, quiet_surroundings(self._repository, layout)) as held:
-                discard_run(held.session, held.state, force=True)
-        self._board.event("created", run, f"created: {job.entry.title}", {"entry": job.entry.place})
-        return run
 
     def _submit(self, client: Client, job: Job) -> None:
         assert job.run_id is not None  # noqa: S101
@@ -289,6 +270,28 @@ class Fleet:
             return Standing(job.run_id, NOT_BEGUN, job.entry.title if job.entry else "-")
         found = standing_of(lease)
         return replace(found, state=job.state) if job.ended and job.state in (ELSEWHERE, GIVEN_UP) else found
+
+
+def bring_to_hub(repository: Repository, remote: Remote, job: Job, notice: Callable[[str], object]) -> bool:
+    """Makes the run of an entry that has none, or takes that of somebody faster; whether a new one was made."""
+    if job.entry is None or job.run_id is not None:
+        return False
+    queued = read_queue(repository, remote)
+    job.run_id = queued.runs.get(job.entry.name)
+    if job.run_id is not None:
+        return False
+    planned = plan_run(repository, job.entry.options.asked())
+    apply_durability(repository, planned.config)
+    for line in filter(None, (rehearsal_words(planned.new), *planned.notices)):
+        notice(line)
+    around = surroundings(planned.config, NoticeObserver())
+    with create_run(repository, planned.new, around, ()) as (_session, state):
+        layout = state.layout
+    job.run_id = put_in_queue(repository, remote, layout, now, (job.entry.name, queued))
+    if job.run_id != layout.run_id:
+        with hold_run(repository, layout, quiet_surroundings(repository, layout)) as held:
+            discard_run(held.session, held.state, force=True)
+    return True
 
 
 def jobs_of_entries(entries: Sequence[FleetEntry], queued: Queue) -> list[Job]:

@@ -1,4 +1,4 @@
-"""`fleet run`, `fleet serve`, `fleet work`: runs by the hundred, on this machine or on many."""
+"""`fleet run`, `fleet submit`, `fleet serve`, `fleet work`: runs by the hundred, on this machine or on many."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 from gitswarm.cli.app import INTERRUPTED
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import complain, err, out
-from gitswarm.cli.executing import said_budget
+from gitswarm.cli.console import complain, err, out, out_lines, out_verbatim, plural
+from gitswarm.cli.executing import log_of, said_budget
+from gitswarm.cli.fleet import batch
 from gitswarm.cli.fleet.board import Board, board
 from gitswarm.cli.fleet.cluster import (
     ALLOWED_FAILURES,
@@ -32,8 +33,8 @@ from gitswarm.cli.fleet.cluster import (
     need_dask,
     refuse_other_versions,
 )
-from gitswarm.cli.fleet.dispatching import Fleet, Job, jobs_of_entries, jobs_of_runs
-from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
+from gitswarm.cli.fleet.dispatching import Fleet, Job, bring_to_hub, jobs_of_entries, jobs_of_runs
+from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions, read_entries
 from gitswarm.cli.fleet.slot import FOLDER
 from gitswarm.cli.fleet.standing import DEFAULT_FLOW, GIVEN_UP, FlowOption, IssuesOption, Standing, counts, show
 from gitswarm.cli.here import repository_here
@@ -55,6 +56,16 @@ if TYPE_CHECKING:
 
 _ONE_KEYPRESS_S = 0.5
 
+RunsArgument = Annotated[list[str] | None, Argument(metavar="RUN", help="Runs on the hub, to be continued.")]
+BaseOption = Annotated[str | None, Option(help="The commit that the runs branch off.")]
+EngineOption = Annotated[str | None, Option(help="The engine that executes steps: git swarm engines")]
+ModeOption = Annotated[str | None, Option(help="stub, or a mode of the engine.")]
+ModelOption = Annotated[str | None, Option(help="The model's id.")]
+EconomyFlag = Annotated[bool, Option("--economy", help="The cheapest tier of models for every step.")]
+ScriptOption = Annotated[str | None, Option(help="A script for the stub: what it answers instead of a model.")]
+AllowStubFlag = Annotated[bool, Option("--allow-stub", help="Let rehearsals (mode stub, or a script) land.")]
+RoutingOption = Annotated[RoutingMode | None, Option(help="How much the navigator may choose.")]
+AutopilotFlag = Annotated[bool, Option("--autopilot", help="Never pause for a person.")]
 WorkersOption = Annotated[
     int | None,
     Option("--workers", metavar="N", min=1, help="Runs at the same time; as many as there are processors."),
@@ -65,7 +76,7 @@ KeyOption = Annotated[str | None, Option("--tls-key", metavar="FILE", help="Its 
 
 
 def run(
-    runs: Annotated[list[str] | None, Argument(metavar="RUN", help="Runs on the hub, to be continued.")] = None,
+    runs: RunsArgument = None,
     issues: IssuesOption = None,
     flow: FlowOption = None,
     workers: WorkersOption = None,
@@ -76,24 +87,22 @@ def run(
     max_cost: Annotated[
         str | None, Option("--max-cost", metavar="USD", help="When all runs have cost this, no more are begun.")
     ] = None,
-    base: Annotated[str | None, Option(help="The commit that the runs branch off.")] = None,
-    engine: Annotated[str | None, Option(help="The engine that executes steps: git swarm engines")] = None,
-    mode: Annotated[str | None, Option(help="stub, or a mode of the engine.")] = None,
-    model: Annotated[str | None, Option(help="The model's id.")] = None,
-    economy: Annotated[bool, Option("--economy", help="The cheapest tier of models for every step.")] = False,
-    script: Annotated[str | None, Option(help="A script for the stub: what it answers instead of a model.")] = None,
-    allow_stub: Annotated[bool, Option("--allow-stub", help="Let rehearsals (mode stub, or a script) land.")] = False,
-    routing: Annotated[RoutingMode | None, Option(help="How much the navigator may choose.")] = None,
-    autopilot: Annotated[bool, Option("--autopilot", help="Never pause for a person.")] = False,
+    base: BaseOption = None,
+    engine: EngineOption = None,
+    mode: ModeOption = None,
+    model: ModelOption = None,
+    economy: EconomyFlag = False,
+    script: ScriptOption = None,
+    allow_stub: AllowStubFlag = False,
+    routing: RoutingOption = None,
+    autopilot: AutopilotFlag = False,
     tls_ca: CaOption = None,
     tls_cert: CertOption = None,
     tls_key: KeyOption = None,
     as_json: Annotated[bool, Option("--json", help="What happens, as JSON lines on stdout.")] = False,
 ) -> None:
     """Execute a run for every entry of a file, or runs of the hub. The same line once more finishes what is left."""
-    if bool(runs) == bool(issues):
-        hint = "git swarm fleet run --issues FILE   (or: git swarm fleet run RUN…)"
-        raise UsageError("name a file with entries, or runs", hint=hint)
+    _refuse_both(runs, issues, "git swarm fleet run")
     if scheduler is not None and workers is not None:
         raise UsageError(
             "--workers is about this machine; the scheduler's workers have their own number",
@@ -102,31 +111,17 @@ def run(
     tls = Tls(tls_ca, tls_cert, tls_key)
     if scheduler is not None:
         checked_tls(scheduler, tls, "git swarm fleet run --scheduler ")
-    usual = StartOptions(
-        flow=flow or DEFAULT_FLOW,
-        base=base,
-        engine=engine,
-        mode=mode,
-        model=model,
-        economy=economy,
-        script=script,
-        allow_stub=allow_stub,
-        routing=routing,
-        autopilot=autopilot,
-    )
+    asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
     limit = said_budget(max_cost, None, None).get("cost_usd")
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
-    entries = read_entries(issues, usual) if issues else []
-    for each in {each.options.over(StartOptions(task="-")): each for each in entries}.values():
-        plan_run(repository, each.options.asked())
+    entries = _entries(repository, issues, usual)
     engine_of: AbstractContextManager[Client] = (
         joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
     remote = _hub(repository, here=scheduler is None)
-    queued = read_queue(repository, remote)
-    named = [find_on_hub(repository, remote, each).run_id for each in runs or ()]
-    jobs = jobs_of_entries(entries, queued) if issues else jobs_of_runs(list(dict.fromkeys(named)), queued)
+    jobs = _jobs(repository, remote, entries, runs)
     with board(as_json=as_json) as shown:
         fleet = Fleet(repository, remote, jobs, shown, here=scheduler is None, limit_usd=limit)
         pressed = _execute(fleet, engine_of, shown)
@@ -140,6 +135,26 @@ def run(
     if fleet.problem is not None:
         raise fleet.problem
     raise SystemExit(INTERRUPTED if pressed else _exit_code(found, fleet.jobs))
+
+
+def _refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) -> None:
+    if bool(runs) == bool(issues):
+        hint = f"{command} --issues FILE   (or: {command} RUN…)"
+        raise UsageError("name a file with entries, or runs", hint=hint)
+
+
+def _entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
+    """Those of a file, of each of which a run can be made."""
+    entries = read_entries(issues, usual) if issues else []
+    for each in {each.options.over(StartOptions(task="-")): each for each in entries}.values():
+        plan_run(repository, each.options.asked())
+    return entries
+
+
+def _jobs(repository: Repository, remote: Remote, entries: list[FleetEntry], runs: list[str] | None) -> list[Job]:
+    queued = read_queue(repository, remote)
+    named = [find_on_hub(repository, remote, each).run_id for each in runs or ()]
+    return jobs_of_runs(list(dict.fromkeys(named)), queued) if runs else jobs_of_entries(entries, queued)
 
 
 def _execute(fleet: Fleet, engine: AbstractContextManager[Client], shown: Board) -> bool:
@@ -198,6 +213,63 @@ def _presses() -> Iterator[Callable[[], int]]:
     finally:
         for number, answer in before.items():
             signal.signal(number, answer)
+
+
+def submit(
+    runs: RunsArgument = None,
+    on: Annotated[batch.BatchSystem | None, Option(help="Where to: slurm, or k8s (Kubernetes).")] = None,
+    issues: IssuesOption = None,
+    flow: FlowOption = None,
+    hub: Annotated[str | None, Option(metavar="URL", help="The hub, as it is reached from there.")] = None,
+    slots: Annotated[int, Option("--slots", metavar="N", min=1, help="Runs at the same time.")] = 4,
+    folder: Annotated[str | None, Option("--dir", metavar="DIR", help="Where clones of the hub are there.")] = None,
+    image: Annotated[str | None, Option(metavar="IMAGE", help="k8s: has git, git-swarm and the engines.")] = None,
+    secret: Annotated[list[str] | None, Option(metavar="NAME", help="k8s: becomes environment variables.")] = None,
+    print_only: Annotated[bool, Option("--print", help="Print the script or manifest; nobody gets it.")] = False,
+    base: BaseOption = None,
+    engine: EngineOption = None,
+    mode: ModeOption = None,
+    model: ModelOption = None,
+    economy: EconomyFlag = False,
+    script: ScriptOption = None,
+    allow_stub: AllowStubFlag = False,
+    routing: RoutingOption = None,
+    autopilot: AutopilotFlag = False,
+) -> None:
+    """Give a run for every entry of a file, or runs of the hub, to Slurm or Kubernetes."""
+    again = f"git swarm fleet submit --on {on or 'slurm|k8s'}"
+    if on is None:
+        raise UsageError("name the system that is to execute them", hint=f"{again} --issues FILE")
+    _refuse_both(runs, issues, again)
+    batch.refuse_unready(on, image, secret, is_given=not print_only)
+    asked = (base, engine, mode, model, economy, script, allow_stub, routing, autopilot)
+    usual = StartOptions(None, flow or DEFAULT_FLOW, *asked)  # as its fields come
+    repository = repository_here()
+    refuse_agent(os.environ, "fleet submit", repository.common_dir)
+    entries = _entries(repository, issues, usual)
+    remote = _hub(repository, here=False)
+    url = batch.hub_for(on, remote, hub)
+    jobs, notices = _jobs(repository, remote, entries, runs), dict[str, None]()
+    left = [job for job in jobs if not job.ended]
+    for job in left:
+        bring_to_hub(repository, remote, job, notices.setdefault)
+    ids = tuple(job.run_id for job in left if job.run_id is not None)
+    for line in notices:
+        err(line)
+    if len(ids) < len(jobs):
+        err(f"{len(jobs) - len(ids)} of {plural(len(jobs), 'run')} ended, or need a person: git swarm fleet status")
+    if not ids:
+        return
+    name = batch.job_name(url, issues, runs or ())
+    whole = batch.Batch(name, ids, min(slots, len(ids)), url, folder)
+    logs = log_of(repository, ids[0]).parent
+    text = batch.job_manifest(whole, image, secret or ()) if image else batch.slurm_script(whole, logs)
+    if print_only:
+        out_verbatim(text.rstrip())
+        return
+    given, shown = batch.give(on, text, name)
+    out(f"job {given}: {plural(len(ids), 'run')}, {whole.slots} at a time")
+    out_lines([f"next       {shown}", "           git swarm fleet status"])
 
 
 def serve(

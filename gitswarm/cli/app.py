@@ -9,13 +9,12 @@ from contextlib import nullcontext
 from importlib import import_module
 
 from gitswarm.cli.arguments import plain_values
-from gitswarm.cli.console import complain
+from gitswarm.cli.console import INTERRUPTED, complain
 from gitswarm.cli.help_pages import HELP, NAME, help_text, unknown
 from gitswarm.cli.registry import ROOT, Command, Group
 from gitswarm.cli.terminal import paged, wished
 from gitswarm.errors import RunInterruptedError
 
-INTERRUPTED = 130
 USAGE = 2
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, of 8 bits too (U+009B begins a sequence as ESC does), and what turns the direction of text."""
 
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C ended, as shells give it."""
+
 _GAP = 2
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 from msgspec.structs import astuple, replace
 
-from gitswarm.cli.app import INTERRUPTED
-from gitswarm.cli.console import advise, err, out, out_json, plural, table
+from gitswarm.cli.console import INTERRUPTED, advise, err, out, out_json, plural, table
 from gitswarm.cli.executing import apply_durability, config_of_run, stop_signals, watching
 from gitswarm.cli.here import now, repository_here, surroundings
 from gitswarm.cli.opened import JsonFlag, RunArgument

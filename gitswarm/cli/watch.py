@@ -10,10 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated
 
-from gitswarm.cli.app import INTERRUPTED
 from gitswarm.cli.arguments import Argument
 from gitswarm.cli.bisect import signals_that_end
-from gitswarm.cli.console import advise, err, harmless, out, out_lines
+from gitswarm.cli.console import INTERRUPTED, advise, err, harmless, out, out_lines
 from gitswarm.cli.lines import hanging, told
 from gitswarm.cli.opened import reader_here
 from gitswarm.cli.run_words import about

@@ -14,9 +14,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
-from gitswarm.cli.app import INTERRUPTED
 from gitswarm.cli.arguments import Argument, Option
-from gitswarm.cli.console import complain, err, out, out_lines, out_verbatim, plural
+from gitswarm.cli.console import INTERRUPTED, complain, err, out, out_lines, out_verbatim, plural
 from gitswarm.cli.executing import log_of, said_budget
 from gitswarm.cli.fleet import batch
 from gitswarm.cli.fleet.board import Board, board

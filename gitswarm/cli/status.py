@@ -225,7 +225,9 @@ def _list_hub(
             old = [each for each in chosen(archive.runs() if archive else []) if each.run_id not in there.leases]
             told += [(how, None) for how in (archive.overviews(old if state else old[:most]) if archive else [])]
         told.sort(key=lambda each: each[0].run_id, reverse=True)
-    found = [(how, lease) for how, lease in told if state in (None, how.state.value, state_word(how))][:most]
+    if state is not None:
+        told = [(how, lease) for how, lease in told if state in (how.state.value, state_word(how))]
+    found = told[:most]
     if as_json:
         out_json([{**how.to_plain(), **_plain_place(lease)} for how, lease in found])
         return

@@ -34,14 +34,6 @@ class CatFile(ObjectReader):
             known = self._commits[commit_id] = _parsed(commit_id, self._raw_commit(commit_id))
         return known
 
-    def messages(self, commit_ids: Sequence[str]) -> list[str | None]:
-        found: list[str | None] = []
-        for first in range(0, len(commit_ids), _AT_ONCE):
-            answers = self._ask(commit_ids[first : first + _AT_ONCE])
-            commits = (each if each is not None and each[1] == b"commit" else None for each in answers)
-            found += [_parsed(each[0], each[2]).message if each is not None else None for each in commits]
-        return found
-
     def author(self, commit_id: str) -> Person:
         headers = self._raw_commit(commit_id).partition(b"\n\n")[0].decode(errors="replace").split("\n")
         line_of_author = next((line.removeprefix("author ") for line in headers if line.startswith("author ")), "")

@@ -66,10 +66,6 @@ class ObjectReader(ABC):
     def peeled(self, object_id: str) -> str | None:
         """Id of the commit that an object is, or that a tag leads to."""
 
-    def messages(self, commit_ids: Sequence[str]) -> list[str | None]:
-        """Of several commits in one go; None: it is not here."""
-        return [self.commit(each).message if self.peeled(each) else None for each in commit_ids]
-
     @abstractmethod
     def entry(self, tree_id: str, path: str) -> str | None:
         """Id of what lies at `path` (slashes) in a tree, or None."""

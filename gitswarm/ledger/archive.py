@@ -115,14 +115,16 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
 
 
 def printed_commits(printed: bytes) -> dict[str, bytes]:
-    """Id → content, of what `git cat-file --batch` printed."""
+    """Id → content, of what `git cat-file --batch` printed, without what is missing."""
     found: dict[str, bytes] = {}
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)
-        commit_id, _kind, size = printed[at:end].decode().split()
-        found[commit_id] = printed[end + 1 : end + 1 + int(size)]
-        at = end + 1 + int(size) + 1
+        commit_id, _kind, *size = printed[at:end].decode().split()
+        at = end + 1
+        if size:
+            found[commit_id] = printed[at : at + int(size[0])]
+            at += int(size[0]) + 1
     return found
 
 

@@ -34,7 +34,7 @@ def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOvervie
     :raises NotFoundError: no such run.
     """
     stands = _stands(repository, layout)
-    file = repository.swarm_dir / _FOLDER / f"{layout.run_id}.json"
+    file = kept_folder(repository) / f"{layout.run_id}.json"
     kept = _read(file, stands) if stands is not None else None
     if kept is not None:
         worktree = repository.worktree_made_for(layout.branch)
@@ -42,12 +42,18 @@ def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOvervie
     found = overview(repository, layout)
     # What `land` has to be told depends on branches that are not the run's.
     if stands is not None and not found.hint.startswith(_LAND) and _stands(repository, layout) == stands:
-        _write(file, stands, found)
+        plain = {"stands": stands, "overview": found.to_plain()}
+        write_kept(file, json.dumps(plain).encode())
     return found
 
 
 def forget_overviews(repository: RepositoryReader) -> None:
-    shutil.rmtree(repository.swarm_dir / _FOLDER, ignore_errors=True)
+    shutil.rmtree(kept_folder(repository), ignore_errors=True)
+
+
+def kept_folder(repository: RepositoryReader) -> Path:
+    """What can be read from git again, only slower."""
+    return repository.swarm_dir / _FOLDER
 
 
 def _stands(repository: RepositoryReader, layout: RunLayout) -> str | None:
@@ -68,10 +74,10 @@ def _read(file: Path, stands: str) -> RunOverview | None:
         return None
 
 
-def _write(file: Path, stands: str, found: RunOverview) -> None:
+def write_kept(file: Path, content: bytes) -> None:
     """Whole or not at all; where nobody may write, not."""
     staged = file.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        staged.write_text(json.dumps({"stands": stands, "overview": found.to_plain()}), encoding="utf-8")
+        staged.write_bytes(content)
         staged.replace(file)

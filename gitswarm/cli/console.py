@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gitswarm.cli.lines import hint_lines, told
-from gitswarm.cli.short_ids import with_short_ids
-from gitswarm.cli.terminal import has_colours, is_screen, painted, terminal_width
+from gitswarm.cli.short_ids import all_with_short_ids, with_short_ids
+from gitswarm.cli.terminal import has_colours, painted, terminal_width
 from gitswarm.records.text import columns
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _widths(needed: Sequence[int], stretch: int, room: int) -> list[tuple[int, i
 def _harmless_column(column: Sequence[str]) -> list[str]:
     """Plain letters are harmless: of ten thousand rows nearly all have no others."""
     clean = [cell if cell.isascii() and cell.isprintable() else harmless(cell).expandtabs() for cell in column]
-    return list(map(with_short_ids, clean)) if is_screen() else clean
+    return all_with_short_ids(clean)
 
 
 def _aligned(column: Sequence[str], room: tuple[int, int]) -> list[str]:

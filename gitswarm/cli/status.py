@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -159,6 +158,8 @@ def list_runs(
     repository = reader_here()
     if state is not None and state not in _STATES:
         known = [each for each in _STATES if each != RunStatus.UNPROVEN.value]
+        import difflib  # noqa: PLC0415 - for a word that is misspelt
+
         near = difflib.get_close_matches(state, known, n=1)
         hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
         raise UsageError(f"--state {state}: there is no such state", hint=hint)

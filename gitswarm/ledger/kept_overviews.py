@@ -6,10 +6,8 @@ judges it asks `overview`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +46,8 @@ def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOvervie
 
 
 def forget_overviews(repository: RepositoryReader) -> None:
+    import shutil  # noqa: PLC0415 - only gc needs it
+
     shutil.rmtree(kept_folder(repository), ignore_errors=True)
 
 
@@ -58,6 +58,8 @@ def kept_folder(repository: RepositoryReader) -> Path:
 
 def _stands(repository: RepositoryReader, layout: RunLayout) -> str | None:
     """Everything that a run's overview depends on, as a digest; None: it is executed, or was cut off."""
+    import hashlib  # noqa: PLC0415 - 2 ms of OpenSSL
+
     run, common = layout.run_id, repository.common_dir
     if starting_of(common, run) or owner_of(common, run) or journal_files(journal_folder(repository, layout)):
         return None

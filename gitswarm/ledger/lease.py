@@ -159,12 +159,9 @@ def _leased(ref: str) -> str | None:
     return run if run is not None and ref == RunLayout(run).lease_ref else None
 
 
-_LEASES = msgspec.json.Decoder(Lease)
-
-
 def _parsed(run: str, commit: bytes) -> Lease:
     """
     :raises DecodeError: it is no lease.
     """
-    lease = _LEASES.decode(commit.partition(b"\n\n")[2].partition(b"\n\n")[2])
+    lease = msgspec.json.decode(commit.partition(b"\n\n")[2].partition(b"\n\n")[2], type=Lease)
     return lease if lease.run_id == run else replace(lease, run_id=run)

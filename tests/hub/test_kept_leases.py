@@ -1,0 +1,46 @@
+"""`list --hub` reads a lease from git once, and believes only what has the id that the hub names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gitswarm.ledger import kept_leases
+from gitswarm.ledger.archive import printed_commits
+from tests.hub.clones import two_clones
+
+
+def test_a_lease_is_read_once_and_no_file_changes_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clones = two_clones(tmp_path)
+    clones.here.swarm(*clones.start(), "--until", "first")
+    there, asked = clones.there, list[int]()
+    monkeypatch.setattr(kept_leases, "_FEW", 0)
+
+    def printed(output: bytes) -> dict[str, bytes]:
+        found = printed_commits(output)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(kept_leases, "printed_commits", printed)
+
+    def reads() -> tuple[object, int]:
+        """What is shown, and how many leases git was asked for with success."""
+        asked.clear()
+        return there.json("list", "--hub"), sum(asked)
+
+    told, read = reads()
+    assert (read, reads()) == (1, (told, 0))
+    file = there.root / ".git" / "swarm" / "overviews" / "leases"
+    (kept,) = msgspec.msgpack.decode(file.read_bytes(), type=dict[str, bytes]).items()
+    forged = kept[1].replace(b'"state":"stopped"', b'"state":"succeeded"')
+    assert forged != kept[1]
+    for damaged in (b"", b"\x93", msgspec.msgpack.encode({kept[0]: forged}), msgspec.msgpack.encode({kept[0]: 1})):
+        file.write_bytes(damaged)
+        assert (reads(), reads()) == ((told, 1), (told, 0))
+    clones.here.swarm("resume", "--hub")
+    now, read = reads()
+    assert (read, [each["state"] for each in now]) == (1, ["succeeded"])  # type: ignore[attr-defined]

@@ -37,7 +37,7 @@ from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
-from gitswarm.ledger.hub_archive import archive_on_hub, archived_on_hub
+from gitswarm.ledger.hub_archive import archived_on_hub
 from gitswarm.ledger.kept_overviews import kept_overview
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
@@ -222,9 +222,13 @@ def _list_hub(
     ]
     has_archive = ARCHIVE_REF in there.refs
     if everything and has_archive:
-        with archive_on_hub(repository, remote) as archive:
-            old = [each for each in chosen(archive.runs() if archive else []) if each.run_id not in there.leases]
-            told += [(how, None) for how in (archive.overviews(old if state else old[:most]) if archive else [])]
+        from gitswarm.ledger.kept_archive import overviews_on_hub  # noqa: PLC0415 - few ask for these
+
+        def wanted(runs: list[RunLayout]) -> list[RunLayout]:
+            old = [each for each in chosen(runs) if each.run_id not in there.leases]
+            return old if state else old[:most]
+
+        told += [(how, None) for how in overviews_on_hub(repository, remote, there.refs[ARCHIVE_REF], wanted)]
         told.sort(key=lambda each: each[0].run_id, reverse=True)
     if state is not None:
         told = [(how, lease) for how, lease in told if state in (how.state.value, state_word(how))]

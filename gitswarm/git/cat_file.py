@@ -70,15 +70,7 @@ class CatFile(ObjectReader):
         _id, kind, content = self._object(tree_id)
         if kind != b"tree":
             raise GarbledError(f"{tree_id} is not a tree", hint=f"git cat-file -t {tree_id}")
-        found: dict[str, tuple[str, int]] = {}
-        start = 0
-        while start < len(content):
-            blank = content.index(b" ", start)
-            end = content.index(b"\0", blank)
-            name = content[blank + 1 : end].decode(errors="surrogateescape")
-            found[name] = (content[end + 1 : end + 21].hex(), int(content[start:blank], 8))
-            start = end + 21
-        return found
+        return entries_of(content)
 
     def _name(self, tree_id: str, path: str) -> str:
         """What git is asked for: one line. Without a path: the object itself."""
@@ -152,6 +144,19 @@ class CatFile(ObjectReader):
         if given is None or taken is None:
             raise ValueError("git was started without pipes")
         return given, taken
+
+
+def entries_of(content: bytes) -> Entries:
+    """What the content of a tree says."""
+    found: dict[str, tuple[str, int]] = {}
+    start = 0
+    while start < len(content):
+        blank = content.index(b" ", start)
+        end = content.index(b"\0", blank)
+        name = content[blank + 1 : end].decode(errors="surrogateescape")
+        found[name] = (content[end + 1 : end + 21].hex(), int(content[start:blank], 8))
+        start = end + 21
+    return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

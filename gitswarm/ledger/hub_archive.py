@@ -20,7 +20,7 @@ from gitswarm.ledger.archive import (
     archived_refs,
     archived_runs,
     bring_commits_back,
-    printed_commits,
+    printed_objects,
 )
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.layout import RunLayout
@@ -58,7 +58,7 @@ class HubArchive(Struct, frozen=True):
         """
         self._bring_files([layout], (REFS, COMMITS))
         printed = archived_file(self.scratch, layout, COMMITS)
-        own = printed_commits(printed)
+        own = printed_objects(printed)
         heads = (content.partition(b"\n\n")[0].split(b"\n") for content in own.values())
         parents = {line[7:].decode() for head in heads for line in head if line.startswith(b"parent ")}
         try:

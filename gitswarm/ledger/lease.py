@@ -18,7 +18,7 @@ from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
 from gitswarm.ledger.finding import meant
 from gitswarm.ledger.hub_archive import archive_on_hub
-from gitswarm.ledger.kept_leases import lease_commits
+from gitswarm.ledger.kept_objects import lease_commits
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.ledger.state import RunState

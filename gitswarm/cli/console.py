@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gitswarm.cli.lines import hint_lines, told
-from gitswarm.cli.short_ids import all_with_short_ids, with_short_ids
+from gitswarm.cli.short_ids import with_short_ids
 from gitswarm.cli.terminal import has_colours, painted, terminal_width
 from gitswarm.records.text import columns
 
@@ -119,14 +119,14 @@ def _widths(needed: Sequence[int], stretch: int, room: int) -> list[tuple[int, i
 def _harmless_column(column: Sequence[str]) -> list[str]:
     """Plain letters are harmless: of ten thousand rows nearly all have no others."""
     clean = [cell if cell.isascii() and cell.isprintable() else harmless(cell).expandtabs() for cell in column]
-    return all_with_short_ids(clean)
+    return with_short_ids("\0".join(clean)).split("\0")
 
 
 def _aligned(column: Sequence[str], room: tuple[int, int]) -> list[str]:
     width, gap = room
-    whole = width + gap
     return [
-        cell.ljust(whole) if len(cell) <= width and cell.isascii() else _cell(cell, width, gap) for cell in column
+        cell.ljust(width + gap) if len(cell) <= width and cell.isascii() else _cell(cell, width, gap)
+        for cell in column
     ]
 
 

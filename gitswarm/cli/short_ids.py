@@ -17,8 +17,3 @@ def with_short_ids(text: str) -> str:
         return text
     runs = runs_here()
     return _ID.sub(lambda found: shortest(found[0], runs), text)
-
-
-def all_with_short_ids(texts: list[str]) -> list[str]:
-    """Asks only once whether a person looks on."""
-    return list(map(with_short_ids, texts)) if is_screen() else texts

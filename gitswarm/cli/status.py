@@ -37,7 +37,7 @@ from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
-from gitswarm.ledger.hub_archive import archived_on_hub
+from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
 from gitswarm.ledger.kept_overviews import kept_overview
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
@@ -222,7 +222,6 @@ def _list_hub(
     ]
     has_archive = ARCHIVE_REF in there.refs
     if everything and has_archive:
-        from gitswarm.ledger.kept_archive import overviews_on_hub  # noqa: PLC0415 - few ask for these
 
         def wanted(runs: list[RunLayout]) -> list[RunLayout]:
             old = [each for each in chosen(runs) if each.run_id not in there.leases]
@@ -275,7 +274,7 @@ def _on_hub(repository: RepositoryReader, run: str | None) -> tuple[RunOverview,
     if layout.branch not in there.refs:
         with archived_on_hub(repository, remote, layout) as archive:
             if archive is not None:
-                return archive.overviews([layout])[0], None
+                return archive.overview(layout), None
     unknown = NotFoundError(
         f"{remote.name} does not say how {layout.run_id} stands", hint=f"git swarm pull {layout.run_id}"
     )

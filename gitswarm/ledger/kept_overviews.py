@@ -1,4 +1,4 @@
-"""What `list` shows of a run that nobody executes, kept in a file until one of the run's refs moves.
+"""What `list` shows, kept in files: of a run that nobody executes, until one of its refs moves, and objects of a hub.
 
 A replay reads every commit of a run. The files are derived: whoever deletes one loses time, and what changes a run or
 judges it asks `overview`.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from gitswarm import __version__
+from gitswarm.git.object_reader import hash_object
 from gitswarm.git.owners import owner_of, starting_of
 from gitswarm.git.reader import RepositoryReader
+from gitswarm.ledger.archive import printed_objects
 from gitswarm.ledger.archived_overview import overview_of
 from gitswarm.ledger.finding import journal_folder
 from gitswarm.ledger.journal_files import journal_files
@@ -24,6 +28,8 @@ from gitswarm.ledger.overview import RunOverview, overview
 
 _FOLDER = "overviews"
 _LAND = "git swarm land"
+_FEW = 100
+"""Objects that are read each time: one process, whatever is kept."""
 
 
 def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOverview:
@@ -40,8 +46,7 @@ def kept_overview(repository: RepositoryReader, layout: RunLayout) -> RunOvervie
     found = overview(repository, layout)
     # What `land` has to be told depends on branches that are not the run's.
     if stands is not None and not found.hint.startswith(_LAND) and _stands(repository, layout) == stands:
-        plain = {"stands": stands, "overview": found.to_plain()}
-        write_kept(file, json.dumps(plain).encode())
+        write_kept(file, json.dumps({"stands": stands, "overview": found.to_plain()}).encode())
     return found
 
 
@@ -83,3 +88,37 @@ def write_kept(file: Path, content: bytes) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         staged.write_bytes(content)
         staged.replace(file)
+
+
+def lease_commits(repository: RepositoryReader, wanted: Collection[str]) -> dict[str, bytes]:
+    """Content of commits by id, of those that are here."""
+    file = kept_folder(repository) / "leases"
+    kept = read_kept(file) if len(wanted) > _FEW else {}
+    found = true_objects(kept, wanted, "commit")
+    if len(found) < len(wanted):
+        found |= read_objects(repository, [each for each in wanted if each not in found], "commit")
+        keep(file, found, kept)
+    return found
+
+
+def read_objects(repository: RepositoryReader, wanted: Collection[str], kind: str) -> dict[str, bytes]:
+    asked = "".join(f"{each}\n" for each in wanted).encode()
+    printed = repository.git.output("cat-file", "--batch", "--buffer", stdin=asked)
+    return true_objects(printed_objects(printed), wanted, kind)
+
+
+def true_objects(contents: Mapping[str, bytes], wanted: Collection[str], kind: str) -> dict[str, bytes]:
+    """Those of the wanted objects that have the content of their id: no file can say what the hub does not."""
+    have = ((each, contents[each]) for each in wanted if each in contents)
+    return {each: content for each, content in have if hash_object(kind, content) == each}
+
+
+def read_kept(file: Path) -> dict[str, bytes]:
+    with suppress(OSError, msgspec.DecodeError):  # there is none, or nothing that we wrote
+        return msgspec.msgpack.decode(file.read_bytes(), type=dict[str, bytes])
+    return {}
+
+
+def keep(file: Path, objects: dict[str, bytes], kept: dict[str, bytes]) -> None:
+    if len(objects.items() - kept.items()) > _FEW:
+        write_kept(file, msgspec.msgpack.encode(objects))

@@ -18,7 +18,7 @@ from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
 from gitswarm.ledger.finding import meant
 from gitswarm.ledger.hub_archive import archive_on_hub
-from gitswarm.ledger.kept_objects import lease_commits
+from gitswarm.ledger.kept_overviews import lease_commits
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.ledger.state import RunState
@@ -130,7 +130,11 @@ def look_at_hub(
     for left in reversed(range(_LOOKS)):
         listed = remote.refs(*patterns)  # git takes a pattern for the end of a name
         refs = {name: to for name, to in listed.items() if layout is None or is_of(layout, name)}
-        commits = {run: to for name, to in refs.items() if (run := _leased(name)) is not None}
+        commits = {
+            run: to
+            for name, to in refs.items()
+            if name.endswith("/lease") and (run := run_of(name)) and name == RunLayout(run).lease_ref
+        }
         found = lease_commits(repository, commits.values())
         missing = [to for to in commits.values() if to not in found]
         if not missing:
@@ -151,12 +155,6 @@ def look_at_hub(
             hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
             unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
     return OnHub(refs, leases, tuple(unreadable))
-
-
-def _leased(ref: str) -> str | None:
-    """The run whose lease a ref is."""
-    run = run_of(ref) if ref.endswith("/lease") else None
-    return run if run is not None and ref == RunLayout(run).lease_ref else None
 
 
 def _parsed(run: str, commit: bytes) -> Lease:

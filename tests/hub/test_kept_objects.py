@@ -10,7 +10,7 @@ import pytest
 
 from gitswarm.git.reader import RepositoryReader
 from gitswarm.git.remote import Remote
-from gitswarm.ledger import kept_archive, kept_objects
+from gitswarm.ledger import hub_archive, kept_overviews
 from gitswarm.ledger.archive import printed_objects
 from gitswarm.ledger.hub_archive import HubArchive, archive_on_hub
 from tests.hub.clones import two_clones
@@ -22,14 +22,14 @@ def test_a_lease_is_read_once_and_no_file_changes_what_is_shown(
     clones = two_clones(tmp_path)
     clones.here.swarm(*clones.start(), "--until", "first")
     there, asked = clones.there, list[int]()
-    monkeypatch.setattr(kept_objects, "_FEW", 0)
+    monkeypatch.setattr(kept_overviews, "_FEW", 0)
 
     def printed(output: bytes) -> dict[str, bytes]:
         found = printed_objects(output)
         asked.append(len(found))
         return found
 
-    monkeypatch.setattr(kept_objects, "printed_objects", printed)
+    monkeypatch.setattr(kept_overviews, "printed_objects", printed)
 
     def reads() -> tuple[object, int]:
         """What is shown, and how many leases git was asked for with success."""
@@ -57,13 +57,13 @@ def test_an_archived_run_is_fetched_once_and_no_file_changes_what_is_shown(
     clones.here.swarm(*clones.start())
     clones.here.swarm("gc", "--hub", "--archive", "0s")
     there, opened = clones.there, list[str]()
-    monkeypatch.setattr(kept_objects, "_FEW", 0)
+    monkeypatch.setattr(kept_overviews, "_FEW", 0)
 
     def on_hub(repository: RepositoryReader, remote: Remote) -> AbstractContextManager[HubArchive | None]:
         opened.append(remote.name)
         return archive_on_hub(repository, remote)
 
-    monkeypatch.setattr(kept_archive, "archive_on_hub", on_hub)
+    monkeypatch.setattr(hub_archive, "archive_on_hub", on_hub)
 
     def reads() -> tuple[object, int]:
         """What is shown, and whether something was fetched."""

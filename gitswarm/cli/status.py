@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -38,7 +37,7 @@ from gitswarm.git.remote import configured_hub, remote_of
 from gitswarm.ledger.archive import archived_runs, discarded_runs, is_lifted
 from gitswarm.ledger.archived_overview import archived_overview
 from gitswarm.ledger.finding import all_runs, find_run
-from gitswarm.ledger.hub_archive import archive_on_hub, archived_on_hub
+from gitswarm.ledger.hub_archive import archived_on_hub, overviews_on_hub
 from gitswarm.ledger.kept_overviews import kept_overview
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
@@ -159,6 +158,8 @@ def list_runs(
     repository = reader_here()
     if state is not None and state not in _STATES:
         known = [each for each in _STATES if each != RunStatus.UNPROVEN.value]
+        import difflib  # noqa: PLC0415 - for a word that is misspelt
+
         near = difflib.get_close_matches(state, known, n=1)
         hint = f"git swarm list --state {shlex.quote(near[0] if near else known[0])}   (or: {', '.join(known)})"
         raise UsageError(f"--state {state}: there is no such state", hint=hint)
@@ -221,11 +222,16 @@ def _list_hub(
     ]
     has_archive = ARCHIVE_REF in there.refs
     if everything and has_archive:
-        with archive_on_hub(repository, remote) as archive:
-            old = [each for each in chosen(archive.runs() if archive else []) if each.run_id not in there.leases]
-            told += [(how, None) for how in (archive.overviews(old if state else old[:most]) if archive else [])]
+
+        def wanted(runs: list[RunLayout]) -> list[RunLayout]:
+            old = [each for each in chosen(runs) if each.run_id not in there.leases]
+            return old if state else old[:most]
+
+        told += [(how, None) for how in overviews_on_hub(repository, remote, there.refs[ARCHIVE_REF], wanted)]
         told.sort(key=lambda each: each[0].run_id, reverse=True)
-    found = [(how, lease) for how, lease in told if state in (None, how.state.value, state_word(how))][:most]
+    if state is not None:
+        told = [(how, lease) for how, lease in told if state in (how.state.value, state_word(how))]
+    found = told[:most]
     if as_json:
         out_json([{**how.to_plain(), **_plain_place(lease)} for how, lease in found])
         return
@@ -268,7 +274,7 @@ def _on_hub(repository: RepositoryReader, run: str | None) -> tuple[RunOverview,
     if layout.branch not in there.refs:
         with archived_on_hub(repository, remote, layout) as archive:
             if archive is not None:
-                return archive.overviews([layout])[0], None
+                return archive.overview(layout), None
     unknown = NotFoundError(
         f"{remote.name} does not say how {layout.run_id} stands", hint=f"git swarm pull {layout.run_id}"
     )

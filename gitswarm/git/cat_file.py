@@ -34,14 +34,6 @@ class CatFile(ObjectReader):
             known = self._commits[commit_id] = _parsed(commit_id, self._raw_commit(commit_id))
         return known
 
-    def messages(self, commit_ids: Sequence[str]) -> list[str | None]:
-        found: list[str | None] = []
-        for first in range(0, len(commit_ids), _AT_ONCE):
-            answers = self._ask(commit_ids[first : first + _AT_ONCE])
-            commits = (each if each is not None and each[1] == b"commit" else None for each in answers)
-            found += [_parsed(each[0], each[2]).message if each is not None else None for each in commits]
-        return found
-
     def author(self, commit_id: str) -> Person:
         headers = self._raw_commit(commit_id).partition(b"\n\n")[0].decode(errors="replace").split("\n")
         line_of_author = next((line.removeprefix("author ") for line in headers if line.startswith("author ")), "")
@@ -78,15 +70,7 @@ class CatFile(ObjectReader):
         _id, kind, content = self._object(tree_id)
         if kind != b"tree":
             raise GarbledError(f"{tree_id} is not a tree", hint=f"git cat-file -t {tree_id}")
-        found: dict[str, tuple[str, int]] = {}
-        start = 0
-        while start < len(content):
-            blank = content.index(b" ", start)
-            end = content.index(b"\0", blank)
-            name = content[blank + 1 : end].decode(errors="surrogateescape")
-            found[name] = (content[end + 1 : end + 21].hex(), int(content[start:blank], 8))
-            start = end + 21
-        return found
+        return entries_of(content)
 
     def _name(self, tree_id: str, path: str) -> str:
         """What git is asked for: one line. Without a path: the object itself."""
@@ -160,6 +144,19 @@ class CatFile(ObjectReader):
         if given is None or taken is None:
             raise ValueError("git was started without pipes")
         return given, taken
+
+
+def entries_of(content: bytes) -> Entries:
+    """What the content of a tree says."""
+    found: dict[str, tuple[str, int]] = {}
+    start = 0
+    while start < len(content):
+        blank = content.index(b" ", start)
+        end = content.index(b"\0", blank)
+        name = content[blank + 1 : end].decode(errors="surrogateescape")
+        found[name] = (content[end + 1 : end + 21].hex(), int(content[start:blank], 8))
+        start = end + 21
+    return found
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

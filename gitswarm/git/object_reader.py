@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -48,6 +47,8 @@ GITLINK = 0o160000
 
 def hash_object(kind: str, content: bytes) -> str:
     """The id that git gives an object of this kind: `blob`, `tree`, `commit`."""
+    import hashlib  # noqa: PLC0415 - 2 ms of OpenSSL
+
     return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content, usedforsecurity=False).hexdigest()
 
 
@@ -65,10 +66,6 @@ class ObjectReader(ABC):
     @abstractmethod
     def peeled(self, object_id: str) -> str | None:
         """Id of the commit that an object is, or that a tag leads to."""
-
-    def messages(self, commit_ids: Sequence[str]) -> list[str | None]:
-        """Of several commits in one go; None: it is not here."""
-        return [self.commit(each).message if self.peeled(each) else None for each in commit_ids]
 
     @abstractmethod
     def entry(self, tree_id: str, path: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import time
@@ -40,6 +39,8 @@ def this_host() -> str:
 
 def clone_id(common_dir: Path) -> str:
     """Tells apart the repositories of one machine; ids of runs are the same in all that have them."""
+    import hashlib  # noqa: PLC0415 - 2 ms of OpenSSL
+
     return hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:8]
 
 

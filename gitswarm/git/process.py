@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -218,6 +217,8 @@ class RunningGit:
 @contextmanager
 def _as_file(content: bytes) -> Iterator[IO[bytes]]:
     """An input that nobody has to feed, unlike a pipe."""
+    import tempfile  # noqa: PLC0415 - with its five modules; what only reads makes no files
+
     with tempfile.TemporaryFile() as given:
         given.write(content)
         given.seek(0)

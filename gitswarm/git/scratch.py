@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,9 @@ _ABANDONED_S = 86_400.0
 @contextmanager
 def scratch_repository(repository: RepositoryReader) -> Iterator[Path]:
     """The folder of a bare repository that has the objects of this one, and none of its refs."""
+    import shutil  # noqa: PLC0415 - reading commands import this module, and few come here
+    import tempfile  # noqa: PLC0415
+
     repository.swarm_dir.mkdir(exist_ok=True)
     for left in repository.swarm_dir.glob(f"{_PREFIX}*"):
         if time.time() - left.stat().st_mtime > _ABANDONED_S:  # its process was killed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -41,13 +40,12 @@ class Spoken(Struct, frozen=True):
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class LandedAs:
+class LandedAs(Struct, frozen=True):
     """A landing: the commit on the target, the branch's full name; `step`: the commit of the run that records it."""
 
     commit: str
     target: str
-    step: str = field(default="", compare=False)
+    step: str = ""
 
 
 def code_tree(repository: Repository, state: RunState, tree: str | None = None) -> str:

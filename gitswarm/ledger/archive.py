@@ -105,7 +105,7 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
     :param printed: what the archive has of them.
     :raises GarbledError: the archive was made by somebody else.
     """
-    stored = printed_commits(printed)
+    stored = printed_objects(printed)
     asked = "".join(f"{commit_id}\n" for commit_id in stored).encode()
     listed = repository.git.output("cat-file", "--batch-check", stdin=asked).decode().splitlines()
     for commit_id in (line.partition(" ")[0] for line in listed if line.endswith(" missing")):
@@ -114,15 +114,17 @@ def bring_commits_back(repository: RepositoryReader, printed: bytes) -> None:
             raise GarbledError(f"{ARCHIVE_REF} holds another commit for {commit_id}", hint="git fsck --full")
 
 
-def printed_commits(printed: bytes) -> dict[str, bytes]:
-    """Id → content, of what `git cat-file --batch` printed."""
+def printed_objects(printed: bytes) -> dict[str, bytes]:
+    """Id → content, of what `git cat-file --batch` printed, without what is missing."""
     found: dict[str, bytes] = {}
     at = 0
     while at < len(printed):
         end = printed.index(b"\n", at)
-        commit_id, _kind, size = printed[at:end].decode().split()
-        found[commit_id] = printed[end + 1 : end + 1 + int(size)]
-        at = end + 1 + int(size) + 1
+        commit_id, _kind, *size = printed[at:end].decode().split()
+        at = end + 1
+        if size:
+            found[commit_id] = printed[at : at + int(size[0])]
+            at += int(size[0]) + 1
     return found
 
 

@@ -13,7 +13,7 @@ from gitswarm.git.locks import Locks
 from gitswarm.git.object_reader import NewCommit
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.repository import Repository
-from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, archive_folder, printed_commits
+from gitswarm.ledger.archive import COMMITS, OVERVIEW, REFS, TITLE, TREES, archive_folder, printed_objects
 from gitswarm.ledger.layout import KERNEL, RunLayout, agent_identity
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.records.base import Clock
@@ -99,7 +99,7 @@ class ArchiveStore(Struct, frozen=True):
         printed = git.output("cat-file", "--batch", stdin=asked) if parents else b""
         # Each begins with `tree ` and its id.
         trees = "".join(
-            f"040000 tree {content[5:45].decode()}\t{own}\n" for own, content in printed_commits(printed).items()
+            f"040000 tree {content[5:45].decode()}\t{own}\n" for own, content in printed_objects(printed).items()
         )
         tree = git.output("mktree", stdin=trees.encode())
         files = {

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
 
 from msgspec import Struct
 
-from gitswarm.errors import GitFailedError
+from gitswarm.errors import GarbledError, GitFailedError
+from gitswarm.git.cat_file import entries_of
 from gitswarm.git.reader import RepositoryReader, open_reader
 from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
@@ -20,12 +23,13 @@ from gitswarm.ledger.archive import (
     archived_refs,
     archived_runs,
     bring_commits_back,
-    printed_commits,
+    printed_objects,
 )
-from gitswarm.ledger.archived_overview import archived_overview
+from gitswarm.ledger.archived_overview import archived_overview, overview_of
+from gitswarm.ledger.kept_overviews import keep, kept_folder, read_kept, read_objects, true_objects
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.overview import RunOverview
-from gitswarm.records.execution import RUNS_FOLDER
+from gitswarm.records.execution import RUN_ID, RUNS_FOLDER
 
 _DOWN_TO_RUNS = RUNS_FOLDER.count("/") + 2
 """Levels of the archive's tree whose last is the list of runs."""
@@ -41,14 +45,13 @@ class HubArchive(Struct, frozen=True):
         """Newest created first; also those that have a branch on the hub again."""
         return archived_runs(self.scratch)
 
-    def overviews(self, layouts: Sequence[RunLayout]) -> list[RunOverview]:
-        """How these runs stood when they were archived."""
-        self._bring_files(layouts, (OVERVIEW,))
-        return [archived_overview(self.scratch, layout) for layout in layouts]
+    def overview(self, layout: RunLayout) -> RunOverview:
+        self._bring_files(layout, OVERVIEW)
+        return archived_overview(self.scratch, layout)
 
     def refs(self, layout: RunLayout) -> dict[str, str]:
         """Refs of an archived run as they were: name → commit."""
-        self._bring_files([layout], (REFS,))
+        self._bring_files(layout, REFS)
         return archived_refs(self.scratch, layout)
 
     def bring_run(self, layout: RunLayout, repository: RepositoryReader, remote: Remote) -> dict[str, str]:
@@ -56,9 +59,9 @@ class HubArchive(Struct, frozen=True):
 
         :param remote: as that repository sees it.
         """
-        self._bring_files([layout], (REFS, COMMITS))
+        self._bring_files(layout, REFS, COMMITS)
         printed = archived_file(self.scratch, layout, COMMITS)
-        own = printed_commits(printed)
+        own = printed_objects(printed)
         heads = (content.partition(b"\n\n")[0].split(b"\n") for content in own.values())
         parents = {line[7:].decode() for head in heads for line in head if line.startswith(b"parent ")}
         try:
@@ -75,12 +78,11 @@ class HubArchive(Struct, frozen=True):
         tree = objects.entry(objects.commit(tip).tree, RUNS_FOLDER) if tip is not None else None
         return {name: object_id for name, (object_id, _mode) in objects.entries(tree).items()} if tree else {}
 
-    def _bring_files(self, layouts: Sequence[RunLayout], names: Sequence[str]) -> None:
-        objects, folders = self.scratch.objects, self._folders()
-        trees = [folders[layout.run_id] for layout in layouts]
-        bring_objects(self.scratch, self.remote, trees, 1)
-        inside = (objects.entries(tree) for tree in trees)
-        bring_objects(self.scratch, self.remote, [each[name][0] for each in inside for name in names], 1)
+    def _bring_files(self, layout: RunLayout, *names: str) -> None:
+        tree = self._folders()[layout.run_id]
+        bring_objects(self.scratch, self.remote, [tree], 1)
+        inside = self.scratch.objects.entries(tree)
+        bring_objects(self.scratch, self.remote, [inside[name][0] for name in names], 1)
 
 
 @contextmanager
@@ -93,6 +95,44 @@ def archive_on_hub(repository: RepositoryReader, remote: Remote) -> Iterator[Hub
         scratch = open_reader(folder, repository.env)
         archive = HubArchive(scratch, remote.seen_from(folder))
         yield archive if fetch_archive(scratch, archive.remote) else None
+
+
+def overviews_on_hub(
+    repository: RepositoryReader, remote: Remote, tip: str, chosen: Callable[[list[RunLayout]], list[RunLayout]]
+) -> list[RunOverview]:
+    """How the chosen ones of the archived runs stood; of what was seen before nothing is fetched.
+
+    :param tip: the archive's commit over there.
+    :raises GitFailedError: it cannot be reached.
+    :raises GarbledError: the archive was made by somebody else, or is gone.
+    """
+    file = kept_folder(repository) / "archive"
+    kept, seen = read_kept(file), dict[str, bytes]()
+    with ExitStack() as opened:
+        there = cache(lambda: opened.enter_context(archive_on_hub(repository, remote)))
+
+        def contents(wanted: Sequence[str], kind: str) -> list[bytes]:
+            seen.update(true_objects(kept, wanted, kind))
+            unknown = [each for each in wanted if each not in seen]
+            if unknown and (archive := there()) is not None:
+                bring_objects(archive.scratch, archive.remote, unknown, 1)
+                seen.update(read_objects(archive.scratch, unknown, kind))
+            return [seen[each] for each in wanted]
+
+        try:
+            tree = contents([tip], "commit")[0][5:45].decode()
+            for name in RUNS_FOLDER.split("/"):
+                tree = entries_of(*contents([tree], "tree"))[name][0]
+            trees = {name: to for name, (to, _mode) in entries_of(*contents([tree], "tree")).items()}
+            runs = chosen([RunLayout(name) for name in sorted(trees, reverse=True) if RUN_ID.fullmatch(name)])
+            folders = contents([trees[layout.run_id] for layout in runs], "tree")
+            files = contents([entries_of(each)[OVERVIEW][0] for each in folders], "blob")
+            found = [overview_of(json.loads(each)) for each in files]
+        except (LookupError, TypeError, ValueError) as error:
+            hint = f"git ls-remote {remote.name} {ARCHIVE_REF}"
+            raise GarbledError(f"the archive on {remote.name} cannot be read: {error}", hint=hint) from error
+    keep(file, seen, kept)
+    return found
 
 
 def fetch_archive(scratch: RepositoryReader, remote: Remote) -> bool:

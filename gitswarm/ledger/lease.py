@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from gitswarm.git.ref_files import ARCHIVE_REF
 from gitswarm.git.remote import Remote
 from gitswarm.ledger.finding import meant
 from gitswarm.ledger.hub_archive import archive_on_hub
+from gitswarm.ledger.kept_overviews import lease_commits
 from gitswarm.ledger.layout import RunLayout, run_of
 from gitswarm.ledger.overview import RunOverview
 from gitswarm.ledger.state import RunState
@@ -129,40 +130,36 @@ def look_at_hub(
     for left in reversed(range(_LOOKS)):
         listed = remote.refs(*patterns)  # git takes a pattern for the end of a name
         refs = {name: to for name, to in listed.items() if layout is None or is_of(layout, name)}
-        commits = {run: refs[ref] for run, ref in _lease_refs(refs) if ref in refs}
-        found = dict(zip(commits, repository.objects.messages(list(commits.values())), strict=True))
-        missing = [run for run, message in found.items() if message is None]
+        commits = {
+            run: to
+            for name, to in refs.items()
+            if name.endswith("/lease") and (run := run_of(name)) and name == RunLayout(run).lease_ref
+        }
+        found = lease_commits(repository, commits.values())
+        missing = [to for to in commits.values() if to not in found]
         if not missing:
             break
         try:
             # By their ids: git looks for each name among all that the hub has.
-            remote.fetch(commits[run] for run in missing)
+            remote.fetch(missing)
         except GitFailedError:
             if not left:
                 raise
         # A run that goes on has another one by now, and an old server may not give us the one before.
     leases: dict[str, Lease] = {}
     unreadable = []
-    for run in sorted(found, reverse=True):
+    for run in sorted(commits, reverse=True):
         try:
-            leases[run] = _parsed(run, found[run])
+            leases[run] = _parsed(run, found.get(commits[run], b""))
         except (msgspec.DecodeError, GarbledError) as error:
             hint = f"git ls-remote {remote.name} {RunLayout(run).lease_ref}"
             unreadable.append(GarbledError(f"the lease of {run} on {remote.name} cannot be read: {error}", hint=hint))
     return OnHub(refs, leases, tuple(unreadable))
 
 
-def _lease_refs(refs: Iterable[str]) -> set[tuple[str, str]]:
-    runs = {run for run in map(run_of, refs) if run is not None}
-    return {(run, RunLayout(run).lease_ref) for run in runs}
-
-
-_LEASES = msgspec.json.Decoder(Lease)
-
-
-def _parsed(run: str, message: str | None) -> Lease:
+def _parsed(run: str, commit: bytes) -> Lease:
     """
     :raises DecodeError: it is no lease.
     """
-    lease = _LEASES.decode((message or "").partition("\n\n")[2])
+    lease = msgspec.json.decode(commit.partition(b"\n\n")[2].partition(b"\n\n")[2], type=Lease)
     return lease if lease.run_id == run else replace(lease, run_id=run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -39,17 +38,23 @@ _EVENT = b'"usage"'
 _ASKED = b'"navigator"'
 
 
-@dataclass(frozen=True, slots=True)
-class CutOff:
-    """An execution that has no commit. `start`: ISO 8601, "" where no event of it is whole. `events`: JSON lines, as
-    far as they are at hand; `kept_in`: the tree that has them, where it was set aside."""
+class CutOff(Struct, frozen=True, eq=False):
+    """An execution that has no commit; the same one has the same name. `start`: ISO 8601, "" where no event of it is
+    whole. `events`: JSON lines, as far as they are at hand; `kept_in`: the tree with them, if they were set aside.
+    """
 
     flow: str
     step: str
     iteration: int
     start: str
-    events: bytes = field(default=b"", compare=False, repr=False)
-    kept_in: str | None = field(default=None, compare=False)
+    events: bytes = b""
+    kept_in: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CutOff) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def name(self) -> str:

@@ -76,10 +76,6 @@ def located(env: Mapping[str, str], *, bundled_first: bool) -> Path | None:
     return next((path for path in (found if bundled_first else reversed(found)) if path is not None), None)
 
 
-def has_sdk() -> bool:
-    return importlib.util.find_spec("claude_agent_sdk") is not None
-
-
 def sdk_version() -> str:
     """Of the Agent SDK, without importing it; "" where it is not installed."""
     import importlib.metadata  # noqa: PLC0415 - five thousandths of a second

@@ -87,7 +87,7 @@ def _landed_before(session: Session, state: RunState, found: Landed) -> Delivere
     landed = LandedAs(found.landing.commit, found.target)
     summary = f"landed on {short(found.target)} as {landed.commit[:12]}"
     recorded = last_landing(session.repository, state)
-    if recorded != landed:
+    if recorded is None or (recorded.commit, recorded.target) != (landed.commit, landed.target):
         outcome = Outcome(landed, f"{summary}, recorded afterwards")
 
         def operation(_request: StepRequest, _emit: Emit) -> StepResult:

@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,3 +125,23 @@ def joined(fleet: FleetProject, workers: Sequence[str], slots: int = 2, ttl: str
 
 def runs_in(text: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"run-\d{8}-\d{6}-[0-9a-f]{6}", text)))
+
+
+def send(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Whatever works for the worker of this folder: the name is on the command line, or they are in it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+            around = str((entry / "cwd").readlink()) if line else ""
+        except OSError:
+            continue
+        if bytes(folder) in line or around.startswith(str(folder)):
+            found.append(int(entry.name))
+    return found

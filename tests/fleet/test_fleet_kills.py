@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined
+from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, processes_of, send
 from tests.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.soak
@@ -71,26 +70,6 @@ def test_a_machine_that_is_lost_in_the_middle_of_a_step(fleet: FleetProject, sen
         told = "".join(file.read_text(encoding="utf-8") for file in logs.iterdir())
         assert "belongs to" in told
     check_whole(fleet, 6)
-
-
-def send(processes: Iterable[int], number: signal.Signals) -> None:
-    for process in processes:
-        with suppress(ProcessLookupError):
-            os.kill(process, number)
-
-
-def processes_of(folder: Path) -> list[int]:
-    """Whatever works for the worker of this folder: the name is on the command line, or they are in it."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
-            around = str((entry / "cwd").readlink()) if line else ""
-        except OSError:
-            continue
-        if bytes(folder) in line or around.startswith(str(folder)):
-            found.append(int(entry.name))
-    return found
 
 
 def test_a_scheduler_that_was_killed_is_no_loss(fleet: FleetProject) -> None:

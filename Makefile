@@ -53,8 +53,8 @@ soak_hub := $(HUB)
 soak_fleet := $(FLEET)
 soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(TABLES) $(HUB) $(FLEET))
 
-# What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette.
-LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py git projection web/test_admission.py)
+# What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette, Dask.
+LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py fleet/test_fleet_run.py fleet/test_unit.py git projection web/test_admission.py)
 
 .PHONY: demo test golden unit lowest soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
@@ -127,7 +127,7 @@ $(VENV)/lowest/.installed: pyproject.toml tests/lowest.py $(STAMP)
 	$(PYTHON) -m venv --clear $(VENV)/lowest
 	$(BIN)/python -m tests.lowest >$(VENV)/lowest/constraints.txt
 	$(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints.txt \
-		-e '.[analytics,navigator,web]' pytest pytest-xdist hypothesis httpx2 httpx
+		-e '.[analytics,fleet,navigator,web]' pytest pytest-xdist hypothesis httpx2 httpx
 	touch $@
 
 lowest: $(VENV)/lowest/.installed  ## unit tests and others with the lowest version of each dependency that pyproject.toml allows

@@ -14,8 +14,6 @@ from tests.waiting import DEADLINE_S, wait_until
 
 pytestmark = pytest.mark.soak
 
-RUNS = int(os.environ.get("RUNS", "16"))
-
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[FleetProject]:
@@ -38,13 +36,14 @@ def tasks(fleet: FleetProject, count: int) -> str:
     return fleet.issues(*(f"task {number}" for number in range(count)))
 
 
-def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject) -> None:
-    issues, script = tasks(fleet, RUNS), fleet.script()
+@pytest.mark.parametrize("runs", [16, 50])
+def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject, runs: int) -> None:
+    issues, script = tasks(fleet, runs), fleet.script()
     words = ("--issues", issues, "--flow", "trip", "--workers", "3", "--script", script)
     done = fleet.begin("fleet", "run", *words)
     said = done.communicate(timeout=10 * DEADLINE_S)[0]
     assert done.returncode == 0, said
-    check_whole(fleet, RUNS)
+    check_whole(fleet, runs)
     assert max(int(line) for line in (fleet.door / "counts").read_text().split()) == 3
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, processes_of, send
-from tests.waiting import DEADLINE_S, wait_until
+from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, listening, processes_of, send
+from tests.waiting import DEADLINE_S, ends_within, wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -135,3 +136,41 @@ def test_a_run_that_dies_three_times_waits_for_a_person(fleet: FleetProject) -> 
     last = fleet.begin("fleet", "run", *options)
     assert last.wait(DEADLINE_S) == 0
     check_whole(fleet, 1)
+
+
+def certificate(fleet: FleetProject) -> tuple[str, ...]:
+    """Of an authority that signs itself: the options by which all of a fleet know each other."""
+    key, cert = str(fleet.door / "key.pem"), str(fleet.door / "cert.pem")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-days", "2", "-subj", "/CN=fleet"]
+    subprocess.run([*words, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return ("--tls-ca", cert, "--tls-cert", cert, "--tls-key", key)
+
+
+@pytest.mark.parametrize("state", ["idle", "works", "works for a frozen scheduler"])
+def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: str) -> None:
+    """With all that works for it; and until then only loopback could be reached."""
+    with_hub(fleet)
+    tls = certificate(fleet)
+    url, (scheduler, worker) = joined(fleet, ["one"], tls=tls)
+    wait_until(lambda: (fleet.door / "one" / "dask").exists() and listening(worker), "the worker listens")
+    options = ("--issues", tasks(fleet, 2), "--flow", "trip", "--script", fleet.script(SLEEPING))
+    run = None
+    if state != "idle":
+        run = fleet.begin("fleet", "run", *options, "--scheduler", url, *tls)
+        wait_until((fleet.door / "second").exists, "a second step is executed")
+    assert listening(scheduler) | listening(worker) == {"127.0.0.1"}
+    if "frozen" in state:
+        os.kill(scheduler, signal.SIGSTOP)
+
+    os.kill(worker, signal.SIGTERM)
+
+    process = next(each for each in fleet.processes if each.pid == worker)
+    assert ends_within(process, DEADLINE_S)
+    assert process.returncode == 0
+    wait_until(lambda: not processes_of(fleet.door / "one"), "nothing is left of it")
+    os.kill(scheduler, signal.SIGCONT)
+    fleet.begin("fleet", "work", url, *tls, "--dir", str(fleet.door / "two"))
+    run = run or fleet.begin("fleet", "run", *options, "--scheduler", url, *tls)
+    said = run.communicate(timeout=5 * DEADLINE_S)[0]
+    assert run.returncode == 0, said
+    check_whole(fleet, 2)

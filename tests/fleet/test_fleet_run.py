@@ -34,7 +34,7 @@ def test_a_file_is_submitted_twice_and_nothing_is_executed_twice(fleet: FleetPro
     options = ("--flow", "trip", "--workers", "2", "--script", fleet.script())
     first = fleet.begin("fleet", "run", "--issues", fleet.issues("tidy up", "tidy up", "mend", "# no task"), *options)
     wait_until((fleet.door / "counts").exists, "a step is executed")
-    assert listening(first) == {"127.0.0.1"}
+    assert listening(first.pid) == {"127.0.0.1"}
     said = first.communicate(timeout=DEADLINE_S)[0]
     assert first.returncode == 0, said
     assert "no hub is configured: the runs are kept in" in said
@@ -76,6 +76,24 @@ def test_an_address_that_others_reach_is_refused_without_tls(
     assert refused.code == 2
     assert "without TLS everybody who reaches it executes what he likes" in refused.stderr
     assert f"hint: {to_type}" in refused.stderr
+
+
+def test_a_worker_listens_where_its_scheduler_reaches_it_and_nowhere_else(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def start(_path: str, words: list[str], _env: object) -> None:
+        started.extend(words)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execve", start)
+    monkeypatch.setattr("distributed.utils.get_ip", {"10.1.2.3": "10.1.2.9"}.__getitem__)
+    project.write(dict.fromkeys(("ca", "cert", "key"), ""))
+    files = ("--tls-ca", "ca", "--tls-cert", "cert", "--tls-key", "key")
+    ask(project, "fleet", "work", "tls://10.1.2.3:8786", *files)
+    assert started[started.index("--host") + 1] == "10.1.2.9"
+    assert started[started.index("--dashboard-address") + 1] == "127.0.0.1:0"
 
 
 def test_a_worker_with_another_version_is_refused() -> None:

@@ -26,9 +26,9 @@ from gitswarm.cli.fleet.cluster import (
     Tls,
     checked_tls,
     embedded,
-    is_loopback,
     joined,
     need_dask,
+    own_address,
     refuse_other_versions,
 )
 from gitswarm.cli.fleet.dispatching import Fleet, Job, jobs_of_entries, jobs_of_runs
@@ -238,7 +238,10 @@ def work(
         Option("--dir", metavar="DIR", help="Where clones of hubs are; ~/.local/state/git-swarm/fleet unless given."),
     ] = None,
     host: Annotated[
-        str | None, Option(metavar="HOST", help="This machine's address, as the scheduler reaches it.")
+        str | None,
+        Option(
+            metavar="HOST", help="This machine's address, as others reach it; else the one by which it reaches URL."
+        ),
     ] = None,
     tls_ca: CaOption = None,
     tls_cert: CertOption = None,
@@ -252,8 +255,7 @@ def work(
     words = ["worker", url, "--no-nanny", "--nthreads", str(number), "--resources", f"{SLOT}={number}"]
     words += ["--memory-limit", "0", "--death-timeout", "60", "--dashboard-address", NO_DASHBOARD]
     words += tls.words if is_tls else []
-    reached = host or ("127.0.0.1" if is_loopback(urlsplit(url).hostname or "") else None)
-    words += ["--host", reached] if reached else []
+    words += ["--host", host or own_address(urlsplit(url).hostname or "")]
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
         words += ["--local-directory", str(place / "dask")]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gitswarm.cli.fleet import slot
 from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, listening, processes_of, send
 from tests.waiting import DEADLINE_S, ends_within, wait_until
 
@@ -174,3 +175,16 @@ def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: 
     said = run.communicate(timeout=5 * DEADLINE_S)[0]
     assert run.returncode == 0, said
     check_whole(fleet, 2)
+
+
+def test_a_worker_ends_whatever_dask_waits_for(fleet: FleetProject) -> None:
+    with_hub(fleet)
+    hangs = "import time\ndef dask_teardown(worker):\n    time.sleep(1000)\n"
+    preload = repr([slot.__name__, hangs])
+    url, _groups = joined(fleet, [])
+    process = fleet.begin("fleet", "work", url, DASK_DISTRIBUTED__WORKER__PRELOAD=preload)
+    wait_until(lambda: listening(process.pid), "the worker listens")
+    process.terminate()
+    assert not ends_within(process, 3)
+    assert ends_within(process, slot.ENDS_WITHIN_S + 10)
+    assert process.returncode == 1

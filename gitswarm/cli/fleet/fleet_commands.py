@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, err, out
 from gitswarm.cli.executing import EXIT_CODES, INTERRUPTED, said_budget
+from gitswarm.cli.fleet import slot
 from gitswarm.cli.fleet.board import Board, board
 from gitswarm.cli.fleet.cluster import (
     ALLOWED_FAILURES,
@@ -33,7 +34,6 @@ from gitswarm.cli.fleet.cluster import (
 )
 from gitswarm.cli.fleet.dispatching import Fleet, Job, jobs_of_entries, jobs_of_runs
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
-from gitswarm.cli.fleet.slot import FOLDER
 from gitswarm.cli.fleet.standing import DEFAULT_FLOW, GIVEN_UP, FlowOption, IssuesOption, Standing, counts, show
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.start import plan_run
@@ -259,7 +259,8 @@ def work(
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
         words += ["--local-directory", str(place / "dask")]
-    _become(words, {FOLDER: str(place)} if place is not None else {})
+    env = {"DASK_DISTRIBUTED__WORKER__PRELOAD": slot.__name__}
+    _become(words, {**env, **({slot.FOLDER: str(place)} if place is not None else {})})
 
 
 def _become(words: Sequence[str], env: dict[str, str]) -> NoReturn:

@@ -19,7 +19,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web tables hub fleet rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web tables hub fleet fleet-claude rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -35,7 +35,8 @@ WEB := tests/web
 TABLES := tests/proven tests/routes tests/replay tests/verify tests/safety/guard tests/cli/test_ctrl_c.py \
 	tests/operations/test_forge.py $(addprefix tests/test_,every_key.py claims.py own_calls.py staging_content.py staging_repository.py)
 HUB := tests/hub
-FLEET := tests/fleet
+FLEET := tests/fleet/test_fleet_kills.py
+FLEET_CLAUDE := tests/fleet/test_fleet_claude.py
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
 soak_resumes := $(KILLS) -k 'again_at_any_point'
@@ -51,7 +52,8 @@ soak_web := $(WEB)
 soak_tables := $(TABLES)
 soak_hub := $(HUB)
 soak_fleet := $(FLEET)
-soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(TABLES) $(HUB) $(FLEET))
+soak_fleet-claude := $(FLEET_CLAUDE)
+soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(TABLES) $(HUB) $(FLEET) $(FLEET_CLAUDE))
 
 # What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette, Dask.
 LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py fleet/test_fleet_run.py fleet/test_unit.py git projection web/test_admission.py)

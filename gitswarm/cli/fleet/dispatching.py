@@ -31,7 +31,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_queue
+from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for
 from gitswarm.runner.hub.transfer import pull_run
 from gitswarm.runner.undo.discard import discard_run
 
@@ -64,6 +64,7 @@ class Job(Struct):
 
 class Fleet:
     """
+    :param queued: what the hub had when the jobs were made.
     :param here: whether runs are executed in this repository; else in clones of the workers.
     :param limit_usd: what all runs together may have cost when one more is begun.
     """
@@ -72,6 +73,7 @@ class Fleet:
         self,
         repository: Repository,
         remote: Remote,
+        queued: Queue,
         jobs: Sequence[Job],
         board: Board,
         *,
@@ -80,6 +82,7 @@ class Fleet:
     ) -> None:
         self._repository = repository
         self._remote = remote
+        self._queued = queued
         self.jobs = list(jobs)
         self._board = board
         self._here = here
@@ -165,7 +168,7 @@ class Fleet:
     def _create(self, job: Job) -> str:
         """The run of an entry, on the hub. Somebody else may have been faster: then it is theirs."""
         assert job.entry is not None  # noqa: S101 - else it was named, and is there
-        queued = read_queue(self._repository, self._remote)
+        queued = read_for(self._repository, self._remote, job.entry.name, self._queued)
         if job.entry.name in queued.runs:
             return queued.runs[job.entry.name]
         planned = plan_run(self._repository, job.entry.options.asked())
@@ -274,7 +277,7 @@ class Fleet:
         if time.monotonic() - self._looked >= _LOOK_S:
             self._looked = time.monotonic()
             with suppress(GitFailedError):
-                self._board.stand(self.standings())
+                self._board.stand(self.standings)
 
     def standings(self) -> list[Standing]:
         """Of all its runs, as the hub has them.

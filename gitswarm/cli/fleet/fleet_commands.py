@@ -14,6 +14,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import complain, err, out
 from gitswarm.cli.executing import EXIT_CODES, INTERRUPTED, said_budget
@@ -116,8 +118,8 @@ def run(
     repository = repository_here()
     refuse_agent(os.environ, "fleet run", repository.common_dir)
     entries = read_entries(issues, usual) if issues else []
-    for each in {each.options.over(StartOptions(task="-")): each for each in entries}.values():
-        plan_run(repository, each.options.asked())
+    for options in {replace(each.options, task="-") for each in entries}:
+        plan_run(repository, options.asked())
     engine_of: AbstractContextManager[Client] = (
         joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
@@ -126,7 +128,7 @@ def run(
     named = [find_on_hub(repository, remote, each).run_id for each in runs or ()]
     jobs = jobs_of_entries(entries, queued) if issues else jobs_of_runs(list(dict.fromkeys(named)), queued)
     with board(as_json=as_json) as shown:
-        fleet = Fleet(repository, remote, jobs, shown, here=scheduler is None, limit_usd=limit)
+        fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit)
         pressed = _execute(fleet, engine_of, shown)
     found = fleet.standings()
     if as_json:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
     from pydantic import JsonValue
 
-_POLL_S = 0.2
+_POLL_S = 0.5
 _LOOK_S = 2.0
 """How often the hub is read for the table."""
 _PAUSES_S = (0.5, 1.0, 5.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from gitswarm.cli.fleet import slot
+from gitswarm.cli.fleet import fleet_commands, slot
 from gitswarm.cli.fleet.cluster import refuse_other_versions
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.errors import SwarmError
@@ -115,6 +116,15 @@ def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
     file.write_text('{"task": "a", "max_cost": 1}\na\na\na\n', encoding="utf-8")
     assert [entry.name for entry in read_entries(str(file), usual)] == [names[3], *names[:3]]
     assert not {entry.name for entry in read_entries(str(file), StartOptions(flow="plan"))} & set(names)
+
+
+def test_what_entries_have_in_common_is_checked_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[tuple[str, ...]] = []
+    monkeypatch.setattr(fleet_commands, "plan_run", lambda _repository, asked: planned.append(asked.flows))
+    monkeypatch.setattr(fleet_commands, "embedded", lambda _slots: sys.exit(7))
+    (project.root / "issues").write_text('a\nb\n{"task": "c", "flow": "plan"}\nd\n', encoding="utf-8")
+    assert ask(project, "fleet", "run", "--issues", "issues").code == 7
+    assert sorted(planned) == [("build",), ("plan",)]
 
 
 def test_what_is_no_entry_is_told_with_its_line(project: Project) -> None:

@@ -19,7 +19,7 @@ SPREAD := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 UNIT := $(addprefix tests/,engines evidence ledger routing safety/policy safety/redact specs)
 
 # What each part of `make soak` runs: at most 25 minutes on two cores. `rest` is whatever no other part names.
-PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web tables hub fleet slurm rest
+PARTS := kills moments resumes days repeats forks routes model crowd budgets sessions codex web tables hub fleet fleet-claude slurm rest
 KILLS := tests/test_guarantee_1_kill.py
 DAYS := tests/days/test_bad_day.py
 REPEATED := tests/test_repeats.py
@@ -36,6 +36,7 @@ TABLES := tests/proven tests/routes tests/replay tests/verify tests/safety/guard
 	tests/operations/test_forge.py $(addprefix tests/test_,every_key.py claims.py own_calls.py staging_content.py staging_repository.py)
 HUB := tests/hub
 FLEET := tests/fleet
+FLEET_CLAUDE := tests/fleet/test_fleet_claude.py
 SLURM_TESTS := tests/fleet/test_fleet_slurm.py tests/fleet/test_fleet_submit.py
 soak_kills := $(KILLS) -k 'at_any_point and not again'
 soak_moments := $(KILLS) -k 'not at_any_point'
@@ -51,11 +52,12 @@ soak_sessions := $(SESSIONS)
 soak_web := $(WEB)
 soak_tables := $(TABLES)
 soak_hub := $(HUB)
-soak_fleet := $(FLEET) $(addprefix --ignore=,$(SLURM_TESTS))
+soak_fleet := $(FLEET) $(addprefix --ignore=,$(SLURM_TESTS) $(FLEET_CLAUDE))
+soak_fleet-claude := $(FLEET_CLAUDE)
 soak_rest := tests $(addprefix --ignore=,$(KILLS) $(DAYS) $(REPEATED) $(FORKS) $(ROUTES) $(MODEL) $(CROWD) $(BUDGETS) $(SESSIONS) $(CODEX_TESTS) $(WEB) $(TABLES) $(HUB) $(FLEET))
 
-# What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette.
-LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py git projection web/test_admission.py)
+# What `make lowest` runs beside the unit tests: commands, locks, git, DuckDB, Starlette, Dask.
+LOWEST := $(addprefix tests/,cli/test_help.py cli/test_screens.py fleet/test_fleet_run.py fleet/test_unit.py git projection web/test_admission.py)
 
 .PHONY: demo test golden unit lowest soak coverage mutants house bench check docs picture web-pictures schemas format clean
 
@@ -135,7 +137,7 @@ $(VENV)/lowest/.installed: pyproject.toml tests/lowest.py $(STAMP)
 	$(PYTHON) -m venv --clear $(VENV)/lowest
 	$(BIN)/python -m tests.lowest >$(VENV)/lowest/constraints.txt
 	$(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c $(VENV)/lowest/constraints.txt \
-		-e '.[analytics,navigator,web]' pytest pytest-xdist hypothesis httpx2 httpx
+		-e '.[analytics,fleet,navigator,web]' pytest pytest-xdist hypothesis httpx2 httpx
 	touch $@
 
 lowest: $(VENV)/lowest/.installed  ## unit tests and others with the lowest version of each dependency that pyproject.toml allows

@@ -9,7 +9,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,9 +94,9 @@ def fleet_project(folder: Path) -> Iterator[FleetProject]:
             process.communicate(timeout=DEADLINE_S)
 
 
-def listening(process: subprocess.Popen[str]) -> set[str]:
+def listening(pid: int) -> set[str]:
     """Addresses on which a process and those below it listen."""
-    found = [psutil.Process(process.pid)]
+    found = [psutil.Process(pid)]
     found += found[0].children(recursive=True)
     listens = set[str]()
     for one in found:
@@ -111,17 +111,41 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def joined(fleet: FleetProject, workers: Sequence[str], slots: int = 2, ttl: str = "60s") -> tuple[str, list[int]]:
-    """A scheduler and workers, each with a folder of its own; its address, and their process groups."""
+def joined(
+    fleet: FleetProject, workers: Sequence[str], slots: int = 2, ttl: str = "60s", tls: Sequence[str] = ()
+) -> tuple[str, list[int]]:
+    """A scheduler and workers, each with a folder of its own; its address, and their process groups.
+
+    :param tls: options of all that speak with it.
+    """
     port = free_port()
-    scheduler = fleet.begin("fleet", "serve", "--port", str(port), DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=ttl)
-    url = f"tcp://127.0.0.1:{port}"
-    begun = [
-        fleet.begin("fleet", "work", url, "--slots", str(slots), "--dir", str(fleet.door / name)) for name in workers
-    ]
-    wait_until(lambda: listening(scheduler), "the scheduler listens")
+    scheduler = fleet.begin("fleet", "serve", "--port", str(port), *tls, DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL=ttl)
+    url = f"{'tls' if tls else 'tcp'}://127.0.0.1:{port}"
+    options = ("--slots", str(slots), *tls)
+    begun = [fleet.begin("fleet", "work", url, *options, "--dir", str(fleet.door / name)) for name in workers]
+    wait_until(lambda: listening(scheduler.pid), "the scheduler listens")
     return url, [scheduler.pid, *(each.pid for each in begun)]
 
 
 def runs_in(text: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"run-\d{8}-\d{6}-[0-9a-f]{6}", text)))
+
+
+def send(processes: Iterable[int], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Whatever works for the worker of this folder: the name is on the command line, or they are in it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
+            around = str((entry / "cwd").readlink()) if line else ""
+        except OSError:
+            continue
+        if bytes(folder) in line or around.startswith(str(folder)):
+            found.append(int(entry.name))
+    return found

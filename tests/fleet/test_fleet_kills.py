@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined
-from tests.waiting import DEADLINE_S, wait_until
+from gitswarm.cli.fleet import slot
+from tests.fleet.fleets import STEPS, FleetProject, fleet_project, joined, listening, processes_of, send
+from tests.waiting import DEADLINE_S, ends_within, wait_until
 
 pytestmark = pytest.mark.soak
-
-RUNS = int(os.environ.get("RUNS", "16"))
 
 
 @pytest.fixture
@@ -39,13 +38,14 @@ def tasks(fleet: FleetProject, count: int) -> str:
     return fleet.issues(*(f"task {number}" for number in range(count)))
 
 
-def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject) -> None:
-    issues, script = tasks(fleet, RUNS), fleet.script()
+@pytest.mark.parametrize("runs", [16, 50])
+def test_many_runs_never_take_more_slots_than_there_are(fleet: FleetProject, runs: int) -> None:
+    issues, script = tasks(fleet, runs), fleet.script()
     words = ("--issues", issues, "--flow", "trip", "--workers", "3", "--script", script)
     done = fleet.begin("fleet", "run", *words)
     said = done.communicate(timeout=10 * DEADLINE_S)[0]
     assert done.returncode == 0, said
-    check_whole(fleet, RUNS)
+    check_whole(fleet, runs)
     assert max(int(line) for line in (fleet.door / "counts").read_text().split()) == 3
 
 
@@ -71,26 +71,6 @@ def test_a_machine_that_is_lost_in_the_middle_of_a_step(fleet: FleetProject, sen
         told = "".join(file.read_text(encoding="utf-8") for file in logs.iterdir())
         assert "belongs to" in told
     check_whole(fleet, 6)
-
-
-def send(processes: Iterable[int], number: signal.Signals) -> None:
-    for process in processes:
-        with suppress(ProcessLookupError):
-            os.kill(process, number)
-
-
-def processes_of(folder: Path) -> list[int]:
-    """Whatever works for the worker of this folder: the name is on the command line, or they are in it."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            line = (entry / "cmdline").read_bytes() if entry.name.isdecimal() else b""
-            around = str((entry / "cwd").readlink()) if line else ""
-        except OSError:
-            continue
-        if bytes(folder) in line or around.startswith(str(folder)):
-            found.append(int(entry.name))
-    return found
 
 
 def test_a_scheduler_that_was_killed_is_no_loss(fleet: FleetProject) -> None:
@@ -157,3 +137,54 @@ def test_a_run_that_dies_three_times_waits_for_a_person(fleet: FleetProject) -> 
     last = fleet.begin("fleet", "run", *options)
     assert last.wait(DEADLINE_S) == 0
     check_whole(fleet, 1)
+
+
+def certificate(fleet: FleetProject) -> tuple[str, ...]:
+    """Of an authority that signs itself: the options by which all of a fleet know each other."""
+    key, cert = str(fleet.door / "key.pem"), str(fleet.door / "cert.pem")
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-days", "2", "-subj", "/CN=fleet"]
+    subprocess.run([*words, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    return ("--tls-ca", cert, "--tls-cert", cert, "--tls-key", key)
+
+
+@pytest.mark.parametrize("state", ["idle", "works", "works for a frozen scheduler"])
+def test_a_worker_under_tls_ends_when_it_is_told_to(fleet: FleetProject, state: str) -> None:
+    """With all that works for it; and until then only loopback could be reached."""
+    with_hub(fleet)
+    tls = certificate(fleet)
+    url, (scheduler, worker) = joined(fleet, ["one"], tls=tls)
+    wait_until(lambda: (fleet.door / "one" / "dask").exists() and listening(worker), "the worker listens")
+    options = ("--issues", tasks(fleet, 2), "--flow", "trip", "--script", fleet.script(SLEEPING))
+    run = None
+    if state != "idle":
+        run = fleet.begin("fleet", "run", *options, "--scheduler", url, *tls)
+        wait_until((fleet.door / "second").exists, "a second step is executed")
+    assert listening(scheduler) | listening(worker) == {"127.0.0.1"}
+    if "frozen" in state:
+        os.kill(scheduler, signal.SIGSTOP)
+
+    os.kill(worker, signal.SIGTERM)
+
+    process = next(each for each in fleet.processes if each.pid == worker)
+    assert ends_within(process, DEADLINE_S)
+    assert process.returncode == 0
+    wait_until(lambda: not processes_of(fleet.door / "one"), "nothing is left of it")
+    os.kill(scheduler, signal.SIGCONT)
+    fleet.begin("fleet", "work", url, *tls, "--dir", str(fleet.door / "two"))
+    run = run or fleet.begin("fleet", "run", *options, "--scheduler", url, *tls)
+    said = run.communicate(timeout=5 * DEADLINE_S)[0]
+    assert run.returncode == 0, said
+    check_whole(fleet, 2)
+
+
+def test_a_worker_ends_whatever_dask_waits_for(fleet: FleetProject) -> None:
+    with_hub(fleet)
+    hangs = "import time\ndef dask_teardown(worker):\n    time.sleep(1000)\n"
+    preload = repr([slot.__name__, hangs])
+    url, _groups = joined(fleet, [])
+    process = fleet.begin("fleet", "work", url, DASK_DISTRIBUTED__WORKER__PRELOAD=preload)
+    wait_until(lambda: listening(process.pid), "the worker listens")
+    process.terminate()
+    assert not ends_within(process, 3)
+    assert ends_within(process, slot.ENDS_WITHIN_S + 10)
+    assert process.returncode == 1

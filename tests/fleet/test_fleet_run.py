@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from gitswarm.cli.fleet import slot
+from gitswarm.cli.fleet import fleet_commands, slot
 from gitswarm.cli.fleet.cluster import refuse_other_versions
 from gitswarm.cli.fleet.entry_file import StartOptions, read_entries
 from gitswarm.errors import SwarmError
@@ -34,7 +35,7 @@ def test_a_file_is_submitted_twice_and_nothing_is_executed_twice(fleet: FleetPro
     options = ("--flow", "trip", "--workers", "2", "--script", fleet.script())
     first = fleet.begin("fleet", "run", "--issues", fleet.issues("tidy up", "tidy up", "mend", "# no task"), *options)
     wait_until((fleet.door / "counts").exists, "a step is executed")
-    assert listening(first) == {"127.0.0.1"}
+    assert listening(first.pid) == {"127.0.0.1"}
     said = first.communicate(timeout=DEADLINE_S)[0]
     assert first.returncode == 0, said
     assert "no hub is configured: the runs are kept in" in said
@@ -78,6 +79,24 @@ def test_an_address_that_others_reach_is_refused_without_tls(
     assert f"hint: {to_type}" in refused.stderr
 
 
+def test_a_worker_listens_where_its_scheduler_reaches_it_and_nowhere_else(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def start(_path: str, words: list[str], _env: object) -> None:
+        started.extend(words)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execve", start)
+    monkeypatch.setattr("distributed.utils.get_ip", {"10.1.2.3": "10.1.2.9"}.__getitem__)
+    project.write(dict.fromkeys(("ca", "cert", "key"), ""))
+    files = ("--tls-ca", "ca", "--tls-cert", "cert", "--tls-key", "key")
+    ask(project, "fleet", "work", "tls://10.1.2.3:8786", *files)
+    assert started[started.index("--host") + 1] == "10.1.2.9"
+    assert started[started.index("--dashboard-address") + 1] == "127.0.0.1:0"
+
+
 def test_a_worker_with_another_version_is_refused() -> None:
     order = slot.Order("run-20260101-000000-000000", "0.0.1", "fleet", "hub")
     assert slot.execute(order) == slot.Answer(1, version=slot.version_here())
@@ -97,6 +116,15 @@ def test_an_entry_is_the_same_by_what_it_says(tmp_path: Path) -> None:
     file.write_text('{"task": "a", "max_cost": 1}\na\na\na\n', encoding="utf-8")
     assert [entry.name for entry in read_entries(str(file), usual)] == [names[3], *names[:3]]
     assert not {entry.name for entry in read_entries(str(file), StartOptions(flow="plan"))} & set(names)
+
+
+def test_what_entries_have_in_common_is_checked_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[tuple[str, ...]] = []
+    monkeypatch.setattr(fleet_commands, "plan_run", lambda _repository, asked: planned.append(asked.flows))
+    monkeypatch.setattr(fleet_commands, "embedded", lambda _slots: sys.exit(7))
+    (project.root / "issues").write_text('a\nb\n{"task": "c", "flow": "plan"}\nd\n', encoding="utf-8")
+    assert ask(project, "fleet", "run", "--issues", "issues").code == 7
+    assert sorted(planned) == [("build",), ("plan",)]
 
 
 def test_what_is_no_entry_is_told_with_its_line(project: Project) -> None:

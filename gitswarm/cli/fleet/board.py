@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,8 +28,8 @@ class Board(Protocol):
 
     def notice(self, text: str) -> None: ...
 
-    def stand(self, found: Sequence[Standing]) -> None:
-        """How all runs of the fleet stand now."""
+    def stand(self, found: Callable[[], Sequence[Standing]]) -> None:
+        """It is time to show how all runs of the fleet stand. `found` asks the hub."""
 
 
 class JsonBoard:
@@ -42,7 +42,7 @@ class JsonBoard:
     def notice(self, text: str) -> None:
         err(text)
 
-    def stand(self, found: Sequence[Standing]) -> None:
+    def stand(self, found: Callable[[], Sequence[Standing]]) -> None:
         pass
 
 
@@ -55,7 +55,7 @@ class PlainBoard:
     def notice(self, text: str) -> None:
         err(text)
 
-    def stand(self, found: Sequence[Standing]) -> None:
+    def stand(self, found: Callable[[], Sequence[Standing]]) -> None:
         pass
 
 
@@ -73,8 +73,8 @@ class LiveBoard:
     def notice(self, text: str) -> None:
         self._live.console.print(harmless(text), markup=False, highlight=False)
 
-    def stand(self, found: Sequence[Standing]) -> None:
-        self._live.update(_table(found))
+    def stand(self, found: Callable[[], Sequence[Standing]]) -> None:
+        self._live.update(_table(found()))
 
 
 def _table(found: Sequence[Standing]) -> Table:

@@ -93,6 +93,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def own_address(host: str) -> str:
+    """This machine's address by which it reaches a host: a worker that is told none listens on every interface."""
+    need_dask()
+    from distributed.utils import get_ip  # noqa: PLC0415
+
+    return str(get_ip(host))
+
+
 def need_dask() -> None:
     """
     :raises SwarmError: it is not installed.

@@ -31,7 +31,7 @@ from gitswarm.records.outcome import RunStatus
 from gitswarm.records.text import usd
 from gitswarm.runner.begin import create_run
 from gitswarm.runner.held import hold_run
-from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_queue
+from gitswarm.runner.hub.queue import MOST_ATTEMPTS, Queue, is_given_up, is_open, put_in_queue, read_for
 from gitswarm.runner.hub.transfer import pull_run
 from gitswarm.runner.undo.discard import discard_run
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
     from pydantic import JsonValue
 
-_POLL_S = 0.2
+_POLL_S = 0.5
 _LOOK_S = 2.0
 """How often the hub is read for the table."""
 _PAUSES_S = (0.5, 1.0, 5.0)
@@ -64,6 +64,7 @@ class Job(Struct):
 
 class Fleet:
     """
+    :param queued: what the hub had when the jobs were made.
     :param here: whether runs are executed in this repository; else in clones of the workers.
     :param limit_usd: what all runs together may have cost when one more is begun.
     """
@@ -72,6 +73,7 @@ class Fleet:
         self,
         repository: Repository,
         remote: Remote,
+        queued: Queue,
         jobs: Sequence[Job],
         board: Board,
         *,
@@ -80,6 +82,7 @@ class Fleet:
     ) -> None:
         self._repository = repository
         self._remote = remote
+        self._queued = queued
         self.jobs = list(jobs)
         self._board = board
         self._here = here
@@ -145,7 +148,8 @@ class Fleet:
                 continue
             if self._is_spent():
                 return
-            if bring_to_hub(self._repository, self._remote, job, self._notice_once) and job.entry is not None:
+            is_new = bring_to_hub(self._repository, self._remote, job, self._queued, self._notice_once)
+            if is_new and job.entry is not None:
                 tells = {"entry": job.entry.place}
                 self._board.event("created", job.run_id, f"created: {job.entry.title}", tells)
             self._submit(client, job)
@@ -255,7 +259,7 @@ class Fleet:
         if time.monotonic() - self._looked >= _LOOK_S:
             self._looked = time.monotonic()
             with suppress(GitFailedError):
-                self._board.stand(self.standings())
+                self._board.stand(self.standings)
 
     def standings(self) -> list[Standing]:
         """Of all its runs, as the hub has them.
@@ -272,11 +276,16 @@ class Fleet:
         return replace(found, state=job.state) if job.ended and job.state in (ELSEWHERE, GIVEN_UP) else found
 
 
-def bring_to_hub(repository: Repository, remote: Remote, job: Job, notice: Callable[[str], object]) -> bool:
-    """Makes the run of an entry that has none, or takes that of somebody faster; whether a new one was made."""
+def bring_to_hub(
+    repository: Repository, remote: Remote, job: Job, queued: Queue, notice: Callable[[str], object]
+) -> bool:
+    """Makes the run of an entry that has none, or takes that of somebody faster; whether a new one was made.
+
+    :param queued: what the hub had when the jobs were made.
+    """
     if job.entry is None or job.run_id is not None:
         return False
-    queued = read_queue(repository, remote)
+    queued = read_for(repository, remote, job.entry.name, queued)
     job.run_id = queued.runs.get(job.entry.name)
     if job.run_id is not None:
         return False

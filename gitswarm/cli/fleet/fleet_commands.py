@@ -14,10 +14,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from gitswarm.cli.arguments import Argument, Option
 from gitswarm.cli.console import INTERRUPTED, complain, err, out, out_lines, out_verbatim, plural
 from gitswarm.cli.executing import log_of, said_budget
-from gitswarm.cli.fleet import batch
+from gitswarm.cli.fleet import batch, slot
 from gitswarm.cli.fleet.board import Board, board
 from gitswarm.cli.fleet.cluster import (
     ALLOWED_FAILURES,
@@ -27,14 +29,13 @@ from gitswarm.cli.fleet.cluster import (
     Tls,
     checked_tls,
     embedded,
-    is_loopback,
     joined,
     need_dask,
+    own_address,
     refuse_other_versions,
 )
 from gitswarm.cli.fleet.dispatching import Fleet, Job, bring_to_hub, jobs_of_entries, jobs_of_runs
 from gitswarm.cli.fleet.entry_file import FleetEntry, StartOptions, read_entries
-from gitswarm.cli.fleet.slot import FOLDER
 from gitswarm.cli.fleet.standing import DEFAULT_FLOW, GIVEN_UP, FlowOption, IssuesOption, Standing, counts, show
 from gitswarm.cli.here import repository_here
 from gitswarm.cli.run_result import EXIT_CODES
@@ -46,7 +47,7 @@ from gitswarm.git.repository import Repository
 from gitswarm.ledger.lease import find_on_hub
 from gitswarm.records.outcome import RunStatus
 from gitswarm.records.routing import RoutingMode
-from gitswarm.runner.hub.queue import read_queue
+from gitswarm.runner.hub.queue import Queue, read_queue
 from gitswarm.runner.hub.transfer import hub_for_runs
 from gitswarm.runner.marks import refuse_agent
 
@@ -120,9 +121,10 @@ def run(
         joined(scheduler, tls) if scheduler else embedded(workers or os.cpu_count() or 1)
     )
     remote = _hub(repository, here=scheduler is None)
-    jobs = _jobs(repository, remote, entries, runs)
+    queued = read_queue(repository, remote)
+    jobs = _jobs(repository, remote, queued, entries, runs)
     with board(as_json=as_json) as shown:
-        fleet = Fleet(repository, remote, jobs, shown, here=scheduler is None, limit_usd=limit)
+        fleet = Fleet(repository, remote, queued, jobs, shown, here=scheduler is None, limit_usd=limit)
         pressed = _execute(fleet, engine_of, shown)
     found = fleet.standings()
     if as_json:
@@ -145,13 +147,14 @@ def _refuse_both(runs: Sequence[str] | None, issues: str | None, command: str) -
 def _entries(repository: Repository, issues: str | None, usual: StartOptions) -> list[FleetEntry]:
     """Those of a file, of each of which a run can be made."""
     entries = read_entries(issues, usual) if issues else []
-    for each in {each.options.over(StartOptions(task="-")): each for each in entries}.values():
-        plan_run(repository, each.options.asked())
+    for options in {replace(each.options, task="-") for each in entries}:
+        plan_run(repository, options.asked())
     return entries
 
 
-def _jobs(repository: Repository, remote: Remote, entries: list[FleetEntry], runs: list[str] | None) -> list[Job]:
-    queued = read_queue(repository, remote)
+def _jobs(
+    repository: Repository, remote: Remote, queued: Queue, entries: list[FleetEntry], runs: list[str] | None
+) -> list[Job]:
     named = [find_on_hub(repository, remote, each).run_id for each in runs or ()]
     return jobs_of_runs(list(dict.fromkeys(named)), queued) if runs else jobs_of_entries(entries, queued)
 
@@ -248,10 +251,11 @@ def submit(
     entries = _entries(repository, issues, usual)
     remote = _hub(repository, here=False)
     url = batch.hub_for(on, remote, hub)
-    jobs, notices = _jobs(repository, remote, entries, runs), dict[str, None]()
+    queued, notices = read_queue(repository, remote), dict[str, None]()
+    jobs = _jobs(repository, remote, queued, entries, runs)
     left = [job for job in jobs if not job.ended]
     for job in left:
-        bring_to_hub(repository, remote, job, notices.setdefault)
+        bring_to_hub(repository, remote, job, queued, notices.setdefault)
     ids = tuple(job.run_id for job in left if job.run_id is not None)
     for line in notices:
         err(line)
@@ -311,7 +315,10 @@ def work(
         Option("--dir", metavar="DIR", help="Where clones of hubs are; ~/.local/state/git-swarm/fleet unless given."),
     ] = None,
     host: Annotated[
-        str | None, Option(metavar="HOST", help="This machine's address, as the scheduler reaches it.")
+        str | None,
+        Option(
+            metavar="HOST", help="This machine's address, as others reach it; else the one by which it reaches URL."
+        ),
     ] = None,
     tls_ca: CaOption = None,
     tls_cert: CertOption = None,
@@ -325,12 +332,12 @@ def work(
     words = ["worker", url, "--no-nanny", "--nthreads", str(number), "--resources", f"{SLOT}={number}"]
     words += ["--memory-limit", "0", "--death-timeout", "60", "--dashboard-address", NO_DASHBOARD]
     words += tls.words if is_tls else []
-    reached = host or ("127.0.0.1" if is_loopback(urlsplit(url).hostname or "") else None)
-    words += ["--host", reached] if reached else []
+    words += ["--host", host or own_address(urlsplit(url).hostname or "")]
     if place is not None:
         place.mkdir(parents=True, exist_ok=True)
         words += ["--local-directory", str(place / "dask")]
-    _become(words, {FOLDER: str(place)} if place is not None else {})
+    env = {"DASK_DISTRIBUTED__WORKER__PRELOAD": slot.__name__}
+    _become(words, {**env, **({slot.FOLDER: str(place)} if place is not None else {})})
 
 
 def _become(words: Sequence[str], env: dict[str, str]) -> NoReturn:

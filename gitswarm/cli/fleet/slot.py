@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from msgspec import Struct
 
@@ -22,6 +25,8 @@ _POLL_S = 0.1
 _WISHES_S = 0.5
 """How often the scheduler is asked whether the fleet stops."""
 _GRACE_S = 15.0
+ENDS_WITHIN_S = 30.0
+"""A worker, behind a signal; idle or not, it needs a second or two."""
 _SAID_BYTES = 2_000
 
 
@@ -81,6 +86,22 @@ def execute(order: Order) -> Answer:
         lines = written.read().decode(errors="replace").splitlines()
     said = [line for line in lines if line.startswith("git-swarm: ")] or lines[-1:]
     return Answer(process.returncode, said[-1].removeprefix("git-swarm: ") if said else "")
+
+
+def dask_setup(_worker: object) -> None:
+    """Dask calls it as its worker starts. Whatever Dask waits for behind a signal, it ends in bounded time; and with
+    this process every `fleet-exec` that it started is told to."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before = signal.getsignal(number)
+        if callable(before):  # Dask's: what it does otherwise ends the process
+            signal.signal(number, partial(_ends_soon, before))
+
+
+def _ends_soon(before: Callable[[int, FrameType | None], object], number: int, frame: FrameType | None) -> None:
+    timer = threading.Timer(ENDS_WITHIN_S, os._exit, [1])
+    timer.daemon = True
+    timer.start()
+    before(number, frame)
 
 
 def worker_folder() -> Path:

@@ -21,6 +21,7 @@ from gitswarm.git.clone import clone_of_hub
 from gitswarm.git.repository import Repository
 from gitswarm.ledger.layout import RunLayout
 from gitswarm.ledger.lease import Lease, find_on_hub, look_at_hub
+from gitswarm.records.execution import RUN_ID
 from gitswarm.records.outcome import RunStatus
 from gitswarm.runner.held import hold_run
 from gitswarm.runner.hub.queue import is_given_up, is_open
@@ -56,10 +57,12 @@ def fleet_exec(
         here = Path(hub)
         repository = clone_of_hub(Path(folder), str(here.absolute()) if here.is_dir() else hub, os.environ)
     remote = hub_for_runs(repository, os.environ, hub if folder is None else None)
-    layout = find_on_hub(repository, remote, run)
+    layout = RunLayout(run) if RUN_ID.fullmatch(run) else find_on_hub(repository, remote, run)
     lease = look_at_hub(repository, remote, layout).leases.get(layout.run_id)
     if lease is not None:
         _end_early(lease)
+    else:
+        find_on_hub(repository, remote, run)  # is it there at all, or archived?
     around = around_before(repository, layout)
     try:
         shared = take_over(repository, remote, layout, around)

@@ -44,6 +44,15 @@ def read_queue(repository: Repository, remote: Remote) -> Queue:
     return Queue(there, {entry: run for entry, run in made if run is not None and run in there.leases}, refs)
 
 
+def read_for(repository: Repository, remote: Remote, entry: str, before: Queue) -> Queue:
+    """The queue as far as an entry is concerned: nothing but its ref is asked for while nobody has moved that.
+
+    :raises GitFailedError: the hub cannot be reached.
+    """
+    ref = f"{_ENTRIES}{entry}"
+    return before if remote.refs(ref).get(ref) == before.refs.get(ref) else read_queue(repository, remote)
+
+
 def _run_of(repository: Repository, commit: str) -> str | None:
     message = repository.objects.commit(commit).message
     try:

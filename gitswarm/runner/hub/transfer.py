@@ -157,8 +157,11 @@ def take_over(repository: Repository, remote: Remote, layout: RunLayout, around:
                 shared.take(executes=True, held=shared.lease is not None and shared.lease.held)
             except FencedError:
                 continue  # a step came between our look and our lease
+        theirs = {name: to for name, to in shared.there.items() if name != layout.lease_ref}
         try:
-            if layout.branch in shared.there or _is_archived(repository, remote, layout):
+            if layout.branch in theirs and theirs == refs_here(repository, layout):
+                return shared
+            if layout.branch in theirs or _is_archived(repository, remote, layout):
                 pull_run(repository, remote, layout, around)
         except SwarmError:
             shared.let_go()
